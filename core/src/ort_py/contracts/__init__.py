@@ -1,0 +1,107 @@
+"""What a plug-in author subclasses or fills in. Import from here; the modules below may be rearranged.
+
+Reading order: `provider` (what you register), `graph_view` (what you see), `capability` (what you answer),
+`kernel` or `compiled` (how you run), `memory` (only with a device of your own), `transform` and `schema` (more to
+contribute), `version`. The contracts import leaves of ort_py only, never the engine.
+"""
+
+from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
+from ort_py.contracts.compiled import (
+    CompiledRegion,
+    FrameResources,
+    FunctionRegion,
+    NativeEntryPoint,
+    RegionInstance,
+)
+from ort_py.contracts.graph_view import Array, AttributeValue, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
+from ort_py.contracts.kernel import (
+    ALL_FLOATS,
+    ALL_INTEGERS,
+    ALL_NUMERIC,
+    ALL_TENSORS,
+    KernelCallable,
+    KernelContext,
+    KernelDef,
+    KernelFactory,
+    KernelLookup,
+    KernelMatch,
+    kernel,
+    kernel_defs,
+    tensors,
+)
+from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, IEvent, IStream
+from ort_py.contracts.provider import (
+    ArtifactValidity,
+    Availability,
+    IExecutionProvider,
+    OptionSpec,
+    ProviderFactory,
+    SessionContext,
+)
+from ort_py.contracts.schema import FormalParameter, OperatorSchema, TypeFunction
+from ort_py.contracts.transform import (
+    GraphEditor,
+    GraphTransform,
+    Level,
+    NodeTemplate,
+    RewriteRule,
+    TransformContext,
+    TransformResult,
+)
+from ort_py.contracts.version import API_VERSION, CORE_API_RANGE, ApiRange
+
+__all__ = [
+    "ALL_FLOATS",
+    "ALL_INTEGERS",
+    "ALL_NUMERIC",
+    "ALL_TENSORS",
+    "API_VERSION",
+    "CORE_API_RANGE",
+    "AllocatorStats",
+    "ApiRange",
+    "Array",
+    "ArtifactValidity",
+    "AttributeValue",
+    "Availability",
+    "Capability",
+    "Claim",
+    "ClaimKind",
+    "CompiledRegion",
+    "FormalParameter",
+    "FrameResources",
+    "FunctionRegion",
+    "GraphEditor",
+    "GraphTransform",
+    "GraphView",
+    "IAllocator",
+    "IDataTransfer",
+    "IEvent",
+    "IExecutionProvider",
+    "IStream",
+    "KernelCallable",
+    "KernelContext",
+    "KernelDef",
+    "KernelFactory",
+    "KernelLookup",
+    "KernelMatch",
+    "Level",
+    "NativeEntryPoint",
+    "NodeSpec",
+    "NodeTemplate",
+    "OperatorSchema",
+    "OptionSpec",
+    "ProviderFactory",
+    "Refusal",
+    "RegionInstance",
+    "RegionView",
+    "RewriteRule",
+    "SessionContext",
+    "TransformContext",
+    "TransformResult",
+    "TypeFunction",
+    "ValueSpec",
+    "WeightMode",
+    "kernel",
+    "kernel_defs",
+    "tensors",
+]

@@ -1,0 +1,117 @@
+"""Compiled regions: what `IExecutionProvider.compile` returns and how the engine runs it.
+
+A `CompiledRegion` is immutable and shared by threads. What one run may write (scratch, native handles, streams)
+belongs to a `RegionInstance`, of which a frame has one; two threads never call one instance.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.memory import IStream
+
+__all__ = ["CompiledRegion", "FrameResources", "FunctionRegion", "NativeEntryPoint", "RegionInstance"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameResources:
+    """What a frame lends to its instances.
+
+    Attributes:
+        stream: The frame's stream on the provider's device, None on the host.
+        threads: Threads the instance may use.
+    """
+
+    stream: IStream | None = None
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NativeEntryPoint:
+    """A C function ``int run(void *context)`` an executor may call without the interpreter.
+
+    Attributes:
+        function: Address of the function; 0 is success.
+        context: Address passed to it. Both stay valid as long as the instance lives.
+    """
+
+    function: int
+    context: int
+
+
+class RegionInstance(ABC):
+    """Native state of a region for one frame. Used by one thread at a time."""
+
+    @abstractmethod
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> None:
+        """Required. Called before the first run and when an address or shape changes.
+
+        Args:
+            inputs: One array an input of the region, in order; the instance must keep what it reads alive.
+            outputs: Arrays to write to; None where the instance makes the array itself.
+
+        Raises:
+            Exception: Whatever it raises becomes an `ExecutionError` naming the region, and run fallback follows.
+        """
+
+    @abstractmethod
+    def __call__(self) -> Sequence[Array]:
+        """Required. Run once (enqueue, where there is a stream); returns one array an output, in order.
+
+        Arrays made by the instance belong to the caller and must not be overwritten by the next run.
+        """
+
+    def native_entry_point(self) -> NativeEntryPoint | None:
+        """Optional. The same work as a C function, None where there is none."""
+        return None
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Optional. Called once when the frame goes; must not raise."""
+
+
+class CompiledRegion(ABC):
+    """A region a provider has compiled. Immutable, called from any thread."""
+
+    @abstractmethod
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        """Required. Make the state of one frame. Called once a frame, on the thread that runs it."""
+
+    def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
+        """Optional. Scratch one instance needs for these input shapes, for the memory report and limits."""
+        return 0
+
+    def serialize(self) -> bytes | None:
+        """Optional. The artifact for the compile cache; None where it cannot be kept."""
+        return None
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Optional. Called once, after all its instances were closed."""
+
+
+class FunctionRegion(CompiledRegion):
+    """A region that is one stateless, thread-safe function ``f(*inputs) -> sequence of outputs``."""
+
+    def __init__(self, function: Callable[..., Sequence[Any]]) -> None:
+        self._function = function
+
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        """A new instance around the function."""
+        return _FunctionInstance(self._function)
+
+
+class _FunctionInstance(RegionInstance):
+    def __init__(self, function: Callable[..., Sequence[Any]]) -> None:
+        self._function = function
+        self._inputs: tuple[Array, ...] = ()
+
+    def bind(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> None:
+        self._inputs = tuple(inputs)
+
+    def __call__(self) -> Sequence[Array]:
+        # Inputs are bound anew for each run, so the instance keeps none alive between runs.
+        inputs, self._inputs = self._inputs, ()
+        return self._function(*inputs)

@@ -1,0 +1,150 @@
+"""What a plug-in sees of a model: plain, frozen records and a read-only view.
+
+Providers get views when they are asked for claims and when a region is compiled; kernels get one `NodeSpec` when
+they are bound. Nothing here can change a graph (see `transform` for that) and nothing here is engine code.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ort_py.dtypes import DataType, Shape, TensorType, ValueType
+from ort_py.errors import Location
+
+__all__ = ["Array", "AttributeValue", "GraphView", "NodeSpec", "RegionView", "ValueSpec", "WeightMode"]
+
+Array: TypeAlias = Any
+"""An array of whatever module its device uses: NumPy on the host, with `ml_dtypes` where NumPy has no type."""
+
+AttributeValue: TypeAlias = Any
+"""int, float, str, an array (tensor), a `ValueType`, a `GraphView` (graph), or a tuple of one of these.
+
+Strings are decoded as UTF-8; bytes that are no UTF-8 stay bytes."""
+
+WeightMode: TypeAlias = Literal["inline", "external", "reference"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSpec:
+    """One value of a graph.
+
+    Attributes:
+        name: Unique inside the graph and its nested graphs.
+        type: Type and shape as far as known; None where inference found nothing.
+        constant: Whether the value is an initializer that no caller can override.
+    """
+
+    name: str
+    type: ValueType | None = None
+    constant: bool = False
+
+    @property
+    def data_type(self) -> DataType | None:
+        """Element type, None where the value is no tensor or its type is unknown."""
+        return self.type.data_type if isinstance(self.type, TensorType) else None
+
+    @property
+    def shape(self) -> Shape | None:
+        """Shape, None where the value is no tensor or its rank is unknown."""
+        return self.type.shape if isinstance(self.type, TensorType) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """One node, complete and frozen.
+
+    Attributes:
+        index: Position in its view's topological order: how claims name it.
+        name: Name in the model; where the model gives none, a generated one.
+        op_type: Operator, e.g. ``"Softmax"``.
+        domain: Operator domain, ``""`` for ``ai.onnx``.
+        since_version: Version of the operator's schema that is in force: ``Add`` at opset 21 is 14.
+        opset_version: The model's opset of this domain.
+        inputs: One entry a formal input; None where an optional input is absent. Trailing absent ones are cut.
+        outputs: Likewise for outputs.
+        attributes: Attributes the model sets (not the schema's defaults), by name.
+        type_bindings: The schema's type variables as bound here, e.g. ``{"T": "tensor(float)"}``.
+        path: Names of the enclosing control-flow nodes, outermost first.
+    """
+
+    index: int
+    name: str
+    op_type: str
+    domain: str
+    since_version: int
+    inputs: tuple[ValueSpec | None, ...]
+    outputs: tuple[ValueSpec | None, ...]
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    type_bindings: Mapping[str, str] = field(default_factory=dict)
+    opset_version: int = 0
+    path: tuple[str, ...] = ()
+
+    @property
+    def location(self) -> Location:
+        """Where this node is, for error messages."""
+        return Location(node=self.name, op_type=self.op_type, domain=self.domain, path=self.path)
+
+
+class GraphView(ABC):
+    """A graph, read-only. Implemented by the engine; plug-ins never create or keep one beyond the call."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the graph in the model."""
+
+    @property
+    @abstractmethod
+    def nodes(self) -> Sequence[NodeSpec]:
+        """Nodes in topological order; ``nodes[i].index == i``."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Sequence[ValueSpec]:
+        """Values the caller feeds; overridable initializers come last."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> Sequence[ValueSpec]:
+        """Values the caller gets."""
+
+    @abstractmethod
+    def constant(self, name: str) -> Array | None:
+        """A constant value as a read-only NumPy array, None where `name` is not constant. May map a file."""
+
+    @abstractmethod
+    def producer(self, name: str) -> int | None:
+        """Index of the node that writes a value; None for inputs, constants and values of outer graphs."""
+
+    @abstractmethod
+    def consumers(self, name: str) -> Sequence[int]:
+        """Indices of the nodes that read a value, nested graphs counted as their owning node."""
+
+    @abstractmethod
+    def region(self, nodes: Iterable[int]) -> RegionView:
+        """The part made of these nodes, for compiling or for asking a vendor's parser."""
+
+
+class RegionView(GraphView):
+    """A connected or unconnected set of nodes with the values that cross its border as inputs and outputs."""
+
+    @property
+    @abstractmethod
+    def initializers(self) -> Sequence[ValueSpec]:
+        """Constants its nodes read."""
+
+    @abstractmethod
+    def to_model(self, weights: WeightMode = "inline") -> bytes:
+        """The region as a serialised ONNX model.
+
+        Args:
+            weights: ``inline`` puts constants into the bytes, ``external`` refers to the files they came from,
+                ``reference`` makes them inputs of the model, named as in `initializers`.
+
+        Raises:
+            InvalidArgument: ``external`` where a constant has no file.
+            LimitError: ``inline`` where the model would pass protobuf's 2 GiB.
+        """

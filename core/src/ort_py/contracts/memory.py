@@ -1,0 +1,124 @@
+"""Memory and order on a device: allocators, copies between devices, streams and events.
+
+A provider whose device is the host needs none of this: the host has defaults. The engine keeps the bare arrays of a
+device in its slots and frees one by dropping it; these classes say where arrays come from and when work is done.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.devices import Device, MemoryInfo
+
+__all__ = ["AllocatorStats", "IAllocator", "IDataTransfer", "IEvent", "IStream"]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorStats:
+    """Bytes an allocator has handed out and holds. Zero where it cannot tell."""
+
+    bytes_in_use: int = 0
+    bytes_reserved: int = 0
+    peak_bytes_in_use: int = 0
+
+
+class IAllocator(ABC):
+    """Makes arrays on one device. One instance a provider instance; called from any thread."""
+
+    @property
+    @abstractmethod
+    def memory_info(self) -> MemoryInfo:
+        """Required. The device and kind of memory."""
+
+    @abstractmethod
+    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
+        """Required. An uninitialised C-contiguous array, at least 64-byte aligned where the device allows.
+
+        Called while planning and running, on the thread that runs. Raise MemoryError where memory is short: the core
+        then trims, retries once, and falls back.
+        """
+
+    def trim(self) -> int:
+        """Optional. Give unused memory back to the system; returns the bytes given back. Any thread."""
+        return 0
+
+    def stats(self) -> AllocatorStats:
+        """Optional. Figures for `session.memory_report()`. Any thread; must be cheap."""
+        return AllocatorStats()
+
+    def close(self) -> None:  # noqa: B027 - optional, doing nothing is a right answer
+        """Optional. Called once when the provider instance closes; no array is used after it."""
+
+
+class IEvent(ABC):
+    """A point in a stream's order of work."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Required. Block the calling thread until the work before the event is done."""
+
+
+class IStream(ABC):
+    """An order of work on one device. A frame has one stream a device and is used by one thread at a time.
+
+    Entering it makes it the current stream of the calling thread, so that kernels enqueue there.
+    """
+
+    @property
+    @abstractmethod
+    def device(self) -> Device:
+        """Required. The device the work runs on."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Required. Block until all work enqueued so far is done; raise what failed there."""
+
+    @abstractmethod
+    def record_event(self) -> IEvent:
+        """Required. An event behind the work enqueued so far."""
+
+    @abstractmethod
+    def wait_event(self, event: IEvent) -> None:
+        """Required. Later work of this stream waits for an event of another stream of the same provider."""
+
+    @property
+    def handle(self) -> int:
+        """Optional. The native stream as an integer for foreign libraries, 0 where there is none."""
+        return 0
+
+    def __enter__(self) -> IStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class IDataTransfer(ABC):
+    """Copies arrays between devices. Contributed by a provider or by a plug-in; called from any thread."""
+
+    @abstractmethod
+    def can_copy(self, source: Device, target: Device) -> bool:
+        """Required. Whether `copy` works for this pair. Called while planning; must be cheap and pure."""
+
+    @abstractmethod
+    def copy(self, array: Array, source: Device, target: Device, stream: IStream | None) -> Array:
+        """Required. A copy of `array` on `target`, C-contiguous.
+
+        Args:
+            array: Array of `source`.
+            source: Where it is.
+            target: Where the copy goes.
+            stream: The frame's stream of the non-host side. The copy is ordered after what was enqueued there. A
+                copy to the host may return before the data are there: the core waits on the stream before the host
+                reads. None where neither side has streams.
+
+        Returns:
+            A new array of the target's module. Never a view of `array`. It must stay valid when `array` is dropped.
+        """

@@ -1,0 +1,252 @@
+"""Execution providers: the factory a plug-in registers and the provider a session holds.
+
+The factory is light: it names, describes and probes, and imports no vendor package before `create`. The provider
+is what a session asks for capability, kernels, compiled regions, memory and streams.
+
+Required members are abstract; the others have a default that is right for a provider whose device is the host.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
+from ort_py.contracts.compiled import CompiledRegion
+from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView
+from ort_py.contracts.kernel import KernelDef, KernelLookup
+from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
+from ort_py.contracts.transform import GraphTransform
+from ort_py.contracts.version import API_VERSION, ApiRange
+from ort_py.devices import HOST, Device, DeviceClass
+
+__all__ = [
+    "ArtifactValidity",
+    "Availability",
+    "IExecutionProvider",
+    "OptionSpec",
+    "ProviderFactory",
+    "SessionContext",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a provider can be used on this machine, now.
+
+    Attributes:
+        available: The answer.
+        reason: Why not, in words a user can act on; may name the version found where it is available.
+        fix: What to do, e.g. ``pip install nvidia-cudnn-cu13``.
+        devices: Devices found.
+    """
+
+    available: bool
+    reason: str = ""
+    fix: str = ""
+    devices: tuple[Device, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.available
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One provider option.
+
+    Attributes:
+        name: Name as users write it.
+        kind: ``str``, ``int``, ``float`` or ``bool``; strings are converted, as onnxruntime passes only strings.
+        default: Value where the user gives none.
+        help: One sentence.
+        choices: Allowed values, empty where any is.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str = ""
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """What a provider is told about the session it is created for.
+
+    Attributes:
+        threads: Threads it may use for one run.
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what it may compute float32 models in.
+        cache_folder: Folder for compiled artifacts, None where caching is off.
+        deterministic: Results must not depend on timing.
+    """
+
+    threads: int = 1
+    precision: str = "float32"
+    cache_folder: str | None = None
+    deterministic: bool = False
+
+
+class ArtifactValidity(Enum):
+    """Whether a compiled artifact fits this provider, its libraries and its device."""
+
+    VALID = "valid"
+    STALE = "stale"
+    UNSUPPORTED = "unsupported"
+
+
+class IExecutionProvider(ABC):
+    """A provider inside one session. Created on the thread that creates the session, closed once.
+
+    Unless a method says otherwise it is called on the creating thread, and an exception drops the provider from the
+    session (initialisation fallback) or, where the user asked for it by name in strict mode, is raised.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Required. The factory's name."""
+
+    @property
+    def device(self) -> Device:
+        """Optional. Where its kernels and regions read and write; the host where not overridden."""
+        return HOST
+
+    @property
+    def array_module(self) -> Any:
+        """Optional. The module whose arrays its kernels take: `KernelContext.xp`. NumPy where not overridden."""
+        import numpy as np
+
+        return np
+
+    def kernel_registry(self) -> Sequence[KernelDef]:
+        """Optional. Its kernels. Called once; the list is not changed afterwards."""
+        return ()
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        """Optional. Which nodes it can run natively. Called once for each graph, nested ones included.
+
+        The default claims each node that has a kernel and gives the registry's refusals for the others.
+
+        Args:
+            graph: The graph; valid during the call.
+            kernels: Look-up in this provider's kernels, those that plug-ins added included.
+        """
+        claims: list[Claim] = []
+        refusals: list[Refusal] = []
+        for node in graph.nodes:
+            match = kernels.find(node)
+            if match.kernel is not None:
+                claims.append(Claim((node.index,), ClaimKind.KERNEL, f"kernel {match.kernel}"))
+            else:
+                refusals.append(Refusal(node.index, "; ".join(match.refusals)))
+        return Capability(tuple(claims), tuple(refusals))
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        """Optional. Compile a region it claimed with COMPILE. May take over the weights it packs.
+
+        An exception gives the region's nodes to the next provider, with an entry in the fallback report.
+        """
+        raise NotImplementedError(f"{type(self).__name__} claims no regions")
+
+    def allocator(self) -> IAllocator | None:
+        """Optional. Memory of its device; None for the host's."""
+        return None
+
+    def data_transfers(self) -> Sequence[IDataTransfer]:
+        """Optional. Copies between its device and the host, and others it knows."""
+        return ()
+
+    def create_stream(self) -> IStream | None:
+        """Optional. A stream for one frame; None where the device runs in the caller's order. Any thread."""
+        return None
+
+    def transforms(self) -> Sequence[GraphTransform]:
+        """Optional. Transforms it wants run before it is asked for its capability."""
+        return ()
+
+    def estimate_cost(self, node: NodeSpec) -> float | None:
+        """Optional. Microseconds one run of a node takes on it, None to leave the estimate to the core."""
+        return None
+
+    def validate(self, artifact: bytes) -> ArtifactValidity:
+        """Optional. Whether an artifact from `CompiledRegion.serialize` can be restored here."""
+        return ArtifactValidity.UNSUPPORTED
+
+    def restore(self, artifact: bytes) -> CompiledRegion:
+        """Optional. A region from an artifact that `validate` called VALID."""
+        raise NotImplementedError(f"{type(self).__name__} keeps no artifacts")
+
+    def on_run_start(self) -> None:  # noqa: B027 - optional
+        """Optional. Before each run, on the running thread. An exception fails the run."""
+
+    def on_run_end(self) -> None:  # noqa: B027 - optional
+        """Optional. After each run, also a failed one, on the running thread. An exception is logged."""
+
+    def synchronize(self) -> None:  # noqa: B027 - optional
+        """Optional. Block until all of its work is done. Any thread."""
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Optional. Called once when the session closes, after its regions; an exception is logged."""
+
+
+class ProviderFactory(ABC):
+    """What a plug-in registers through the hook ``ort_py_providers``. One instance a process.
+
+    Members may be read at any time on any thread and must not import a vendor package, start a thread or touch a
+    device; `create` alone may.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Required. The provider's name, equal to the entry point's name, e.g. ``"CPUExecutionProvider"``."""
+
+    @property
+    def vendor(self) -> str:
+        """Optional. Who makes the device or library."""
+        return ""
+
+    @property
+    def api_range(self) -> ApiRange:
+        """Optional. Contract versions it was written for."""
+        return ApiRange(API_VERSION, API_VERSION)
+
+    @property
+    def device_class(self) -> DeviceClass:
+        """Optional. Class of its best device; automatic ranking begins with it."""
+        return DeviceClass.CPU
+
+    @property
+    def default_rank(self) -> int:
+        """Optional. Place among providers of the same device class: higher is asked first."""
+        return 0
+
+    @property
+    def stands_in_for(self) -> str | None:
+        """Optional. A role it fills when that role is asked for: ``"CPUExecutionProvider"`` for fast CPU providers."""
+        return None
+
+    @property
+    def option_schema(self) -> Sequence[OptionSpec]:
+        """Optional. Options it takes; others are refused with "did you mean"."""
+        return ()
+
+    @abstractmethod
+    def probe(self) -> Availability:
+        """Required. Whether it is usable here, in at most 20 ms.
+
+        Imports no vendor package, creates no context and no thread, is fork-safe. The result is cached; the call has a
+        time limit, and an exception makes the provider's record *broken*.
+        """
+
+    @abstractmethod
+    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
+        """Required. A provider for one session.
+
+        Args:
+            options: Validated against `option_schema`: every option present, with its default or the user's value.
+            context: The session's wishes.
+        """

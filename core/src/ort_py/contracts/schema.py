@@ -1,0 +1,57 @@
+"""Operator schemas that plug-ins contribute, for domains that ONNX does not define."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ort_py.contracts.graph_view import AttributeValue, NodeSpec
+from ort_py.dtypes import ValueType
+
+__all__ = ["FormalParameter", "OperatorSchema", "TypeFunction"]
+
+TypeFunction: TypeAlias = Callable[[NodeSpec], Sequence[ValueType | None]]
+"""Types and shapes of the outputs from a node whose inputs are known; None where it cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormalParameter:
+    """A formal input or output.
+
+    Attributes:
+        name: Name in the operator's documentation.
+        type: A type string such as ``tensor(float)``, or the name of a type variable such as ``T``.
+        optional: May be absent.
+        variadic: The last one only: stands for any number of values.
+    """
+
+    name: str
+    type: str
+    optional: bool = False
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSchema:
+    """Schema of one operator version.
+
+    Attributes:
+        op_type: Operator.
+        domain: Domain; ``""``, ``ai.onnx.ml`` and the other domains ONNX defines cannot be extended.
+        since_version: Opset of the domain that introduces this version.
+        inputs: Formal inputs.
+        outputs: Formal outputs.
+        attributes: Default of each optional attribute; a required attribute's value is the type itself, e.g. ``int``.
+        types: Allowed type strings for each type variable.
+        infer: Types and shapes of the outputs; without it they are unknown until the node runs.
+    """
+
+    op_type: str
+    domain: str
+    since_version: int = 1
+    inputs: tuple[FormalParameter, ...] = ()
+    outputs: tuple[FormalParameter, ...] = ()
+    attributes: Mapping[str, AttributeValue | type] = field(default_factory=dict)
+    types: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    infer: TypeFunction | None = None

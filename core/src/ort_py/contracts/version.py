@@ -1,0 +1,34 @@
+"""The version of the contracts in this folder, and how a plug-in states what it was written for.
+
+A plug-in declares the range it supports; the core supports a range too. They fit where the ranges meet, so neither
+side has to be released with the other. The version grows by one when a required member changes meaning; new optional
+members with a default do not change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["API_VERSION", "CORE_API_RANGE", "ApiRange"]
+
+API_VERSION = 1
+"""Version of the contracts described here. A plug-in written today declares ``ApiRange(1, 1)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRange:
+    """Contract versions from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def meets(self, other: ApiRange) -> bool:
+        """Whether some version is in both ranges."""
+        return self.first <= other.last and other.first <= self.last
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+
+
+CORE_API_RANGE = ApiRange(1, API_VERSION)
+"""Contract versions this core can drive."""

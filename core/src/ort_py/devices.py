@@ -1,0 +1,59 @@
+"""Where bytes live: devices and memory kinds.
+
+A leaf: imports nothing of ort-py. Knows no vendor; a device kind is whatever string a provider declares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["HOST", "Device", "DeviceClass", "MemoryInfo", "MemoryKind"]
+
+
+class DeviceClass(Enum):
+    """What a device is good for; automatic ranking orders providers by it, accelerators first."""
+
+    NPU = "npu"
+    GPU = "gpu"
+    ACCELERATOR = "accelerator"
+    CPU = "cpu"
+
+
+class MemoryKind(Enum):
+    """Kind of memory on a device.
+
+    DEFAULT is what kernels of the device read and write. HOST_ACCESSIBLE can also be read by the host
+    without a copy (pinned or unified memory).
+    """
+
+    DEFAULT = "default"
+    HOST_ACCESSIBLE = "host_accessible"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Device:
+    """One place that holds tensors.
+
+    Attributes:
+        kind: Lower-case kind as onnxruntime spells it (``"cpu"``, ``"cuda"``) or a provider's own.
+        index: Number of the device among those of its kind.
+    """
+
+    kind: str
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+
+HOST = Device("cpu", 0)
+"""The host: NumPy arrays, strings, sequences and shapes live here."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInfo:
+    """A device and a kind of memory on it; what an allocator hands out."""
+
+    device: Device = HOST
+    kind: MemoryKind = MemoryKind.DEFAULT

@@ -1,0 +1,297 @@
+"""Every exception ort-py raises, and the four parts each message has.
+
+A leaf: imports nothing of ort-py. Everything else may import it, plug-ins included.
+
+A message answers *what* happened, *where* (node, provider, value, file), *why* (all reasons, not the
+first) and *what to do*. The class names and codes are onnxruntime's, so ``except`` clauses written for it
+keep their meaning; unlike there, all classes share one base, and the builtin class that onnxruntime
+raises in the same place is a second base where the two differ.
+
+::
+
+    OrtPyError
+    ├── Fail                            1
+    │   ├── LimitError                  a budget of `Limits` was exceeded
+    │   ├── PluginError                 a plug-in broke; `__cause__` is its own exception
+    │   └── ExecutionError              a kernel or region raised during `run`
+    ├── InvalidArgument                 2
+    │   ├── MissingInputError           also ValueError
+    │   ├── OptionError                 also ValueError: unknown or malformed option
+    │   └── KernelConflictError         two kernels claim the same operator version and types
+    ├── NoSuchFile                      3  also FileNotFoundError
+    ├── NoModel                         4
+    ├── EngineError                     5
+    ├── RuntimeException                6
+    ├── InvalidProtobuf                 7
+    ├── ModelLoaded                     8
+    ├── NotImplemented                  9
+    │   └── KernelNotFoundError         no provider of the session has a kernel
+    ├── InvalidGraph                    10
+    ├── EPFail                          11
+    │   ├── ProviderNotAvailableError   also RuntimeError: installed, but not usable here
+    │   └── ProviderNotFoundError       also RuntimeError: no such provider is installed
+    ├── ModelLoadCanceled               12
+    ├── ModelRequiresCompilation        13
+    ├── NotFound                        14
+    └── DeviceReset                     15
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "DeviceReset",
+    "EPFail",
+    "EngineError",
+    "ExecutionError",
+    "Fail",
+    "InvalidArgument",
+    "InvalidGraph",
+    "InvalidProtobuf",
+    "KernelConflictError",
+    "KernelNotFoundError",
+    "LimitError",
+    "Location",
+    "MissingInputError",
+    "ModelLoadCanceled",
+    "ModelLoaded",
+    "ModelRequiresCompilation",
+    "NoModel",
+    "NoSuchFile",
+    "NotFound",
+    "NotImplemented",
+    "OptionError",
+    "OrtPyError",
+    "PluginError",
+    "ProviderFallbackWarning",
+    "ProviderNotAvailableError",
+    "ProviderNotFoundError",
+    "RuntimeException",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where in a model something happened. Empty fields are unknown and are left out of messages.
+
+    Attributes:
+        node: Name of the node; where a node has none, the name of its first output.
+        op_type: Operator, e.g. ``"Conv"``.
+        domain: Operator domain, ``""`` for ``ai.onnx``.
+        provider: Execution provider, e.g. ``"CPUExecutionProvider"``.
+        value: Name of the tensor, input or output concerned.
+        path: Names of the enclosing control-flow nodes and functions, outermost first.
+        file: File concerned.
+    """
+
+    node: str = ""
+    op_type: str = ""
+    domain: str = ""
+    provider: str = ""
+    value: str = ""
+    path: tuple[str, ...] = ()
+    file: str = ""
+
+    def __str__(self) -> str:
+        op = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        parts = [
+            f"node '{self.node}'" if self.node else "",
+            f"operator {op}" if op else "",
+            f"value '{self.value}'" if self.value else "",
+            f"provider {self.provider}" if self.provider else "",
+            f"inside {' > '.join(repr(step) for step in self.path)}" if self.path else "",
+            f"file '{self.file}'" if self.file else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+class OrtPyError(Exception):
+    """Base of everything ort-py raises on purpose.
+
+    Args:
+        what: One sentence: what went wrong.
+        where: Place in the model, or free text.
+        why: Every reason known, in the order they were found.
+        fix: What the reader can do about it.
+
+    Attributes:
+        code: onnxruntime's numeric status of this class, 0 where it has none.
+        what, where, why, fix: The parts of the message, for programs.
+    """
+
+    code: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: Location | str = "",
+        why: Iterable[str] | str = (),
+        fix: str = "",
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.why: tuple[str, ...] = (why,) if isinstance(why, str) else tuple(why)
+        self.why = tuple(reason for reason in self.why if reason)
+        self.fix = fix
+
+    @property
+    def location(self) -> Location:
+        """The place as a record; empty where only text is known."""
+        return self.where if isinstance(self.where, Location) else Location()
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        where = str(self.where)
+        if where:
+            lines.append(f"  where: {where}")
+        if len(self.why) == 1:
+            lines.append(f"  why: {self.why[0]}")
+        elif self.why:
+            lines.append("  why:")
+            lines.extend(f"    - {reason}" for reason in self.why)
+        if self.fix:
+            lines.append(f"  what to do: {self.fix}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exception's own pickling replays `args` only and would lose the keyword parts.
+        return (_rebuild, (type(self), self.what, self.where, self.why, self.fix))
+
+
+def _rebuild(cls: type[OrtPyError], what: str, where: Location | str, why: tuple[str, ...], fix: str) -> OrtPyError:
+    return cls(what, where=where, why=why, fix=fix)
+
+
+class Fail(OrtPyError):
+    """A general failure (onnxruntime status 1, FAIL)."""
+
+    code = 1
+
+
+class LimitError(Fail):
+    """A model or a run asked for more than `Limits` allow; nothing was allocated."""
+
+
+class PluginError(Fail):
+    """A plug-in raised, was malformed, or does not fit this core. ``__cause__`` is its own exception."""
+
+
+class ExecutionError(Fail):
+    """A kernel or a compiled region raised while a model ran. ``__cause__`` is its own exception."""
+
+
+class InvalidArgument(OrtPyError):
+    """The caller passed something wrong (onnxruntime status 2, INVALID_ARGUMENT)."""
+
+    code = 2
+
+
+class MissingInputError(InvalidArgument, ValueError):
+    """`run` was called without a required input. onnxruntime raises a builtin ValueError here."""
+
+
+class OptionError(InvalidArgument, ValueError):
+    """An option is unknown or its value is malformed."""
+
+
+class KernelConflictError(InvalidArgument):
+    """Two kernels of one provider claim the same operator versions and types."""
+
+
+class NoSuchFile(OrtPyError, FileNotFoundError):
+    """A file does not exist (onnxruntime status 3, NO_SUCHFILE)."""
+
+    code = 3
+
+
+class NoModel(OrtPyError):
+    """No model was given (onnxruntime status 4, NO_MODEL)."""
+
+    code = 4
+
+
+class EngineError(OrtPyError):
+    """The engine is in a state it should not be in (onnxruntime status 5, ENGINE_ERROR)."""
+
+    code = 5
+
+
+class RuntimeException(OrtPyError):
+    """An unexpected failure while running (onnxruntime status 6, RUNTIME_EXCEPTION)."""
+
+    code = 6
+
+
+class InvalidProtobuf(OrtPyError):
+    """The bytes are no ONNX model (onnxruntime status 7, INVALID_PROTOBUF)."""
+
+    code = 7
+
+
+class ModelLoaded(OrtPyError):
+    """A model is loaded already (onnxruntime status 8, MODEL_LOADED)."""
+
+    code = 8
+
+
+class NotImplemented(OrtPyError):  # noqa: A001 - onnxruntime's public name, which applications catch
+    """Valid, but nothing here implements it (onnxruntime status 9, NOT_IMPLEMENTED)."""
+
+    code = 9
+
+
+class KernelNotFoundError(NotImplemented):
+    """No provider of the session can run a node. `why` lists every refusal."""
+
+
+class InvalidGraph(OrtPyError):
+    """The model contradicts the ONNX specification (onnxruntime status 10, INVALID_GRAPH)."""
+
+    code = 10
+
+
+class EPFail(OrtPyError):
+    """An execution provider failed (onnxruntime status 11, EP_FAIL)."""
+
+    code = 11
+
+
+class ProviderNotAvailableError(EPFail, RuntimeError):
+    """A provider is installed but cannot be used here; the reason is in `why`."""
+
+
+class ProviderNotFoundError(EPFail, RuntimeError):
+    """No installed distribution has a provider of this name."""
+
+
+class ModelLoadCanceled(OrtPyError):
+    """Loading was cancelled by the caller (onnxruntime status 12, MODEL_LOAD_CANCELED)."""
+
+    code = 12
+
+
+class ModelRequiresCompilation(OrtPyError):
+    """The model has to be compiled first (onnxruntime status 13, MODEL_REQUIRES_COMPILATION)."""
+
+    code = 13
+
+
+class NotFound(OrtPyError):
+    """Something looked up by name is not there (onnxruntime status 14, NOT_FOUND)."""
+
+    code = 14
+
+
+class DeviceReset(OrtPyError):
+    """The device was reset or lost (onnxruntime status 15, DEVICE_RESET)."""
+
+    code = 15
+
+
+class ProviderFallbackWarning(UserWarning):
+    """A requested provider was skipped for a later one; the session's report holds the reason."""

@@ -1,0 +1,23 @@
+"""Hooks: how plug-ins contribute things to ort-py and observe it. Import `hookimpl` and the records from here."""
+
+from ort_py.hooks.specs import (
+    AllocatorContribution,
+    CliCommand,
+    CompileEvent,
+    FallbackEvent,
+    KernelContribution,
+    RunEvent,
+    SessionEvent,
+    hookimpl,
+)
+
+__all__ = [
+    "AllocatorContribution",
+    "CliCommand",
+    "CompileEvent",
+    "FallbackEvent",
+    "KernelContribution",
+    "RunEvent",
+    "SessionEvent",
+    "hookimpl",
+]

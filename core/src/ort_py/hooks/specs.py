@@ -1,0 +1,181 @@
+"""Every hook a plug-in may implement, with when it is called and what may be left out.
+
+Hooks are for contributing things and for observing. Questions to one provider are plain method calls on the
+contracts, never hooks, because a hook call stops at the first exception. Implementations may take fewer arguments
+than a specification lists. An exception in a contributing hook makes that plug-in *broken* and leaves the others
+alone; an exception in an observing hook is logged once.
+
+Comes before: `manager`, which registers plug-ins and calls hooks one plug-in at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pluggy
+
+from ort_py.contracts import (
+    GraphTransform,
+    IAllocator,
+    IDataTransfer,
+    KernelDef,
+    OperatorSchema,
+    ProviderFactory,
+)
+
+__all__ = [
+    "PROJECT",
+    "AllocatorContribution",
+    "CliCommand",
+    "CompileEvent",
+    "FallbackEvent",
+    "KernelContribution",
+    "RunEvent",
+    "SessionEvent",
+    "hookimpl",
+    "hookspec",
+]
+
+PROJECT = "ort_py"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+"""Mark an implementation: ``@hookimpl def ort_py_providers(): …``."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelContribution:
+    """Kernels for a provider that may belong to another package.
+
+    A kernel is added only where the provider has none for the same versions and types, unless the session option
+    ``session.plugin_kernels_override`` is set.
+    """
+
+    provider: str
+    kernels: Sequence[KernelDef]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorContribution:
+    """An allocator to use for a provider's device instead of its own."""
+
+    provider: str
+    allocator: IAllocator
+
+
+class CliCommand(Protocol):
+    """A command of ``ort-py``."""
+
+    name: str
+    help: str
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add arguments to an ``argparse.ArgumentParser``."""
+
+    def run(self, arguments: Any) -> int:
+        """Run with the parsed arguments; returns the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """A session was created or is closing."""
+
+    session_id: str
+    model: str
+    providers: tuple[str, ...]
+    node_counts: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """A run has ended. `error` is None where it succeeded."""
+
+    session_id: str
+    seconds: float
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackEvent:
+    """Something did not run where it was asked to run."""
+
+    session_id: str
+    kind: str
+    provider: str
+    reason: str
+    node: str = ""
+    replacement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileEvent:
+    """A provider compiled a region, or restored it from the cache."""
+
+    session_id: str
+    provider: str
+    nodes: int
+    seconds: float
+    from_cache: bool = False
+
+
+@hookspec
+def ort_py_providers() -> Iterable[ProviderFactory]:  # type: ignore[empty-body]  # pluggy specs have no body
+    """Contribute providers. Called once, when a provider of this plug-in is first asked about. Required for an
+    ``ort_py.providers`` entry point: one of the factories must have the entry point's name."""
+
+
+@hookspec
+def ort_py_kernels() -> Iterable[KernelContribution]:  # type: ignore[empty-body]
+    """Contribute kernels to providers. Called when the first session is created."""
+
+
+@hookspec
+def ort_py_operator_schemas() -> Iterable[OperatorSchema]:  # type: ignore[empty-body]
+    """Contribute schemas for operators of own domains. Called when the first model is loaded."""
+
+
+@hookspec
+def ort_py_transforms() -> Iterable[GraphTransform]:  # type: ignore[empty-body]
+    """Contribute graph transforms and rewrite rules. Called when the first session is created."""
+
+
+@hookspec
+def ort_py_allocators() -> Iterable[AllocatorContribution]:  # type: ignore[empty-body]
+    """Contribute allocators. Called when a session with that provider is created."""
+
+
+@hookspec
+def ort_py_data_transfers() -> Iterable[IDataTransfer]:  # type: ignore[empty-body]
+    """Contribute copies between devices. Asked after the providers' own. Called when a session is created."""
+
+
+@hookspec
+def ort_py_cli_commands() -> Iterable[CliCommand]:  # type: ignore[empty-body]
+    """Contribute commands to ``ort-py``. Called when the command line starts."""
+
+
+@hookspec
+def ort_py_session_created(event: SessionEvent) -> None:
+    """Observe: a session is ready. On the creating thread."""
+
+
+@hookspec
+def ort_py_session_closed(event: SessionEvent) -> None:
+    """Observe: a session was closed. On the closing thread."""
+
+
+@hookspec
+def ort_py_run_finished(event: RunEvent) -> None:
+    """Observe: a run ended, well or not. On the running thread; only called where somebody implements it."""
+
+
+@hookspec
+def ort_py_fallback(event: FallbackEvent) -> None:
+    """Observe: a fallback happened. On the thread where it happened."""
+
+
+@hookspec
+def ort_py_region_compiled(event: CompileEvent) -> None:
+    """Observe: a region was compiled. On the creating thread."""

@@ -1,0 +1,202 @@
+"""Run one kernel on given inputs, without a session: what a kernel's own tests need.
+
+The engine is not involved: no graph, no planning, no copies. `reference_outputs` asks `onnx.reference` for the same
+node, so that a kernel's result has an oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
+from ort_py.contracts.kernel import KernelContext, KernelDef
+from ort_py.dtypes import SequenceType, TensorType, ValueType, data_type_of
+from ort_py.errors import KernelNotFoundError
+
+__all__ = ["LocalKernelContext", "make_node_spec", "reference_outputs", "run_kernel"]
+
+
+class LocalKernelContext(KernelContext):
+    """A context for one kernel on the calling thread, without limits."""
+
+    __slots__ = ("_constants",)
+
+    def __init__(self, node: NodeSpec, xp: Any = np, constants: Mapping[int, Array] | None = None) -> None:
+        super().__init__(node, xp)
+        self._constants = dict(constants or {})
+
+    def constant(self, index: int) -> Array | None:
+        return self._constants.get(index)
+
+    def check_allocation(self, shape: Sequence[int], dtype: Any) -> None:
+        return None
+
+    def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
+        fn(0, rows)
+
+    def random_generator(self, seed: float | None) -> Any:
+        return np.random.default_rng(None if seed is None else int(np.float32(seed).view(np.uint32)))
+
+
+def value_type_of(value: Any) -> ValueType | None:
+    """The ONNX type of a run-time value: arrays are tensors, lists are sequences; None where nothing says."""
+    if isinstance(value, list):
+        element = value_type_of(value[0]) if value else None
+        return SequenceType(element) if element is not None else None
+    if isinstance(value, np.ndarray | np.generic):
+        return TensorType(data_type_of(value.dtype), tuple(value.shape))
+    return None
+
+
+def make_node_spec(
+    op_type: str,
+    inputs: Sequence[Any],
+    *,
+    domain: str = "",
+    opset: int | None = None,
+    outputs: int = 1,
+    output_mask: Sequence[bool] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> NodeSpec:
+    """A `NodeSpec` as the engine would make it for these input values.
+
+    Args:
+        op_type: Operator.
+        inputs: Input values; None where an optional input is absent.
+        domain: Operator domain.
+        opset: Opset of the domain; the newest known where None.
+        outputs: Number of outputs.
+        output_mask: Which outputs are present, where not all are.
+        attributes: Attributes as in `NodeSpec`.
+    """
+    from onnx import defs
+
+    mask = tuple(output_mask) if output_mask is not None else (True,) * outputs
+    values = tuple(None if x is None else ValueSpec(f"x{i}", value_type_of(x)) for i, x in enumerate(inputs))
+    since = 1
+    bindings: dict[str, str] = {}
+    version = opset if opset is not None else 0
+    if defs.has(op_type, domain):
+        version = opset if opset is not None else defs.get_schema(op_type, domain).since_version
+        schema = defs.get_schema(op_type, version, domain)
+        since = schema.since_version
+        for index, value in enumerate(values):
+            formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
+            if formal is not None and value is not None and value.type is not None:
+                bindings.setdefault(formal.type_str, str(value.type))
+    return NodeSpec(
+        index=0,
+        name=f"{op_type}_under_test",
+        op_type=op_type,
+        domain=domain,
+        since_version=since,
+        inputs=values,
+        outputs=tuple(ValueSpec(f"y{i}") if present else None for i, present in enumerate(mask)),
+        attributes=dict(attributes or {}),
+        type_bindings=bindings,
+        opset_version=version,
+    )
+
+
+def run_kernel(
+    definitions: Iterable[KernelDef],
+    op_type: str,
+    inputs: Sequence[Any],
+    *,
+    xp: Any = np,
+    domain: str = "",
+    opset: int | None = None,
+    outputs: int = 1,
+    output_mask: Sequence[bool] | None = None,
+    constants: Sequence[int] = (),
+    **attributes: Any,
+) -> list[Any]:
+    """Choose the kernel among `definitions` as the registry would, bind it and call it.
+
+    Args:
+        definitions: Candidates.
+        op_type: Operator.
+        inputs: Input values, of `xp`; host inputs too.
+        xp: Array module.
+        domain: Operator domain.
+        opset: Opset of the domain; the newest known where None.
+        outputs: Number of outputs asked for.
+        output_mask: Which outputs are present, where not all are.
+        constants: Indices of the inputs that the context offers as known at planning.
+        **attributes: The node's attributes.
+
+    Returns:
+        One entry an output of the node.
+
+    Raises:
+        KernelNotFoundError: No candidate covers the version and the types.
+    """
+    node = make_node_spec(
+        op_type,
+        inputs,
+        domain=domain,
+        opset=opset,
+        outputs=outputs,
+        output_mask=output_mask,
+        attributes=attributes,
+    )
+    refusals: list[str] = []
+    for definition in definitions:
+        if (definition.op_type, definition.domain) != (op_type, domain):
+            continue
+        if not definition.since <= node.since_version <= definition.last:
+            refusals.append(f"{definition}: covers no version {node.since_version}")
+            continue
+        wrong = [
+            f"{variable} = {bound}"
+            for variable, bound in node.type_bindings.items()
+            if variable in definition.types and bound not in definition.types[variable]
+        ]
+        if wrong:
+            refusals.append(f"{definition}: {', '.join(wrong)} not allowed")
+            continue
+        context = LocalKernelContext(node, xp, {index: inputs[index] for index in constants})
+        result = definition.factory(context)(*inputs)
+        if definition.outputs == 1:
+            return [result]
+        return list(result)[: len(node.outputs)]
+    raise KernelNotFoundError(f"No kernel for {op_type}({node.since_version}).", where=node.location, why=refusals)
+
+
+def reference_outputs(
+    op_type: str,
+    inputs: Sequence[Any],
+    *,
+    domain: str = "",
+    opset: int | None = None,
+    outputs: int = 1,
+    **attributes: Any,
+) -> list[Any]:
+    """What `onnx.reference` computes for the same node (inputs are NumPy; absent optional ones None)."""
+    import onnx
+    from onnx import defs, helper
+    from onnx.reference import ReferenceEvaluator
+
+    version = opset if opset is not None else defs.get_schema(op_type, domain).since_version
+    names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
+    results = [f"y{i}" for i in range(outputs)]
+    attrs: dict[str, Any] = {
+        name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in attributes.items()
+    }
+    node = helper.make_node(op_type, names, results, None, None, domain, None, **attrs)
+    graph_inputs = [
+        helper.make_tensor_value_info(name, int(data_type_of(np.asarray(value).dtype)), list(np.shape(value)))
+        for name, value in zip(names, inputs, strict=True)
+        if name
+    ]
+    graph_outputs = [helper.make_empty_tensor_value_info(name) for name in results]
+    imports = [helper.make_opsetid(domain, version)]
+    if domain:
+        imports.append(helper.make_opsetid("", defs.onnx_opset_version()))
+    model = helper.make_model(helper.make_graph([node], "one_node", graph_inputs, graph_outputs), opset_imports=imports)
+    feeds = {name: value for name, value in zip(names, inputs, strict=True) if name}
+    return list(ReferenceEvaluator(model).run(None, feeds))

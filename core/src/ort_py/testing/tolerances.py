@@ -1,0 +1,68 @@
+"""How far two results may differ, per element type: the one table all tests use.
+
+The figures bound the error of one reordered accumulation of a few thousand terms in that type. Integers, bool and
+strings must be equal. Where a single comparison needs more, the test says why at the place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ort_py.dtypes import DataType, data_type_of
+
+__all__ = ["TOLERANCES", "assert_close", "tolerance_of"]
+
+TOLERANCES: dict[DataType, tuple[float, float]] = {
+    DataType.DOUBLE: (1e-9, 1e-11),
+    DataType.COMPLEX128: (1e-9, 1e-11),
+    DataType.FLOAT: (1e-4, 1e-5),
+    DataType.COMPLEX64: (1e-4, 1e-5),
+    DataType.FLOAT16: (2e-3, 1e-3),
+    DataType.BFLOAT16: (1.6e-2, 1e-2),
+}
+"""(relative, absolute) for each floating element type; a type not in the table must be equal."""
+
+
+def tolerance_of(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """(relative, absolute) tolerance of a NumPy dtype; (0, 0) where equality is asked for."""
+    return TOLERANCES.get(data_type_of(dtype), (0.0, 0.0))
+
+
+def assert_close(actual: Any, expected: Any, *, context: str = "") -> None:
+    """Compare kind, dtype, shape and values: arrays by the table, sequences and maps element by element.
+
+    Args:
+        actual: What was computed.
+        expected: What the oracle computed.
+        context: Put in front of a failure's message, e.g. the output's name.
+
+    Raises:
+        AssertionError: They differ; the message says in what.
+    """
+    if isinstance(expected, list | tuple):
+        assert isinstance(actual, list | tuple), f"{context}: {type(actual).__name__} instead of a sequence"
+        assert len(actual) == len(expected), f"{context}: {len(actual)} elements instead of {len(expected)}"
+        for index, (left, right) in enumerate(zip(actual, expected, strict=True)):
+            assert_close(left, right, context=f"{context}[{index}]")
+        return
+    if isinstance(expected, dict):
+        assert isinstance(actual, dict), f"{context}: {type(actual).__name__} instead of a map"
+        assert list(actual) == list(expected), f"{context}: keys {list(actual)} instead of {list(expected)}"
+        for key in expected:
+            assert_close(np.asarray(actual[key]), np.asarray(expected[key]), context=f"{context}[{key!r}]")
+        return
+    if expected is None:
+        assert actual is None, f"{context}: {actual!r} instead of None"
+        return
+    left, right = np.asarray(actual), np.asarray(expected)
+    assert left.shape == right.shape, f"{context}: shape {left.shape} instead of {right.shape}"
+    kinds = data_type_of(left.dtype), data_type_of(right.dtype)
+    assert kinds[0] == kinds[1], f"{context}: {kinds[0].onnx_name} instead of {kinds[1].onnx_name}"
+    rtol, atol = tolerance_of(right.dtype)
+    if rtol == atol == 0.0:
+        np.testing.assert_array_equal(left, right, err_msg=context)
+        return
+    wide = np.complex128 if right.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(left.astype(wide), right.astype(wide), rtol=rtol, atol=atol, err_msg=context)
