@@ -1,0 +1,249 @@
+"""From a model and providers to a program: each stage of the way takes a value and returns one.
+
+``load → validate → infer types → optimise → partition → compile → plan``. The session calls `load` once and
+`assemble` as often as it plans, because run fallback plans again without a provider.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ort_py.api.evaluation import KernelEvaluator
+from ort_py.api.options import SessionOptions
+from ort_py.api.reports import LoadReport
+from ort_py.contracts import CompiledRegion, IDataTransfer, IExecutionProvider, IStream
+from ort_py.devices import Device
+from ort_py.errors import KernelNotFoundError
+from ort_py.execution.program import Program
+from ort_py.graph.functions import expand_schema_function
+from ort_py.graph.ir import Model, Node, walk
+from ort_py.graph.loader import load_model
+from ort_py.graph.schema import SchemaRegistry
+from ort_py.graph.shapes import infer_types
+from ort_py.graph.validate import check_types, validate
+from ort_py.graph.view import ModelGraphView
+from ort_py.kernels.binding import KernelServices
+from ort_py.kernels.registry import KernelRegistry
+from ort_py.memory.transfer import TransferTable
+from ort_py.partition.assignment import Assignment, Region
+from ort_py.partition.cost_model import AlwaysPays, CostModel, TransferCostModel
+from ort_py.partition.partitioner import partition
+from ort_py.planning.builder import build_plan
+from ort_py.planning.constants import ConstantPool
+from ort_py.planning.resources import PlanResources
+from ort_py.transforms.builtin import builtin_transforms
+from ort_py.transforms.pipeline import run_transforms
+
+__all__ = ["Assembled", "Assembler", "load"]
+
+EXPANSION_ROUNDS = 8
+"""How often nodes nobody runs are replaced by their function bodies: bodies may hold function operators again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A runnable model and what was decided on the way.
+
+    Attributes:
+        program: Ready to run.
+        assignment: Who runs each node.
+        compiled: The compiled regions, to be closed with the session.
+        constants: Constants on their devices.
+    """
+
+    program: Program
+    assignment: Assignment
+    compiled: Mapping[Region, CompiledRegion]
+    constants: ConstantPool
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | Any, options: SessionOptions, schemas: SchemaRegistry, report: LoadReport
+) -> Model:
+    """Read, validate and type a model.
+
+    Raises:
+        OrtPyError: Anything wrong with the model, all problems of a stage in one message.
+    """
+    with report.stage("load") as notes:
+        folder = os.fspath(options.external_data_folder) or None
+        model = load_model(source, limits=options.limits, external_data_folder=folder)
+        notes.append(f"{sum(len(graph.nodes) for graph in walk(model.graph))} nodes")
+    with report.stage("validate"):
+        validate(model, schemas)
+    with report.stage("infer types"):
+        infer_types(model, schemas)
+        check_types(model, schemas)
+    return model
+
+
+class Assembler:
+    """Makes programs of one model.
+
+    Args:
+        model: Loaded and typed; transforms change it.
+        options: The session's options.
+        schemas: Operator schemas.
+        kernels: Kernels of all providers.
+        services: What kernels are bound with.
+        transforms: Transforms of plug-ins and providers.
+        transfers: Copies plug-ins contribute.
+        on_provider_error: Told about a provider that failed while asked or compiling: (provider, error, node).
+        compile_region: Compiles one region, or restores it from the cache.
+        threads: Threads of one run.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        options: SessionOptions,
+        schemas: SchemaRegistry,
+        kernels: KernelRegistry,
+        services: KernelServices,
+        transforms: Sequence[Any],
+        transfers: Sequence[IDataTransfer],
+        on_provider_error: Callable[[str, Exception, str], None],
+        compile_region: Callable[[IExecutionProvider, Region], CompiledRegion],
+        threads: int,
+    ) -> None:
+        self.model = model
+        self._options = options
+        self._schemas = schemas
+        self._kernels = kernels
+        self._services = services
+        self._transforms = transforms
+        self._transfers = transfers
+        self._on_provider_error = on_provider_error
+        self._compile_region = compile_region
+        self._threads = threads
+
+    def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
+        """Run the graph transforms of the session's level."""
+        level = int(self._options.graph_optimization_level)
+        with report.stage("optimise") as notes:
+            if level == 0:
+                return
+            wanted = [transform for provider in providers for transform in provider.transforms()]
+            result = run_transforms(
+                self.model,
+                [*builtin_transforms(), *self._transforms, *wanted],
+                level,
+                KernelEvaluator(providers, self._kernels, self._services),
+                schemas=self._schemas,
+                disabled=tuple(self._options.disabled_transforms),
+            )
+            notes.extend(str(result).splitlines())
+
+    def assemble(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> Assembled:
+        """Partition, compile and plan.
+
+        Raises:
+            KernelNotFoundError: Nodes nobody runs, with every refusal.
+            OrtPyError: A kernel refused its node, or a provider failed and may not be replaced.
+        """
+        providers = list(providers)
+        while True:
+            with report.stage("partition") as notes:
+                assignment = self._partition(providers)
+                notes.extend(f"{name}: {count} nodes" for name, count in assignment.counts().items())
+            with report.stage("compile"):
+                compiled, failed = self._compile(assignment, providers)
+            if failed is None:
+                break
+            # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
+            # again for this model.
+            providers = [provider for provider in providers if provider.name != failed]
+        with report.stage("plan"):
+            transfers = TransferTable(
+                [transfer for provider in providers for transfer in provider.data_transfers()] + list(self._transfers)
+            )
+            streams = _stream_makers(providers)
+            constants = ConstantPool(transfers, streams)
+            plan = build_plan(
+                self.model.graph,
+                PlanResources(
+                    assignment=assignment,
+                    providers={provider.name: provider for provider in providers},
+                    compiled=compiled,
+                    transfers=transfers,
+                    constants=constants,
+                    services=self._services,
+                    streams=streams,
+                    threads=self._threads,
+                ),
+            )
+            program = Program(plan)
+        return Assembled(program, assignment, compiled, constants)
+
+    def _partition(self, providers: Sequence[IExecutionProvider]) -> Assignment:
+        cost_model: CostModel = AlwaysPays() if self._options.cost_model == "always" else TransferCostModel()
+
+        def report_error(provider: str, error: Exception) -> None:
+            self._on_provider_error(provider, error, "")
+
+        for _ in range(EXPANSION_ROUNDS):
+            assignment = partition(self.model.graph, providers, self._kernels, cost_model, report_error)
+            if not assignment.unassigned:
+                return assignment
+            expanded = [expand_schema_function(node, self._schemas) for node in assignment.unassigned]
+            if not any(expanded):
+                break
+            infer_types(self.model, self._schemas)
+            check_types(self.model, self._schemas)
+        raise _nobody_runs(assignment.unassigned)
+
+    def _compile(
+        self, assignment: Assignment, providers: Sequence[IExecutionProvider]
+    ) -> tuple[dict[Region, CompiledRegion], str | None]:
+        """Compile every region; on a failure that may be answered, the name of the provider that failed."""
+        by_name = {provider.name: provider for provider in providers}
+        compiled: dict[Region, CompiledRegion] = {}
+        for regions in assignment.regions.values():
+            for region in regions:
+                try:
+                    compiled[region] = self._compile_region(by_name[region.provider], region)
+                except Exception as error:
+                    for done in compiled.values():
+                        done.close()
+                    self._on_provider_error(region.provider, error, region.nodes[0].name)
+                    return {}, region.provider
+        return compiled, None
+
+
+def region_view(region: Region) -> Any:
+    """The view of a region that its provider compiles."""
+    graph = region.nodes[0].graph
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    return ModelGraphView(graph).region([position[node] for node in region.nodes])
+
+
+def _stream_makers(providers: Sequence[IExecutionProvider]) -> dict[Device, Callable[[], IStream | None]]:
+    makers: dict[Device, Callable[[], IStream | None]] = {}
+    for provider in providers:
+        # One stream a device: the first provider there makes it, others on the device share it.
+        if provider.device not in makers and type(provider).create_stream is not IExecutionProvider.create_stream:
+            makers[provider.device] = provider.create_stream
+    return makers
+
+
+def _nobody_runs(unassigned: Mapping[Node, tuple[tuple[str, str], ...]]) -> KernelNotFoundError:
+    shown = list(unassigned.items())[:10]
+    why = [
+        f"{node.location}: " + "; ".join(f"{provider}: {reason}" for provider, reason in refusals)
+        for node, refusals in shown
+    ]
+    if len(unassigned) > len(shown):
+        why.append(f"and {len(unassigned) - len(shown)} more")
+    first = shown[0][0]
+    domain = f"{first.domain}." if first.domain else ""
+    return KernelNotFoundError(
+        f"No provider of this session runs {len(unassigned)} node(s), the first is {domain}{first.op_type}"
+        f"({first.since_version}).",
+        where=first.location,
+        why=why,
+        fix="Install a provider that has the operator, or contribute a kernel (see docs/plugin-author).",
+    )

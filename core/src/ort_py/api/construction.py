@@ -1,0 +1,347 @@
+"""What a session is made of: providers chosen and created, the model assembled, and all of it released again.
+
+`construct` is the sequence of rooms behind ``InferenceSession(...)``; the session itself only runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ort_py.api.assembly import Assembled, Assembler, load, region_view
+from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
+from ort_py.api.options import SessionOptions
+from ort_py.api.reports import LoadReport, MemoryReport
+from ort_py.cache.artifacts import ArtifactCache, artifact_key
+from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, SessionContext
+from ort_py.devices import HOST
+from ort_py.discovery import FallbackRecord, Instances, Selected, create_instances, default_catalog, select_providers
+from ort_py.errors import EPFail, OrtPyError, PluginError
+from ort_py.execution.thread_count import ThreadCount, thread_count
+from ort_py.execution.thread_pool import RowSplitter
+from ort_py.fallback.policy import FallbackPolicy, Strictness
+from ort_py.graph.ir import Model, walk
+from ort_py.graph.schema import SchemaRegistry
+from ort_py.hooks import CompileEvent, FallbackEvent
+from ort_py.hooks.manager import HookManager
+from ort_py.kernels.binding import KernelServices
+from ort_py.kernels.registry import KernelRegistry
+from ort_py.partition.assignment import Region
+from ort_py.profiling.chrome_trace import write_chrome_trace
+from ort_py.profiling.recorder import Recorder
+
+__all__ = ["Construction", "construct"]
+
+_logger = logging.getLogger("ort_py.session")
+
+ProviderArgument = Sequence[str | tuple[str, Mapping[str, Any]]]
+
+
+def construct(
+    source: Any,
+    options: SessionOptions,
+    providers: ProviderArgument | None,
+    provider_options: Sequence[Mapping[str, Any]] | None,
+    *,
+    session_id: str,
+    fallback_enabled: bool,
+) -> Construction:
+    """Choose providers, create them, load the model and assemble it. What was made is released where a step fails.
+
+    Raises:
+        OrtPyError: The providers cannot be had, or the model is wrong.
+    """
+    catalog = default_catalog()
+    strict = options.strict if options.strict is not None else os.environ.get("ORT_PY_STRICT", "")
+    selection = select_providers(
+        providers, provider_options, catalog=catalog, strict=strict, pin_plain_cpu=options.pin_cpu
+    )
+    construction = Construction(
+        options, catalog.hooks, FallbackPolicy(Strictness(strict), enabled=fallback_enabled), session_id
+    )
+    construction.choose(selection.requested, selection.selected, selection.fallbacks)
+    try:
+        construction.load(source)
+        construction.assemble()
+    except BaseException:
+        construction.close()
+        raise
+    return construction
+
+
+class Construction:
+    """The parts of one session and how they are replaced and released.
+
+    Attributes:
+        hooks: Plug-ins' hooks.
+        policy: Which failures may fall back.
+        report: Seconds and notes of each stage.
+        fallbacks: What did not go as asked.
+        dropped: Providers left out after a failure in a run.
+        recorder: Profile, None where off.
+        threads: Threads of one run.
+        names: Provider names as asked for.
+        provider_options: Options of each provider.
+        assembled: The program and the decisions behind it.
+        title: The model's file name, for messages.
+        inputs, outputs, overridable, metadata: What the model declares.
+    """
+
+    assembled: Assembled
+    inputs: list[NodeArg]
+    outputs: list[NodeArg]
+    overridable: list[NodeArg]
+    metadata: ModelMetadata
+
+    def __init__(self, options: SessionOptions, hooks: HookManager, policy: FallbackPolicy, session_id: str) -> None:
+        self._options = options
+        self._session_id = session_id
+        self.hooks = hooks
+        self.policy = policy
+        self.report = LoadReport()
+        self.fallbacks: list[FallbackRecord] = []
+        self.dropped: set[str] = set()
+        self.threads: ThreadCount = thread_count(options.intra_op_num_threads)
+        self.recorder: Recorder | None = Recorder() if options.enable_profiling else None
+        self.names: list[str] = []
+        self.provider_options: dict[str, dict[str, str]] = {}
+        self.title = "model"
+        self._instances: Instances | None = None
+        self._assembler: Assembler | None = None
+        self._kernels = KernelRegistry()
+        cache_dir = os.fspath(options.cache_dir)
+        self._cache = ArtifactCache(Path(cache_dir)) if cache_dir else None
+        self._model: Model | None = None
+
+    @property
+    def providers(self) -> list[IExecutionProvider]:
+        """Providers in use, in rank order."""
+        if self._instances is None:
+            return []
+        return [provider for provider in self._instances.providers if provider.name not in self.dropped]
+
+    @property
+    def has_run_callbacks(self) -> bool:
+        """Whether a provider wants to hear of runs."""
+        base = IExecutionProvider
+        return any(
+            type(provider).on_run_start is not base.on_run_start or type(provider).on_run_end is not base.on_run_end
+            for provider in self.providers
+        )
+
+    def choose(
+        self, requested: Sequence[str], selected: Sequence[Selected], fallbacks: Sequence[FallbackRecord]
+    ) -> None:
+        """Create the selected providers and register their kernels."""
+        context = SessionContext(
+            threads=self.threads.count,
+            precision=self._options.precision,
+            cache_folder=os.fspath(self._options.cache_dir) or None,
+            deterministic=self._options.use_deterministic_compute,
+        )
+        for record in fallbacks:
+            self._note(record)
+        self._instances = create_instances(selected, context)
+        for record in self._instances.fallbacks:
+            self._note(record)
+        self.names = list(requested)
+        for provider, chosen in zip(self._instances.providers, self._instances.selected, strict=True):
+            self._kernels.register(provider.name, provider.kernel_registry(), chosen.record.distribution or provider.name)
+            if chosen.requested_as in self.names:
+                options = {key: str(value) for key, value in chosen.options.items()}
+                self.provider_options.setdefault(chosen.requested_as, options)
+        override = "session.plugin_kernels_override" in self._options._config
+        for plugin, contribution in self.hooks.contributions("ort_py_kernels"):
+            self._kernels.contribute(contribution.provider, contribution.kernels, plugin, override=override)
+
+    def load(self, source: Any) -> None:
+        """Load the model and describe it."""
+        contributed = [schema for _, schema in self.hooks.contributions("ort_py_operator_schemas")]
+        schemas = SchemaRegistry(contributed)
+        start = time.perf_counter_ns()
+        model = load(source, self._options, schemas, self.report)
+        self._record("model_loading", start)
+        self._model = model
+        graph = model.graph
+        self.title = Path(model.source).name if model.source else graph.name or "model"
+        self.metadata = metadata_of(model)
+        self.inputs = [node_arg(value) for value in graph.inputs]
+        self.outputs = [node_arg(value) for value in graph.outputs]
+        self.overridable = [node_arg(value) for value in graph.initializers.values() if value.overridable]
+        services = KernelServices(self._options.limits, RowSplitter(self.threads.count))
+        self._assembler = Assembler(
+            model,
+            options=self._options,
+            schemas=schemas,
+            kernels=self._kernels,
+            services=services,
+            transforms=[transform for _, transform in self.hooks.contributions("ort_py_transforms")],
+            transfers=[transfer for _, transfer in self.hooks.contributions("ort_py_data_transfers")],
+            on_provider_error=self._provider_failed,
+            compile_region=self._compile_region,
+            threads=self.threads.count,
+        )
+
+    def assemble(self) -> None:
+        """Optimise, partition, compile and plan."""
+        assert self._assembler is not None
+        start = time.perf_counter_ns()
+        self._assembler.optimise(self.providers, self.report)
+        self.assembled = self._assembler.assemble(self.providers, self.report)
+        self._record("session_initialization", start)
+        self._forbid_completion()
+
+    def replan_without(self, provider: str, error: Exception) -> bool:
+        """Plan again without a provider that failed in a run; False where that is forbidden or impossible."""
+        remaining = [other for other in self.providers if other.name != provider]
+        known = len(remaining) < len(self.providers)
+        if not known or not remaining or not self.policy.may_replace(error) or self._assembler is None:
+            return False
+        try:
+            assembled = self._assembler.assemble(remaining, self.report)
+        except OrtPyError as replan_error:
+            _logger.warning("planning without %s failed: %s", provider, replan_error)
+            return False
+        self._close_regions()
+        self.assembled = assembled
+        self.dropped.add(provider)
+        reason = f"{type(error).__name__}: {error}"
+        node = error.location.node if isinstance(error, OrtPyError) else ""
+        self._note(FallbackRecord("run", provider, reason, node, remaining[0].name))
+        return True
+
+    def end_run(self) -> None:
+        """Tell providers that a run ended; what they raise is logged."""
+        for provider in self.providers:
+            try:
+                provider.on_run_end()
+            except Exception:
+                _logger.exception("%s: on_run_end failed", provider.name)
+
+    def end_profiling(self) -> str:
+        """Write the profile next to its prefix; returns the path."""
+        recorder, self.recorder = self.recorder, None
+        if recorder is None:
+            return ""
+        prefix = os.fsdecode(self._options.profile_file_prefix)
+        stamp = datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S_%f")[:-3]
+        path = f"{prefix}_{stamp}.json"
+        write_chrome_trace(recorder, Path(path))
+        return path
+
+    def memory_report(self) -> MemoryReport:
+        """Bytes of constants, each once."""
+        seen: dict[str, int] = {}
+        mapped = 0
+        graphs = walk(self._model.graph) if self._model is not None else ()
+        for graph in graphs:
+            for value in graph.initializers.values():
+                weight = value.weight
+                if weight is not None and weight.key not in seen:
+                    seen[weight.key] = weight.nbytes
+                    mapped += weight.nbytes if getattr(weight, "mapped", False) else 0
+        devices = {str(device): size for device, size in self.assembled.constants.device_bytes().items()}
+        return MemoryReport(sum(seen.values()), mapped, devices)
+
+    def trim(self) -> None:
+        """Let providers give unused memory back."""
+        for provider in self.providers:
+            allocator = provider.allocator()
+            if allocator is not None:
+                allocator.trim()
+
+    def close(self) -> None:
+        """Release everything, in the reverse order of its making."""
+        self._close_regions()
+        if self._instances is not None:
+            self._instances.close()
+        self._assembler = None
+        self._model = None
+
+    def _close_regions(self) -> None:
+        assembled = getattr(self, "assembled", None)
+        for region in assembled.compiled.values() if assembled is not None else ():
+            try:
+                region.close()
+            except Exception:
+                _logger.exception("closing a compiled region failed")
+
+    def _compile_region(self, provider: IExecutionProvider, region: Region) -> CompiledRegion:
+        start = time.perf_counter()
+        view = region_view(region)
+        key, restored = "", None
+        if self._cache is not None:
+            options = self.provider_options.get(provider.name, {})
+            parts = [provider.name, repr(sorted(options.items())), self._options.precision, view.to_model("inline")]
+            key = artifact_key(parts)
+            artifact = self._cache.get(key)
+            if artifact is not None and provider.validate(artifact) is ArtifactValidity.VALID:
+                restored = provider.restore(artifact)
+        compiled = restored if restored is not None else provider.compile(view)
+        if restored is None and self._cache is not None:
+            artifact = compiled.serialize()
+            if artifact is not None:
+                self._cache.put(key, artifact)
+        self.hooks.observe(
+            "ort_py_region_compiled",
+            CompileEvent(
+                self._session_id, provider.name, len(region.nodes), time.perf_counter() - start, restored is not None
+            ),
+        )
+        return compiled
+
+    def _provider_failed(self, provider: str, error: Exception, node: str) -> None:
+        """Assignment fallback: a provider failed while it was asked or while it compiled."""
+        others = [other.name for other in self.providers if other.name != provider]
+        if not others or not self.policy.may_replace(error):
+            raise PluginError(
+                f"{provider} failed while the session was created: {type(error).__name__}: {error}",
+                why="fallback is switched off" if others else "there is no other provider",
+                fix="Report this to the provider's author, or leave the provider out.",
+            ) from error
+        self._note(FallbackRecord("assignment", provider, f"{type(error).__name__}: {error}", node, others[0]))
+
+    def _forbid_completion(self) -> None:
+        """Strict mode ``node``: a session that asked for an accelerator may not run nodes on the host."""
+        if self.policy.strictness is not Strictness.NODE:
+            return
+        devices = {provider.name: provider.device for provider in self.providers}
+        if all(device == HOST for device in devices.values()):
+            return
+        on_host = [node for node, assigned in self.assembled.assignment if devices.get(assigned.provider) == HOST]
+        if on_host:
+            raise EPFail(
+                f"{len(on_host)} node(s) would run on the host, which strict mode 'node' forbids.",
+                where=on_host[0].location,
+                why=[
+                    f"{node.name}: {provider}: {reason}"
+                    for node in on_host[:10]
+                    for provider, reason in self.assembled.assignment.nodes[node].refusals
+                ],
+                fix="Use strict mode 'provider', or a model whose operators the provider has.",
+            )
+
+    def _note(self, record: FallbackRecord) -> None:
+        self.fallbacks.append(record)
+        _logger.warning(
+            "fallback (%s): %s%s: %s",
+            record.kind,
+            record.provider,
+            f" -> {record.replacement}" if record.replacement else "",
+            record.reason,
+        )
+        self.hooks.observe(
+            "ort_py_fallback",
+            FallbackEvent(
+                self._session_id, record.kind, record.provider, record.reason, record.node, record.replacement
+            ),
+        )
+
+    def _record(self, name: str, start_ns: int) -> None:
+        if self.recorder is not None:
+            self.recorder.record("Session", name, start_ns, time.perf_counter_ns())

@@ -1,0 +1,200 @@
+"""Feeds on their way into slots: what fits goes in as it is, the rest is converted correctly or refused by name.
+
+Nothing is ever reinterpreted: byte order is swapped, strides are copied, a wrong dtype is an error. Feeds are never
+written to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ort_py.api.ort_value import OrtValue
+from ort_py.dtypes import (
+    DataType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    TensorType,
+    ValueType,
+    data_type_of,
+    numpy_dtype,
+)
+from ort_py.errors import InvalidArgument, Location, OrtPyError
+from ort_py.planning.plan import PlanInput
+
+__all__ = ["FeedSpec", "convert_feed", "feed_spec"]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSpec:
+    """One input, prepared for checking.
+
+    Attributes:
+        name: Its name.
+        slot: Where it goes.
+        type: Declared type.
+        dtype: NumPy dtype of a tensor, None for other kinds.
+        rank: Declared rank, -1 where unknown.
+        fixed: (axis, size) of each fixed dimension.
+        optional: Whether it may be absent.
+    """
+
+    name: str
+    slot: int
+    type: ValueType | None
+    dtype: np.dtype[Any] | None
+    rank: int
+    fixed: tuple[tuple[int, int], ...]
+    optional: bool
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether a shape agrees with the declared one."""
+        if self.rank >= 0 and len(shape) != self.rank:
+            return False
+        return all(shape[axis] == size for axis, size in self.fixed)
+
+
+def feed_spec(value: PlanInput) -> FeedSpec:
+    """Prepare the checks of an input."""
+    declared = value.type
+    tensor = declared if isinstance(declared, TensorType) else None
+    shape = tensor.shape if tensor is not None else None
+    fixed = tuple((axis, dim) for axis, dim in enumerate(shape or ()) if isinstance(dim, int) and dim >= 0)
+    return FeedSpec(
+        value.name,
+        value.slot,
+        declared,
+        numpy_dtype(tensor.data_type) if tensor is not None else None,
+        -1 if shape is None else len(shape),
+        fixed,
+        isinstance(declared, OptionalType),
+    )
+
+
+def convert_feed(spec: FeedSpec, value: Any) -> Any:
+    """What goes into the slot for a feed that is not already exactly right.
+
+    Args:
+        spec: The input.
+        value: Array, anything with ``__array__`` or ``__dlpack__``, nested lists, a scalar, an `OrtValue`; a list of
+            these for a sequence, a dict for a map, None for an empty optional.
+
+    Raises:
+        InvalidArgument: Wrong kind, dtype, rank or dimension; names the input.
+    """
+    if isinstance(value, OrtValue):
+        value = value.value
+    return _convert(spec.type, value, spec.name)
+
+
+def _convert(declared: ValueType | None, value: Any, name: str) -> Any:
+    where = Location(value=name)
+    if isinstance(declared, OptionalType):
+        return None if value is None else _convert(declared.element, value, name)
+    if value is None:
+        raise InvalidArgument(f"Input '{name}' is None, but it is not optional.", where=where, fix=_wanted(declared))
+    if isinstance(declared, SequenceType):
+        if not isinstance(value, list | tuple):
+            raise InvalidArgument(
+                f"Input '{name}' is a sequence, {type(value).__name__} was given.",
+                where=where,
+                fix="Pass a list of arrays.",
+            )
+        return [_convert(declared.element, item, f"{name}[{index}]") for index, item in enumerate(value)]
+    if isinstance(declared, MapType):
+        if not isinstance(value, dict):
+            raise InvalidArgument(
+                f"Input '{name}' is a map, {type(value).__name__} was given.", where=where, fix="Pass a dict."
+            )
+        return dict(value)
+    if isinstance(declared, TensorType):
+        return _convert_tensor(declared, value, name)
+    return np.asarray(value)
+
+
+def _convert_tensor(declared: TensorType, value: Any, name: str) -> Any:
+    where = Location(value=name)
+    array = _as_array(declared, value, name)
+    try:
+        found = data_type_of(array.dtype)
+    except OrtPyError as error:
+        raise InvalidArgument(error.what, where=where, fix=_wanted(declared)) from None
+    if found != declared.data_type:
+        raise InvalidArgument(
+            f"Input '{name}' has element type {found.onnx_name}, the model declares {declared.data_type.onnx_name}.",
+            where=where,
+            why=f"dtype '{array.dtype}' was fed",
+            fix=f"Convert it with .astype('{numpy_dtype(declared.data_type)}').",
+        )
+    _check_shape(declared.shape, array.shape, name)
+    if declared.data_type is DataType.STRING:
+        return _strings(array)
+    # Swaps the byte order and copies strides where needed; a feed that is right already is not copied.
+    return np.ascontiguousarray(array, numpy_dtype(declared.data_type)).reshape(array.shape)
+
+
+def _as_array(declared: TensorType, value: Any, name: str) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)  # masks and matrix semantics end here
+    if isinstance(value, list | tuple | int | float | bool | str | bytes):
+        # Plain Python has no dtype, so the model's is taken, as onnxruntime does.
+        try:
+            return np.array(value, numpy_dtype(declared.data_type))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InvalidArgument(
+                f"Input '{name}' cannot be made a tensor of {declared.data_type.onnx_name}.",
+                where=Location(value=name),
+                why=str(error),
+                fix="Pass a rectangular nested list or a NumPy array.",
+            ) from error
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise InvalidArgument(
+                f"Input '{name}' cannot be read through DLPack.",
+                where=Location(value=name),
+                why=str(error),
+                fix="Bring it to the host first.",
+            ) from error
+    raise InvalidArgument(
+        f"Input '{name}' is a {type(value).__name__}, which is no tensor.", where=Location(value=name), fix=_wanted(declared)
+    )
+
+
+def _check_shape(declared: Shape | None, shape: tuple[int, ...], name: str) -> None:
+    if declared is None:
+        return
+    where = Location(value=name)
+    if len(shape) != len(declared):
+        raise InvalidArgument(
+            f"Input '{name}' has rank {len(shape)}, the model declares {len(declared)}.",
+            where=where,
+            why=f"shape {shape} was fed, {list(declared)} is declared",
+            fix="Add or remove axes, e.g. with x[None] or x.reshape(...).",
+        )
+    for axis, (found, wanted) in enumerate(zip(shape, declared, strict=True)):
+        if isinstance(wanted, int) and wanted >= 0 and found != wanted:
+            raise InvalidArgument(
+                f"Input '{name}' has size {found} along axis {axis}, the model declares {wanted}.",
+                where=where,
+                why=f"shape {shape} was fed, {list(declared)} is declared",
+                fix="Resize, pad or crop the input to the declared shape.",
+            )
+
+
+def _strings(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    flat = [item.decode("utf-8") if isinstance(item, bytes) else str(item) for item in array.ravel().tolist()]
+    result = np.empty(len(flat), object)
+    result[:] = flat
+    return result.reshape(array.shape)
+
+
+def _wanted(declared: ValueType | None) -> str:
+    return f"Pass a {declared}." if declared is not None else "Pass a value."

@@ -1,0 +1,93 @@
+"""Who runs each node, and why: the session's placement as a value with a table and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ort_py.partition.assignment import Assignment
+
+__all__ = ["NodePlacement", "Placement", "placement_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlacement:
+    """Where one node runs.
+
+    Attributes:
+        node: Name of the node.
+        op_type: Operator.
+        domain: Operator domain.
+        provider: Who runs it; ``core`` for control flow.
+        runner: ``kernel``, ``region`` or ``control flow``.
+        region: Name of the compiled region it is part of, else ``""``.
+        reason: Why this provider took it.
+        refusals: (provider, reason) of each provider asked before.
+        path: Names of the enclosing control-flow nodes.
+    """
+
+    node: str
+    op_type: str
+    domain: str
+    provider: str
+    runner: str
+    region: str
+    reason: str
+    refusals: tuple[tuple[str, str], ...]
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Placement of every node of a model, nested graphs included. Iterates over `NodePlacement`s."""
+
+    nodes: tuple[NodePlacement, ...]
+
+    def __iter__(self) -> Iterator[NodePlacement]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def counts(self) -> dict[str, int]:
+        """Number of nodes each provider runs, most first."""
+        return dict(Counter(node.provider for node in self.nodes).most_common())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``json.dumps``."""
+        return {"counts": self.counts(), "nodes": [asdict(node) for node in self.nodes]}
+
+    def __str__(self) -> str:
+        rows = [("node", "operator", "provider", "how", "why")]
+        for item in self.nodes:
+            operator = f"{item.domain}.{item.op_type}" if item.domain else item.op_type
+            name = " > ".join((*item.path, item.node))
+            refused = "; ".join(f"{provider} refused: {reason}" for provider, reason in item.refusals)
+            rows.append((name, operator, item.provider, item.region or item.runner, refused or item.reason))
+        widths = [min(48, max(len(row[column]) for row in rows)) for column in range(4)]
+        return "\n".join(
+            "  ".join([*(text[:width].ljust(width) for text, width in zip(row, widths, strict=False)), row[4]]).rstrip()
+            for row in rows
+        )
+
+
+def placement_of(assignment: Assignment) -> Placement:
+    """The report of a partitioner's decisions."""
+    return Placement(
+        tuple(
+            NodePlacement(
+                node.name,
+                node.op_type,
+                node.domain,
+                assigned.provider,
+                assigned.runner.value,
+                assigned.region.name if assigned.region is not None else "",
+                assigned.reason,
+                assigned.refusals,
+                node.path,
+            )
+            for node, assigned in assignment
+        )
+    )

@@ -1,0 +1,140 @@
+"""The frame: all that one run may write. Borrowed from a pool, used by one thread at a time.
+
+Slots, streams, child frames of bodies and native instances of regions. Constants are in the slots from the start;
+feeds, intermediates and results are gone after each run, so a pooled frame keeps nothing of the caller alive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from ort_py.contracts import FrameResources, IStream, RegionInstance
+from ort_py.devices import Device
+from ort_py.execution.program import Program
+from ort_py.execution.watch import RunWatch
+from ort_py.planning.steps import FRAME_SLOT, NestedPlan, RegionStep
+
+__all__ = ["Frame", "FramePool"]
+
+_logger = logging.getLogger("ort_py.execution")
+
+
+class Frame:
+    """Writable state of one run of a program.
+
+    Attributes:
+        program: What it runs.
+        slots: The slots; slot 0 is the frame.
+        streams: Stream of each device, the parent's for a body's frame.
+        watch: What to look at between steps, None for nothing.
+    """
+
+    __slots__ = ("_children", "_instances", "program", "slots", "streams", "watch")
+
+    def __init__(self, program: Program, parent: Frame | None = None) -> None:
+        self.program = program
+        self.slots: list[Any] = list(program.plan.template)
+        self.slots[FRAME_SLOT] = self
+        self.watch: RunWatch | None = None
+        self._children: list[Frame] = []
+        self._instances: list[RegionInstance] = []
+        self.streams: dict[Device, IStream] = {}
+        if parent is not None:
+            self.streams = parent.streams
+            parent._children.append(self)
+        else:
+            for device, make in program.plan.streams:
+                stream = make()
+                if stream is not None:
+                    self.streams[device] = stream
+
+    def child(self, nested: NestedPlan) -> Frame:
+        """The frame of a body, made on first use and kept."""
+        frame: Frame | None = self.slots[nested.frame]
+        if frame is None:
+            frame = Frame(self.program.nested(nested), self)
+            self.slots[nested.frame] = frame
+        frame.watch = self.watch
+        return frame
+
+    def instantiate(self, step: RegionStep) -> RegionInstance:
+        """Make this frame's instance of a region and keep it in its slot."""
+        resources = FrameResources(self.streams.get(step.device), self.program.plan.threads)
+        instance = step.region.instantiate(resources)
+        self._instances.append(instance)
+        self.slots[step.instance] = instance
+        return instance
+
+    @contextlib.contextmanager
+    def current_streams(self) -> Iterator[None]:
+        """Make the frame's streams the current ones of this thread."""
+        with contextlib.ExitStack() as stack:
+            for stream in self.streams.values():
+                stack.enter_context(stream)
+            yield
+
+    def clear(self) -> None:
+        """Drop feeds and results."""
+        slots = self.slots
+        for slot in self.program.plan.clear:
+            slots[slot] = None
+
+    def close(self) -> None:
+        """Close instances, those of child frames too. What they raise is logged: closing must go on."""
+        pending = [self]
+        while pending:
+            frame = pending.pop()
+            pending.extend(frame._children)
+            for instance in frame._instances:
+                try:
+                    instance.close()
+                except Exception:
+                    _logger.exception("closing a region instance failed")
+            frame._instances.clear()
+            # The frame is in its own slots: break the cycle so that memory goes at once.
+            frame.slots = []
+        self._children.clear()
+
+
+class FramePool:
+    """Idle frames of a program. Bounded: what is given back beyond `size` is closed.
+
+    `deque` operations are atomic, so taking and giving back need no lock.
+    """
+
+    def __init__(self, program: Program, size: int = 16) -> None:
+        self._program = program
+        self._size = size
+        self._idle: deque[Frame] = deque()
+        self._closed = False
+
+    def take(self) -> Frame:
+        """An idle frame, or a new one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Frame(self._program)
+
+    def give_back(self, frame: Frame) -> None:
+        """Return a frame that ran to its end. A frame whose run failed is closed instead, not given back."""
+        if self._closed or len(self._idle) >= self._size:
+            frame.close()
+        else:
+            self._idle.append(frame)
+
+    def trim(self) -> None:
+        """Close all idle frames."""
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                return
+
+    def close(self) -> None:
+        """Close idle frames now and borrowed ones when they come back."""
+        self._closed = True
+        self.trim()

@@ -1,0 +1,112 @@
+"""Steps become instructions: callables over the list of slots, specialised by arity.
+
+The hot loop is ``for instruction in program: instruction(slots)``. An instruction for a kernel with two inputs and
+one output is ``slots[o] = call(slots[a], slots[b])`` and nothing else: no loop over inputs, no tuple, no branch. The
+source of each shape of instruction is made of integers counted here, never of anything a model says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
+
+__all__ = ["Instruction", "compile_contiguous", "compile_copy", "compile_kernel", "compile_region", "compile_wait"]
+
+Slots: TypeAlias = list[Any]
+Instruction: TypeAlias = Callable[[Slots], None]
+
+
+@cache
+def _maker(inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
+    """A function that makes instructions of one shape: ``maker(call, inputs, outputs, release)``."""
+    source = ["def make(call, ins, outs, rel):"]
+    for name, count in (("i", inputs), ("o", outputs), ("r", released)):
+        if count:
+            names = ", ".join(f"{name}{index}" for index in range(count))
+            source.append(f"    {names}, = {'ins' if name == 'i' else 'outs' if name == 'o' else 'rel'}")
+    arguments = ", ".join(f"s[i{index}]" for index in range(inputs))
+    results = ", ".join(f"s[o{index}]" for index in range(outputs))
+    source.append("    def instruction(s):")
+    source.append(f"        {f'{results} = ' if results else ''}call({arguments})")
+    source.extend(f"        s[r{index}] = None" for index in range(released))
+    source.append("    return instruction")
+    namespace: dict[str, Any] = {}
+    exec("\n".join(source), namespace)  # noqa: S102 - the source holds nothing but counted names
+    maker: Callable[..., Instruction] = namespace["make"]
+    return maker
+
+
+def compile_kernel(step: KernelStep) -> Instruction:
+    """``slots[outputs] = call(*slots[inputs])``, then the releases."""
+    maker = _maker(len(step.inputs), len(step.outputs), len(step.release))
+    return maker(step.call, step.inputs, step.outputs, step.release)
+
+
+def compile_region(step: RegionStep) -> Instruction:
+    """Bind the frame's instance to this run's arrays and run it; the instance is made on first use."""
+    from ort_py.execution.frame import Frame
+
+    inputs, outputs, release = step.inputs, step.outputs, step.release
+    unbound = (None,) * len(outputs)
+
+    def instruction(s: Slots) -> None:
+        instance = s[step.instance]
+        if instance is None:
+            frame: Frame = s[0]
+            instance = frame.instantiate(step)
+        instance.bind([s[slot] for slot in inputs], unbound)
+        for slot, array in zip(outputs, instance(), strict=True):
+            s[slot] = array
+        for slot in release:
+            s[slot] = None
+
+    return instruction
+
+
+def compile_copy(step: CopyStep) -> Instruction:
+    """Copy along the hops on the frame's streams."""
+    (source,), (target,), hops = step.inputs, step.outputs, step.hops
+    release = step.release
+
+    def instruction(s: Slots) -> None:
+        streams = s[0].streams
+        array = s[source]
+        if array is not None:  # an empty optional
+            for position, hop in enumerate(hops):
+                stream = streams.get(hop.source) or streams.get(hop.target)
+                array = hop.transfer.copy(array, hop.source, hop.target, stream)
+                if position + 1 < len(hops) and stream is not None:
+                    stream.synchronize()  # the next hop reads on the host what this one wrote
+        s[target] = array
+        for slot in release:
+            s[slot] = None
+
+    return instruction
+
+
+def compile_wait(step: WaitStep) -> Instruction:
+    """Block until the device's stream is done."""
+    device, release = step.device, step.release
+
+    def instruction(s: Slots) -> None:
+        stream = s[0].streams.get(device)
+        if stream is not None:
+            stream.synchronize()
+        for slot in release:
+            s[slot] = None
+
+    return instruction
+
+
+def compile_contiguous(step: ContiguousStep) -> Instruction:
+    """``ascontiguousarray``, which returns the same array where there is nothing to do."""
+    make = step.array_module.ascontiguousarray
+
+    def contiguous(array: Any) -> Any:
+        # Sequences and absent values pass; NumPy would turn a 0-d array into a 1-d one.
+        return make(array) if getattr(array, "ndim", 0) > 0 else array
+
+    return _maker(1, 1, len(step.release))(contiguous, step.inputs, step.outputs, step.release)

@@ -1,0 +1,82 @@
+"""A plan made runnable: one instruction a step, and the programs of its bodies.
+
+Immutable after construction and shared by threads, like the plan it comes from.
+"""
+
+from __future__ import annotations
+
+from ort_py.execution.control_flow import compile_if, compile_loop, compile_scan
+from ort_py.execution.instructions import (
+    Instruction,
+    compile_contiguous,
+    compile_copy,
+    compile_kernel,
+    compile_region,
+    compile_wait,
+)
+from ort_py.planning.plan import ExecutionPlan
+from ort_py.planning.steps import (
+    ContiguousStep,
+    CopyStep,
+    IfStep,
+    KernelStep,
+    LoopStep,
+    NestedPlan,
+    RegionStep,
+    ScanStep,
+    Step,
+    WaitStep,
+)
+
+__all__ = ["Program"]
+
+
+class Program:
+    """Instructions of a plan.
+
+    Attributes:
+        plan: The plan.
+        instructions: ``instructions[i]`` runs ``plan.steps[i]``.
+    """
+
+    __slots__ = ("_nested", "instructions", "plan")
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self.plan = plan
+        self._nested: dict[int, Program] = {}
+        self.instructions: list[Instruction] = []
+        pending = [self]
+        while pending:
+            program = pending.pop()
+            program.instructions = [_compile(step) for step in program.plan.steps]
+            for _, body in program.plan.nested():
+                inner = Program.__new__(Program)
+                inner.plan = body.plan
+                inner._nested = {}
+                inner.instructions = []
+                program._nested[body.frame] = inner
+                pending.append(inner)
+
+    def nested(self, body: NestedPlan) -> Program:
+        """The program of a body of this program's plan."""
+        return self._nested[body.frame]
+
+
+def _compile(step: Step) -> Instruction:
+    match step:
+        case KernelStep():
+            return compile_kernel(step)
+        case RegionStep():
+            return compile_region(step)
+        case CopyStep():
+            return compile_copy(step)
+        case WaitStep():
+            return compile_wait(step)
+        case ContiguousStep():
+            return compile_contiguous(step)
+        case IfStep():
+            return compile_if(step)
+        case LoopStep():
+            return compile_loop(step)
+        case ScanStep():
+            return compile_scan(step)

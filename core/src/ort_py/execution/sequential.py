@@ -1,0 +1,85 @@
+"""Run a frame's program, one instruction after another, and say which step failed.
+
+Two loops: one that does nothing but run, and one that looks at the frame's watch between steps.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from typing import TYPE_CHECKING, Any
+
+from ort_py.errors import ExecutionError, Location, OrtPyError
+from ort_py.planning.steps import Step
+
+if TYPE_CHECKING:
+    from ort_py.execution.frame import Frame
+
+__all__ = ["run_frame"]
+
+
+def run_frame(frame: Frame) -> None:
+    """Run to the end. The caller has filled the input slots and takes the output slots.
+
+    Raises:
+        OrtPyError: What a kernel refused, with its place.
+        ExecutionError: A kernel or region raised something else, which is its cause.
+    """
+    if frame.watch is not None:
+        _run_watched(frame)
+        return
+    slots = frame.slots
+    instructions = iter(frame.program.instructions)
+    try:
+        for instruction in instructions:
+            instruction(slots)
+    except Exception as error:
+        done = len(frame.program.instructions) - operator.length_hint(instructions)
+        raise _placed(error, frame.program.plan.steps[done - 1], slots) from _cause(error)
+
+
+def _run_watched(frame: Frame) -> None:
+    watch = frame.watch
+    assert watch is not None
+    slots, recorder = frame.slots, watch.recorder
+    for step, instruction in zip(frame.program.plan.steps, frame.program.instructions, strict=True):
+        watch.before(step)
+        start = time.perf_counter_ns()
+        try:
+            instruction(slots)
+        except Exception as error:
+            raise _placed(error, step, slots) from _cause(error)
+        if recorder is not None:
+            recorder.record_step(step, start, time.perf_counter_ns(), slots)
+        watch.after(step, slots)
+
+
+def _cause(error: Exception) -> BaseException | None:
+    return error.__cause__ if isinstance(error, OrtPyError) else error
+
+
+def _placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
+    where = Location(
+        step.location.node, step.location.op_type, step.location.domain, step.provider, path=step.location.path
+    )
+    if isinstance(error, OrtPyError):
+        if not error.location.provider and error.location.node in ("", where.node) and step.provider:
+            error.where = Location(
+                where.node, where.op_type, where.domain, where.provider, error.location.value, where.path
+            )
+        return error
+    return ExecutionError(
+        f"{step.title} failed: {type(error).__name__}: {error}",
+        where=where,
+        why=[f"input {index}: {_describe(slots[slot])}" for index, slot in enumerate(step.inputs)],
+        fix="Check the shapes and values that reach this node; `ort-py info MODEL` shows what the model declares.",
+    )
+
+
+def _describe(value: Any) -> str:
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is not None and shape is not None:
+        return f"{dtype} {tuple(shape)}"
+    if isinstance(value, list):
+        return f"sequence of {len(value)}"
+    return "absent" if value is None else type(value).__name__

@@ -1,0 +1,20 @@
+"""The model in memory: read once from protobuf, checked, typed, changed, shown and written back.
+
+In the order in which a model travels:
+
+| module | what it does |
+|---|---|
+| `sources` | path, bytes or message → one protobuf message, a fingerprint, clear errors for what is no model |
+| `parse_graph`, `attributes`, `tensors` | protobuf → templates, which hold no protobuf; tensors go to the `WeightStore` |
+| `external_data`, `confined_open` | files beside the model, opened without a way out of its folder |
+| `weights`, `weight_store`, `unpack` | constants: mapped or copied once, shared by content, in the dtype kernels want |
+| `functions`, `build`, `order` | templates → `ir`, functions inlined, names unique, nodes sorted, no recursion |
+| `loader` | the above in one call |
+| `ir` | what all of it makes: `Model`, `Graph`, `Node`, `Value` |
+| `domains`, `schema`, `validate` | which operator a node is, and every reason why a model is none |
+| `protos`, `shapes` | types and shapes by inference |
+| `view`, `edit` | what plug-ins see, and the only way to change a graph |
+| `serialize` | back to ONNX |
+
+Knows nothing of providers, devices or plans. Import what you need from the module that has it.
+"""

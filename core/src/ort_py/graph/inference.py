@@ -1,0 +1,195 @@
+"""ONNX's own shape inference, run on a stand-in for the model that holds no large constant.
+
+`shapes` decides what to tell it and what to believe. Constants become declared values, except for small numbers,
+which data propagation follows (a Reshape's target, a Slice's ends). Inference itself recurses over nested graphs; what
+is nested too deep for it is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import onnx
+from onnx.onnx_cpp2py_export import shape_inference as native
+
+from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
+from ort_py.graph.ir import Graph, Model, Node, Value, Weight
+from ort_py.graph.protos import type_from_proto, value_info
+from ort_py.graph.serialize import SMALL, GraphWriter
+
+__all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
+
+_LOG = logging.getLogger(__name__)
+
+_DEEPEST = 28
+"""Levels of nested graphs: protobuf reads messages nested up to 100 deep, and each level takes three."""
+
+_FOLLOWED = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.DOUBLE, DataType.BOOL})
+
+
+@dataclass(slots=True)
+class Inferred:
+    """What inference found.
+
+    Attributes:
+        types: Type of each value it knows.
+        errors: Contradictions, as ONNX words them.
+    """
+
+    types: dict[Value, ValueType] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+
+
+@cache
+def can_infer(op_type: str, domain: str, opset: int) -> bool:
+    """Whether ONNX can tell the types of the operator's outputs."""
+    if not onnx.defs.has(op_type, opset, domain):
+        return False
+    schema = onnx.defs.get_schema(op_type, opset, domain)
+    return bool(schema.has_type_and_shape_inference_function or schema.has_function)
+
+
+def follows_data(weight: Weight) -> bool:
+    """Whether a constant is small and numeric, so that shapes may depend on it."""
+    return weight.data_type in _FOLLOWED and nbytes_of(weight.data_type, weight.shape) <= SMALL
+
+
+class _StandInWriter(GraphWriter):
+    """Writes the model with types from `told` only."""
+
+    def __init__(self, model: Model, told: Mapping[Value, ValueType]) -> None:
+        super().__init__(model)
+        self._told = told
+        self.nested: dict[Graph, list[tuple[int, Node]]] = {}
+
+    def nodes(self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value]) -> None:
+        kept: list[Node] = []
+        nested: list[tuple[int, Node]] = []
+        for node in nodes:
+            if node.attributes:
+                if self._left_out(proto, node):
+                    continue
+                if node.subgraphs:
+                    nested.append((len(kept), node))
+            kept.append(node)
+        if nested:
+            self.nested[nested[0][1].graph] = nested
+        super().nodes(proto, kept, outputs)
+
+    def _left_out(self, proto: onnx.GraphProto, node: Node) -> bool:
+        if node.op_type == "Constant" and not node.domain:
+            tensor = node.attributes.get("value")
+            if tensor is None or tensor.nbytes <= SMALL or not node.outputs or node.outputs[0] is None:
+                return False
+            known = TensorType(data_type_of(tensor.dtype), tuple(tensor.shape))
+            value_info(proto.value_info.add(), node.outputs[0].name, known)
+            return True
+        if not node.subgraphs or len(node.path) < _DEEPEST:
+            return False
+        for value in node.outputs:
+            if value is not None:
+                self.declare(proto, value)
+        return True
+
+    def declare(self, proto: onnx.GraphProto, value: Value) -> None:
+        known = self._told.get(value)
+        if known is not None:
+            value_info(proto.value_info.add(), value.name, known)
+
+    def type_of_input(self, value: Value) -> ValueType | None:
+        return self._told.get(value)
+
+    def type_of_output(self, value: Value) -> ValueType | None:
+        return self._told.get(value)
+
+    def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
+        if value.weight is None:
+            return
+        if value.constant and follows_data(value.weight):
+            super().initializer(proto, value)
+        elif not value.overridable or value.graph.owner is not None:
+            # Overridable ones of the main graph are declared as inputs already.
+            value_info(proto.value_info.add(), value.name, TensorType(value.weight.data_type, value.weight.shape))
+
+
+def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
+    """Types of all values of the model, nested graphs included.
+
+    Args:
+        model: The model.
+        told: Types to start from: those of the main graph's inputs, and whatever else shall be believed.
+        strict: Collect contradictions too; takes a second run where there are any.
+    """
+    proto = onnx.ModelProto(ir_version=max(model.ir_version, 4))
+    for domain, version in model.opset_imports.items():
+        proto.opset_import.add(domain=domain, version=version)
+    writer = _StandInWriter(model, told)
+    writer.graph(proto.graph, model.graph)
+    data = proto.SerializeToString()
+    errors: tuple[str, ...] = ()
+    # (strict, data propagation): the later ones only where the earlier fail.
+    for stricter, propagate in ((True, True), (False, True), (False, False)):
+        if stricter and not strict:
+            continue
+        try:
+            found = native.infer_shapes(data, False, stricter, propagate)
+        except native.InferenceError as error:
+            if stricter:
+                errors = tuple(line for line in str(error).partition(": ")[2].splitlines() if line)
+        except Exception as error:  # noqa: BLE001 - inference raises many types, and no shape is better than no model
+            _LOG.warning("Shape inference of ONNX failed: %s", error)
+        else:
+            return Inferred(_read(onnx.ModelProto.FromString(found).graph, model.graph, writer), errors)
+    _LOG.warning("Shape inference of ONNX gave nothing; types are those that the model declares.")
+    return Inferred(dict(told), errors)
+
+
+def _read(proto: onnx.GraphProto, main: Graph, writer: _StandInWriter) -> dict[Value, ValueType]:
+    types: dict[Value, ValueType] = {}
+    seen: dict[bytes, ValueType | None] = {}
+    pending = [(proto, main)]
+    while pending:
+        message, graph = pending.pop()
+        infos = {info.name: info for info in message.value_info}
+        _read_values(infos, graph, types, seen)
+        for info, value in zip(message.input, graph.inputs, strict=False):
+            _note(types, value, type_from_proto(info.type))
+        for info, value in zip(message.output, graph.outputs, strict=False):
+            if value.graph is graph and value.weight is None:
+                _note(types, value, type_from_proto(info.type))
+        for index, node in writer.nested.get(graph, ()):
+            by_name = {attribute.name: attribute for attribute in message.node[index].attribute}
+            for name, held in node.attributes.items():
+                if isinstance(held, Graph):
+                    pending.append((by_name[name].g, held))
+                elif isinstance(held, tuple) and held and isinstance(held[0], Graph):
+                    pending.extend(zip(by_name[name].graphs, held, strict=True))
+    return types
+
+
+def _read_values(
+    infos: Mapping[str, onnx.ValueInfoProto],
+    graph: Graph,
+    types: dict[Value, ValueType],
+    seen: dict[bytes, ValueType | None],
+) -> None:
+    for node in graph.nodes:
+        for value in node.outputs:
+            if value is None:
+                continue
+            info = infos.get(value.name)
+            if info is None:
+                continue
+            # Most values of a graph share a few types: reading each once saves half of the time.
+            data = info.type.SerializeToString()
+            if data not in seen:
+                seen[data] = type_from_proto(info.type)
+            _note(types, value, seen[data])
+
+
+def _note(types: dict[Value, ValueType], value: Value, found: ValueType | None) -> None:
+    if found is not None:
+        types[value] = found

@@ -1,0 +1,249 @@
+"""Types and shapes of all values, nested graphs included.
+
+Comes after `schema` has resolved the nodes; optimising, partitioning and planning read the result in `Value.type`.
+ONNX's inference does the work for the operators it defines (`inference`), contributed schemas for theirs, and what the
+model declares fills the gaps. Knows nothing of weights' contents beyond small constants.
+
+What is believed, in this order: inputs and constants; inference; names, ranks and element types that the model
+declares. Sizes that the model declares count only where inference cannot know better: at the outputs of the main graph
+and of operators without inference, and everywhere if all inputs have fixed sizes. Exporters leave the sizes of one
+example input behind, and a transform that believed them would compute wrong results for every other input.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+import onnx
+
+from ort_py.contracts.schema import OperatorSchema
+from ort_py.dtypes import TensorType, ValueType
+from ort_py.errors import InvalidGraph, Location, OrtPyError, PluginError
+from ort_py.graph.inference import can_infer, follows_data, run_inference
+from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.protos import fill_tensor, fill_type, type_from_proto
+from ort_py.graph.serialize import GraphWriter
+from ort_py.graph.type_merge import (
+    element_conflict,
+    generated_names,
+    merge_types,
+    rename_dims,
+    shape_conflict,
+    substitute,
+)
+from ort_py.graph.view import graph_inputs, node_spec
+
+__all__ = ["ContributedSchemas", "infer_node", "infer_types", "substitute"]
+
+_LOG = logging.getLogger(__name__)
+
+_ROUNDS = 4
+"""Rounds of inference at most. One is enough without contributed operators and declarations that add something; each
+further one carries their types through the nodes after them."""
+
+
+class ContributedSchemas(Protocol):
+    """The part of the schema registry that is asked here."""
+
+    def contributed(self, op_type: str, domain: str, opset: int) -> OperatorSchema | None:
+        """The schema that a plug-in contributed for an operator at an opset of its domain."""
+
+
+def infer_types(model: Model, schemas: ContributedSchemas | None = None) -> None:
+    """Set `Value.type` of every value as far as it can be known.
+
+    Args:
+        model: A valid model whose values have the types the file declares, None where it declares none.
+        schemas: Where contributed operators are looked up.
+
+    Raises:
+        InvalidGraph: Shapes or element types contradict each other whatever the inputs are.
+        PluginError: The `infer` of a contributed schema broke.
+    """
+    _Inference(model, schemas).run()
+
+
+class _Inference:
+    def __init__(self, model: Model, schemas: ContributedSchemas | None) -> None:
+        self._model = model
+        self._declared: dict[Value, ValueType] = {}
+        self._given: dict[Value, ValueType] = {}
+        self._opaque: set[Value] = set()
+        self._contributed: list[tuple[Node, OperatorSchema]] = []
+        for graph in walk(model.graph):
+            self._collect(graph, schemas)
+        fixed = [value.type for value in graph_inputs(model.graph)]
+        self._sizes = all(
+            isinstance(known, TensorType)
+            and known.shape is not None
+            and all(isinstance(dim, int) for dim in known.shape)
+            for known in fixed
+        )
+
+    def _collect(self, graph: Graph, schemas: ContributedSchemas | None) -> None:
+        """Read what the model declares, and tell the values that inference must be told."""
+        imports = self._model.opset_imports
+        for value in graph.initializers.values():
+            if value.weight is not None:
+                value.type = TensorType(value.weight.data_type, value.weight.shape)
+            if value.type is not None:
+                self._given[value] = value.type
+        opaque = graph.owner is None or not can_infer(
+            graph.owner.op_type, graph.owner.domain, imports.get(graph.owner.domain, 0)
+        )
+        for value in graph.inputs:
+            if value.type is not None:
+                self._declared[value] = value.type
+                if opaque:
+                    self._given[value] = value.type
+        for node in graph.nodes:
+            opset = imports.get(node.domain, 0)
+            known = can_infer(node.op_type, node.domain, opset)
+            schema = schemas.contributed(node.op_type, node.domain, opset) if schemas and not known else None
+            if schema is not None and schema.infer is not None:
+                self._contributed.append((node, schema))
+            for value in node.outputs:
+                if value is None:
+                    continue
+                if value.type is not None:
+                    self._declared[value] = value.type
+                if not known:
+                    self._opaque.add(value)
+                    if value.type is not None:
+                        self._given[value] = value.type
+
+    def run(self) -> None:
+        told = dict(self._given)
+        for attempt in range(_ROUNDS):
+            found = run_inference(self._model, told, strict=attempt == 0)
+            if found.errors:
+                raise InvalidGraph(
+                    "Shapes in the model contradict each other.",
+                    where=Location(file=self._model.source),
+                    why=found.errors,
+                    fix="Look at the nodes named; the tool that wrote the model may have dropped a Reshape or Cast.",
+                )
+            merged = self._merge(found.types)
+            more = {value: known for value, known in merged.items() if found.types.get(value) != known}
+            for value, known in self._ask_contributed().items():
+                merged[value] = more[value] = known
+            told, before = self._given | more, told
+            if told == before:
+                break
+        self._warn(merged)
+        forgotten = generated_names(merged.values(), self._declared.values())
+        for value, known in merged.items():
+            value.type = rename_dims(known, forgotten) if forgotten else known
+
+    def _merge(self, found: Mapping[Value, ValueType]) -> dict[Value, ValueType]:
+        """Put inference and declarations together, in `Value.type` too, where contributed schemas look."""
+        merged: dict[Value, ValueType] = dict(self._given)
+        merged.update(found)
+        for value, declared in self._declared.items():
+            inferred = found.get(value)
+            if inferred is not None and element_conflict(inferred, declared):
+                raise InvalidGraph(
+                    f"The model declares {declared} where the operator gives {inferred}.",
+                    where=_location(value),
+                    fix="Correct the declared type, or put a Cast in front.",
+                )
+            sizes = value in self._opaque or (
+                value.graph.owner is None and (self._sizes or value.is_graph_output or value.producer is None)
+            )
+            known = merge_types(inferred, declared, sizes=sizes)
+            if known is not None:
+                merged[value] = known
+        for value, known in merged.items():
+            value.type = known
+        return merged
+
+    def _ask_contributed(self) -> dict[Value, ValueType]:
+        answers: dict[Value, ValueType] = {}
+        for node, schema in self._contributed:
+            for value, known in zip(node.outputs, _contributed_types(node, schema), strict=False):
+                if value is not None and known is not None and known != value.type:
+                    value.type = answers[value] = known
+        return answers
+
+    def _warn(self, merged: Mapping[Value, ValueType]) -> None:
+        for value, declared in self._declared.items():
+            known = merged.get(value)
+            if shape_conflict(known, declared):
+                _LOG.warning(
+                    "The model declares shape %s for value '%s', but it has shape %s; the declaration is ignored.",
+                    getattr(declared, "shape", None),
+                    value.name,
+                    getattr(known, "shape", None),
+                )
+
+
+def _location(value: Value) -> Location:
+    if value.producer is None:
+        return Location(value=value.name)
+    node = value.producer
+    return Location(node=node.name, op_type=node.op_type, domain=node.domain, value=value.name, path=node.path)
+
+
+def _contributed_types(node: Node, schema: OperatorSchema) -> list[ValueType | None]:
+    if schema.infer is None:
+        return []
+    try:
+        return list(schema.infer(node_spec(node)))
+    except OrtPyError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"The type inference of a contributed operator raised {type(error).__name__}: {error}",
+            where=node.location,
+            fix="Report this to the author of the plug-in that contributes the operator.",
+        ) from error
+
+
+def infer_node(node: Node, schemas: ContributedSchemas | None = None) -> list[ValueType | None]:
+    """Types of one node's outputs from its inputs' types; None where nothing is known.
+
+    Args:
+        node: The node, in its graph.
+        schemas: Where contributed operators are looked up.
+
+    Raises:
+        InvalidGraph: Its inputs contradict the operator.
+        PluginError: The `infer` of a contributed schema broke.
+    """
+    imports = node.graph.model.opset_imports
+    opset = imports.get(node.domain, 0)
+    if not can_infer(node.op_type, node.domain, opset):
+        schema = schemas.contributed(node.op_type, node.domain, opset) if schemas is not None else None
+        return _contributed_types(node, schema) if schema is not None else [None] * len(node.outputs)
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
+    captured = [value for nested in node.subgraphs for value in nested.captures()]
+    for value in (*node.inputs, *captured):
+        if value is None:
+            continue
+        types[value.name] = onnx.TypeProto()
+        if value.type is not None:
+            fill_type(types[value.name], value.type)
+        if value.constant and value.weight is not None and follows_data(value.weight):
+            data[value.name] = onnx.TensorProto()
+            fill_tensor(data[value.name], value.weight.array(), value.name)
+    written = onnx.GraphProto()
+    writer = GraphWriter(node.graph.model)
+    writer.nodes(written, [node], node.outputs)  # type: ignore[arg-type]  # absent outputs match nothing
+    writer.finish()
+    versions = [onnx.helper.make_opsetid(domain, version) for domain, version in imports.items()]
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(node.op_type, opset, node.domain), written.node[0], types, data, opset_imports=versions
+        )
+    except Exception as error:
+        raise InvalidGraph(
+            "The inputs of a node contradict its operator.",
+            where=node.location,
+            why=str(error),
+            fix="A transform that makes such a node must check shapes and types first.",
+        ) from error
+    results = [found.get(value.name) if value is not None else None for value in node.outputs]
+    return [type_from_proto(proto) if proto is not None else None for proto in results]

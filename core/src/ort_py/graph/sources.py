@@ -1,0 +1,194 @@
+"""What the caller gave as a model, as one protobuf message: a path, bytes, or the message itself.
+
+The first stage of loading. Every file that is no ONNX model gets its own explanation here, by the class onnxruntime
+raises. The only module besides `schema` and `protos` that talks to the onnx package while loading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import onnx
+from google.protobuf.message import DecodeError, EncodeError
+
+from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Location, NoSuchFile
+from ort_py.limits import Limits
+from ort_py.limits.allocation import human_bytes
+
+__all__ = ["ModelSource", "Source", "read_source"]
+
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto"
+
+_LFS_POINTER = b"version https://git-lfs"
+_ORT_IDENTIFIER = b"ORTM"  # at byte 4, as flatbuffers have it
+
+
+@dataclass(slots=True)
+class ModelSource:
+    """A model that was read.
+
+    Attributes:
+        proto: The message. Whoever parses it drops it here, so that its memory goes before the graph is built.
+        path: The file, ``""`` for bytes and messages.
+        fingerprint: Hash of the bytes.
+        size: Number of bytes.
+        folder: Where external data lies, None where the model has no folder.
+        real_folder: Where the file really lies, if `path` is a link.
+    """
+
+    proto: Any
+    path: str
+    fingerprint: str
+    size: int
+    folder: Path | None
+    real_folder: Path | None = None
+
+
+def read_source(source: Source, limits: Limits, external_data_folder: str | os.PathLike[str] | None) -> ModelSource:
+    """Read a model.
+
+    Args:
+        source: Path, bytes, or a message, which is left as it is.
+        limits: Bounds; only `Limits.model_bytes` is used here.
+        external_data_folder: Where external data lies; None: beside the file.
+
+    Raises:
+        NoSuchFile: There is no such file.
+        InvalidProtobuf: It is a directory, or its bytes are no ONNX model.
+        InvalidArgument: It is empty or has no graph, or `source` is of the wrong type.
+        Fail: It may not be read.
+        LimitError: It is larger than the limits allow.
+    """
+    folder = None if external_data_folder is None else Path(external_data_folder)
+    if isinstance(source, onnx.ModelProto):
+        size = source.ByteSize()
+        read = ModelSource(source, "", _fingerprint_of(source), size, folder)
+    elif isinstance(source, bytes | bytearray | memoryview):
+        size = len(source) if not isinstance(source, memoryview) else source.nbytes
+        _check_size(size, limits, "the bytes given")
+        read = ModelSource(_parse(source, "the bytes given"), "", _fingerprint(source), size, folder)
+    elif isinstance(source, str | os.PathLike):
+        read = _read_file(os.fspath(source), limits, folder)
+    else:
+        raise InvalidArgument(
+            f"A model cannot be loaded from a {type(source).__name__}.",
+            fix="Pass a path, the bytes of a file, or an onnx.ModelProto.",
+        )
+    if not read.proto.HasField("graph"):
+        raise InvalidArgument(
+            "No graph was found in the model.",
+            where=Location(file=read.path),
+            why=f"it has {read.size} bytes",
+            fix="The file is empty or holds something else than a model; fetch or export it again.",
+        )
+    return read
+
+
+def _read_file(path: Any, limits: Limits, folder: Path | None) -> ModelSource:
+    if not isinstance(path, str):
+        path = os.fsdecode(path)
+    where = Location(file=path)
+    real = None
+    try:
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            _check_size(size, limits, where)
+            content = _read(file, limits, where)
+        # Model hubs link a model and its data, one by one, into a folder of blobs: links may lead there.
+        if Path(path).is_symlink():
+            real = Path(os.path.realpath(path)).parent
+    except FileNotFoundError as error:
+        raise NoSuchFile(
+            f"Loading the model failed: the file '{path}' does not exist.",
+            where=where,
+            why=f"the working directory is '{Path.cwd()}'" if not Path(path).is_absolute() else "",
+            fix="Check the path.",
+        ) from error
+    except OSError as error:
+        # Windows reports a directory as "permission denied".
+        if isinstance(error, IsADirectoryError) or Path(path).is_dir():
+            raise InvalidProtobuf(
+                f"'{path}' is a directory, not a model.", where=where, fix="Pass the path of the .onnx file in it."
+            ) from error
+        raise Fail(
+            f"The file '{path}' cannot be read.",
+            where=where,
+            why=f"{type(error).__name__}: {error.strerror or error}",
+            fix="Check the permissions of the file.",
+        ) from error
+    except ValueError as error:  # a NUL in the path
+        raise NoSuchFile(f"{path!r} is no path.", why=str(error), fix="Check the path.") from error
+    fingerprint = _fingerprint(content)
+    return ModelSource(_parse(content, where), path, fingerprint, len(content), folder or Path(path).parent, real)
+
+
+def _read(file: BinaryIO, limits: Limits, where: Location) -> bytes:
+    """All bytes, but never more than the limit: pipes and devices have no size to ask for beforehand."""
+    if limits.model_bytes is None:
+        return file.read()
+    content = file.read(limits.model_bytes + 1)
+    _check_size(len(content), limits, where)
+    return content
+
+
+def _check_size(size: int, limits: Limits, where: Location | str) -> None:
+    if limits.model_bytes is not None and size > limits.model_bytes:
+        raise LimitError(
+            f"The model has {human_bytes(size)}; {human_bytes(limits.model_bytes)} are allowed.",
+            where=where,
+            why="protobuf holds at most 2 GiB" if size >= 1 << 31 else "",
+            fix="Save the model with external data, or raise Limits.model_bytes.",
+        )
+
+
+def _parse(content: Any, where: Location | str) -> Any:
+    # Without bytes there is no graph, which is said better than as a protobuf error.
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(content)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise InvalidProtobuf(
+            "The bytes are no ONNX model.", where=where, why=_reasons(content, str(error)), fix=_advice(content)
+        ) from error
+    return proto
+
+
+def _reasons(content: Any, error: str) -> tuple[str, ...]:
+    start = bytes(memoryview(content)[:64])
+    if start.startswith(_LFS_POINTER):
+        return ("the file is a Git LFS pointer: it says where the model is, the model is not in it",)
+    if start[4:8] == _ORT_IDENTIFIER:
+        return ("the file is in onnxruntime's own .ort format, which only onnxruntime reads",)
+    if "MaxDepth" in error or "recursion" in error.lower():
+        return (f"protobuf: {error}", "graphs are nested deeper than the 33 levels protobuf can read")
+    return (f"protobuf: {error}", f"{len(content)} bytes, starting with {start[:16]!r}")
+
+
+def _advice(content: Any) -> str:
+    start = bytes(memoryview(content)[:64])
+    if start.startswith(_LFS_POINTER):
+        return "Run `git lfs pull` where the file comes from."
+    if start[4:8] == _ORT_IDENTIFIER:
+        return "Load the .onnx file it was made from."
+    return "The file is truncated, damaged or of another kind; fetch or export it again."
+
+
+def _fingerprint(content: Any) -> str:
+    return hashlib.blake2b(content, digest_size=20).hexdigest()
+
+
+def _fingerprint_of(proto: onnx.ModelProto) -> str:
+    """Hash of a message; of its parts where it is larger than one serialised message may be."""
+    try:
+        return _fingerprint(proto.SerializeToString(deterministic=True))
+    except (EncodeError, ValueError):
+        content = hashlib.blake2b(digest_size=20)
+        for tensor in proto.graph.initializer:
+            content.update(tensor.SerializeToString(deterministic=True))
+        for node in proto.graph.node:
+            content.update(node.SerializeToString(deterministic=True))
+        return content.hexdigest()

@@ -1,0 +1,204 @@
+"""A node and its kernel made one callable: attributes and constants resolved, sizes guarded, outputs in shape.
+
+Comes after `matching`; `planning` turns the callable into a step. The context here implements the contract's
+`KernelContext` on top of services the session passes in, so this room knows no pool, no session and no device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import Array, IExecutionProvider, KernelCallable, KernelContext, KernelDef, NodeSpec
+from ort_py.dtypes import TensorType, numpy_dtype
+from ort_py.errors import OrtPyError, PluginError
+from ort_py.limits import Limits, check_allocation
+
+__all__ = ["BoundKernel", "KernelServices", "bind_kernel", "make_context"]
+
+
+def run_inline(rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
+    """`KernelContext.parallel_for` on one thread."""
+    fn(0, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelServices:
+    """What the session offers to the kernels it binds.
+
+    Attributes:
+        limits: Bounds for allocations.
+        parallel_for: Splits rows on the process-wide pool.
+        seed: Session seed of random operators; None draws from the system.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    parallel_for: Callable[[int, int, Callable[[int, int], None]], None] = run_inline
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKernel:
+    """A callable for one node.
+
+    Attributes:
+        call: ``f(*inputs)``, with as many arguments as the node has inputs; a bare array for one output, else a
+            tuple with one entry an output of the node.
+        definition: The kernel.
+    """
+
+    call: KernelCallable
+    definition: KernelDef
+
+
+class _BoundContext(KernelContext):
+    __slots__ = ("_constants", "_services")
+
+    def __init__(
+        self, node: NodeSpec, provider: IExecutionProvider, services: KernelServices, constants: Mapping[int, Array]
+    ) -> None:
+        super().__init__(node, provider.array_module, provider.device)
+        self._services = services
+        self._constants = constants
+
+    def constant(self, index: int) -> Array | None:
+        return self._constants.get(index)
+
+    def check_allocation(self, shape: Sequence[int], dtype: Any) -> None:
+        check_allocation(self._services.limits, shape, dtype, self.node.location)
+
+    def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
+        self._services.parallel_for(rows, grain, fn)
+
+    def random_generator(self, seed: float | None) -> Any:
+        if seed is not None:
+            return np.random.default_rng(int(np.float32(seed).view(np.uint32)))
+        return np.random.default_rng(self._services.seed)
+
+
+def bind_kernel(
+    node: NodeSpec,
+    definition: KernelDef,
+    provider: IExecutionProvider,
+    services: KernelServices,
+    constants: Mapping[int, Array],
+) -> BoundKernel:
+    """Call the kernel's factory and adapt what it returns to the node.
+
+    Args:
+        node: The node.
+        definition: Its kernel.
+        provider: The provider that runs it.
+        services: What the session offers.
+        constants: Inputs known now, by position, as host arrays.
+
+    Raises:
+        OrtPyError: The factory refused the node's attributes or constants.
+        PluginError: The factory broke.
+    """
+    context = _BoundContext(node, provider, services, constants)
+    try:
+        call = definition.factory(context)
+    except OrtPyError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"The factory of kernel {definition} raised {type(error).__name__}: {error}",
+            where=node.location,
+            why=f"kernel {definition.implementation or definition}",
+            fix="Report this to the author of the provider.",
+        ) from error
+    call = _guard(call, node, definition, context, services.limits)
+    return BoundKernel(_fit_outputs(call, node, definition), definition)
+
+
+def _fit_outputs(call: KernelCallable, node: NodeSpec, definition: KernelDef) -> KernelCallable:
+    wanted = len(node.outputs)
+    if definition.outputs is None:
+        return partial(_single, call) if wanted == 1 else call
+    if definition.outputs == 1:
+        return call if wanted == 1 else partial(_padded, call, wanted)
+    if wanted == 1:
+        return partial(_first, call)
+    if wanted == definition.outputs:
+        return call
+    return partial(_cut, call, wanted)
+
+
+def _single(call: KernelCallable, *inputs: Any) -> Any:
+    (result,) = call(*inputs)
+    return result
+
+
+def _first(call: KernelCallable, *inputs: Any) -> Any:
+    return call(*inputs)[0]
+
+
+def _cut(call: KernelCallable, wanted: int, *inputs: Any) -> tuple[Any, ...]:
+    result = tuple(call(*inputs))
+    return result[:wanted] + (None,) * (wanted - len(result))
+
+
+def _padded(call: KernelCallable, wanted: int, *inputs: Any) -> tuple[Any, ...]:
+    return (call(*inputs),) + (None,) * (wanted - 1)
+
+
+def _guard(
+    call: KernelCallable, node: NodeSpec, definition: KernelDef, context: KernelContext, limits: Limits
+) -> KernelCallable:
+    """Check the size of the result before the call, where the kernel leaves that to us and it is not known yet."""
+    shape_of = definition.output_shape
+    cap = limits.single_allocation_bytes
+    output = node.outputs[0] if node.outputs else None
+    if shape_of is None or cap is None or output is None:
+        return call
+    dtype = np.dtype(np.complex128)  # the widest, where the type is unknown
+    if isinstance(output.type, TensorType):
+        dtype = numpy_dtype(output.type.data_type)
+        shape = output.type.shape
+        if shape is not None and all(isinstance(dim, int) for dim in shape):
+            check_allocation(limits, [int(dim or 0) for dim in shape], dtype, node.location)
+            return call
+    if len(node.inputs) == 2:
+        return partial(_guarded_pair, call, shape_of, context.check_allocation, cap // dtype.itemsize, dtype)
+    return partial(_guarded, call, shape_of, context.check_allocation, dtype)
+
+
+def _guarded_pair(
+    call: KernelCallable,
+    shape_of: Callable[..., Sequence[int] | None],
+    check: Callable[[Sequence[int], Any], None],
+    cap: int,
+    dtype: Any,
+    left: Any,
+    right: Any,
+) -> Any:
+    # The product of the sizes bounds a broadcast and an outer product, so the common case costs one comparison.
+    # A product of zero says nothing: a matrix product over an empty axis has a full result.
+    if not 0 < left.size * right.size <= cap:
+        shape = shape_of(left, right)
+        if shape is not None:
+            check(shape, dtype)
+    return call(left, right)
+
+
+def _guarded(
+    call: KernelCallable,
+    shape_of: Callable[..., Sequence[int] | None],
+    check: Callable[[Sequence[int], Any], None],
+    dtype: Any,
+    *inputs: Any,
+) -> Any:
+    shape = shape_of(*inputs)
+    if shape is not None:
+        check(shape, dtype)
+    return call(*inputs)
+
+
+def make_context(node: NodeSpec, provider: IExecutionProvider, services: KernelServices) -> KernelContext:
+    """A kernel context for a node without constants, for transforms that only ask about limits."""
+    return _BoundContext(node, provider, services, {})

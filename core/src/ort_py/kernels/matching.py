@@ -1,0 +1,53 @@
+"""Whether a kernel fits a node, and if not, why: every reason, for every candidate.
+
+Pure functions over `KernelDef` and `NodeSpec`; the registry keeps the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ort_py.contracts import KernelDef, KernelMatch, NodeSpec
+
+__all__ = ["match_kernel", "overlap", "refusal_of"]
+
+
+def refusal_of(definition: KernelDef, node: NodeSpec) -> str | None:
+    """Why a kernel of the node's operator does not fit it; None where it fits."""
+    reasons: list[str] = []
+    if not definition.since <= node.since_version <= definition.last:
+        reasons.append(f"the node needs version {node.since_version}")
+    for variable, allowed in definition.types.items():
+        bound = node.type_bindings.get(variable)
+        if bound is not None and bound not in allowed:
+            reasons.append(f"{variable} is {bound}")
+    return f"kernel {definition}: {', '.join(reasons)}" if reasons else None
+
+
+def match_kernel(candidates: Iterable[KernelDef], node: NodeSpec) -> KernelMatch:
+    """The first candidate that fits, else every refusal. Candidates never overlap, so order does not matter."""
+    refusals: list[str] = []
+    for definition in candidates:
+        refusal = refusal_of(definition, node)
+        if refusal is None:
+            return KernelMatch(definition)
+        refusals.append(refusal)
+    if not refusals:
+        domain = f"{node.domain}." if node.domain else ""
+        refusals.append(f"no kernel for {domain}{node.op_type}")
+    return KernelMatch(None, tuple(refusals))
+
+
+def overlap(left: KernelDef, right: KernelDef) -> str | None:
+    """What two kernels of one operator both claim, in words; None where no node could match both."""
+    first, last = max(left.since, right.since), min(left.last, right.last)
+    if first > last:
+        return None
+    shared: list[str] = []
+    for variable in sorted(left.types.keys() & right.types.keys()):
+        both = left.types[variable] & right.types[variable]
+        if not both:
+            return None
+        shared.append(f"{variable}: {', '.join(sorted(both))}")
+    versions = f"version {first}" if first == last else f"versions {first} to {last}"
+    return f"{versions} for {'; '.join(shared) or 'every type'}"

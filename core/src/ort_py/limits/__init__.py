@@ -1,0 +1,13 @@
+"""Budgets for models: how much a file may make this process do.
+
+Everything that turns numbers of a model into work asks here first: the loader, the weight store, kernels whose
+result size depends on data, and runs. Knows nothing of graphs, plans or providers.
+
+`limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks one array.
+"""
+
+from ort_py.limits.allocation import array_bytes, check_allocation
+from ort_py.limits.budget import Budget
+from ort_py.limits.limits import Limits
+
+__all__ = ["Budget", "Limits", "array_bytes", "check_allocation"]

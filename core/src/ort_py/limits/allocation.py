@@ -1,0 +1,65 @@
+"""The question before an array is made: would it pass the limits?
+
+Shapes come from models and from data, so products are computed with Python's integers, which do not wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.errors import LimitError, Location
+from ort_py.limits.limits import Limits
+
+__all__ = ["array_bytes", "check_allocation", "human_bytes"]
+
+
+def array_bytes(shape: Sequence[int], dtype: Any) -> int:
+    """Bytes an array takes in memory; sub-byte types take a byte an element, strings a pointer.
+
+    Args:
+        shape: Its shape; negative dimensions count as 0.
+        dtype: NumPy dtype, anything ``np.dtype`` takes, or a `DataType`.
+    """
+    itemsize = numpy_dtype(dtype).itemsize if isinstance(dtype, DataType) else np.dtype(dtype).itemsize
+    return prod(max(int(dim), 0) for dim in shape) * itemsize
+
+
+def check_allocation(limits: Limits, shape: Sequence[int], dtype: Any, location: Location | str = "") -> None:
+    """Refuse an array that is larger than one allocation may be.
+
+    Args:
+        limits: The limits of the session.
+        shape: Shape of the array to be made.
+        dtype: Its NumPy dtype or `DataType`.
+        location: Who asks, for the message.
+
+    Raises:
+        LimitError: The array would be larger than `Limits.single_allocation_bytes`, or than an address can reach.
+    """
+    wanted = array_bytes(shape, dtype)
+    allowed = limits.single_allocation_bytes
+    if allowed is not None and wanted > allowed:
+        what = f"An array of {human_bytes(wanted)} is larger than one allocation may be ({human_bytes(allowed)})."
+        fix = "If the model is right, raise Limits.single_allocation_bytes."
+    elif wanted > np.iinfo(np.intp).max:
+        what = f"An array of {human_bytes(wanted)} is larger than this machine can address."
+        fix = "The model or its input asks for an impossible shape; check the sizes that lead to it."
+    else:
+        return
+    name = dtype.onnx_name if isinstance(dtype, DataType) else np.dtype(dtype).name
+    shown = "×".join(str(int(dim)) for dim in shape) or "scalar"
+    raise LimitError(what, where=location, why=f"its shape is {shown}, its type {name}", fix=fix)
+
+
+def human_bytes(count: int) -> str:
+    """A size for people: ``1.5 GiB``."""
+    for power, unit in ((60, "EiB"), (50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            # Integers of any size are divided as integers first: a float overflows at 1e308.
+            return f"{(count * 10 >> power) / 10:.1f} {unit}" if count < 1 << 100 else f"2^{count.bit_length() - 1} bytes"
+    return f"{count} bytes"

@@ -1,0 +1,126 @@
+"""Counting against limits while one model loads: nodes, depth, bytes of constants, seconds.
+
+One `Budget` a load, used by one thread. The places that can grow call it as they go, so that a hostile model is
+stopped at the limit and not after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ort_py.errors import LimitError, Location
+from ort_py.limits.allocation import human_bytes
+from ort_py.limits.limits import Limits
+
+__all__ = ["Budget"]
+
+_NODES_PER_LOOK = 512
+"""Reading the clock costs about as much as a tenth of a node."""
+
+
+class Budget:
+    """What a load has used so far.
+
+    Attributes:
+        limits: The bounds.
+        file_bytes: Size of the model and of the external files seen so far; relative bounds follow it.
+        nodes: Nodes made so far.
+        initializer_bytes: Bytes of constants made or mapped so far.
+    """
+
+    def __init__(
+        self, limits: Limits, *, file_bytes: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.limits = limits
+        self.file_bytes = file_bytes
+        self.nodes = 0
+        self.initializer_bytes = 0
+        self._written = 0
+        self._node_cap = limits.node_cap(0)
+        self._clock = clock
+        self._deadline = None if limits.load_seconds is None else clock() + limits.load_seconds
+        self._next_look = 0
+
+    def write_nodes(self, count: int) -> None:
+        """Note `count` nodes that stand in the file; the bound on inlining follows their number.
+
+        Raises:
+            LimitError: The time for loading is over.
+        """
+        self._written += count
+        self._node_cap = self.limits.node_cap(self._written)
+        self.check_time()
+
+    def check_nodes(self, total: int, where: Location | str = "") -> None:
+        """Refuse a model that would have `total` nodes once functions are inlined.
+
+        Raises:
+            LimitError: More than `Limits` allow.
+        """
+        if self._node_cap is not None and total > self._node_cap:
+            shown = f"{total:,}" if total < 10**15 else f"about 2^{total.bit_length() - 1}"
+            raise LimitError(
+                f"The model has {shown} nodes after its functions are inlined; {self._node_cap:,} are allowed.",
+                where=where,
+                why=f"{self._written:,} nodes stand in the file, and functions that call functions multiply",
+                fix="If the model is right, raise Limits.nodes_after_inlining and Limits.inlining_factor.",
+            )
+
+    def add_node(self, where: Location | str = "") -> None:
+        """Count one node that is being made, and look at the clock now and then.
+
+        Raises:
+            LimitError: One more than `Limits` allow, or the time is over.
+        """
+        self.nodes += 1
+        if self.nodes >= self._next_look:
+            self._next_look = self.nodes + _NODES_PER_LOOK
+            self.check_time()
+        if self._node_cap is not None and self.nodes > self._node_cap:
+            self.check_nodes(self.nodes, where)
+
+    def check_depth(self, depth: int, where: Location | str = "") -> None:
+        """Refuse a graph nested `depth` levels inside the main graph.
+
+        Raises:
+            LimitError: Deeper than `Limits` allow.
+        """
+        allowed = self.limits.nesting_depth
+        if allowed is not None and depth > allowed:
+            raise LimitError(
+                f"Graphs are nested {depth} deep; {allowed} levels are allowed.",
+                where=where,
+                why="each level of If, Loop, Scan or SequenceMap holds a graph of its own",
+                fix="If the model is right, raise Limits.nesting_depth.",
+            )
+
+    def add_initializer(self, nbytes: int, where: Location | str = "") -> None:
+        """Count a constant before it is made.
+
+        Raises:
+            LimitError: The constants together pass what `Limits` allow for this file.
+        """
+        self.initializer_bytes += nbytes
+        allowed = self.limits.initializer_cap(self.file_bytes)
+        if allowed is not None and self.initializer_bytes > allowed:
+            raise LimitError(
+                f"The model's constants take more than {human_bytes(allowed)}.",
+                where=where,
+                why=f"its files have {human_bytes(self.file_bytes)}, and constants may be "
+                f"{self.limits.initializer_factor or 'any number of'} times that, or Limits.initializer_bytes",
+                fix="If the model is right, raise Limits.initializer_bytes and Limits.initializer_factor.",
+            )
+
+    def check_time(self, where: Location | str = "") -> None:
+        """Refuse to go on when the time for loading is over.
+
+        Raises:
+            LimitError: `Limits.load_seconds` have passed since this budget was made.
+        """
+        if self._deadline is not None and self._clock() > self._deadline:
+            raise LimitError(
+                f"Loading the model takes longer than {self.limits.load_seconds:g} s.",
+                where=where,
+                fix="If the model is right, raise Limits.load_seconds.",
+            )

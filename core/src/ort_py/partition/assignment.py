@@ -1,0 +1,70 @@
+"""What partitioning decides: plain records, for planning and for reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ort_py.contracts import KernelDef
+from ort_py.graph.ir import Graph, Node
+
+__all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "Runner"]
+
+CORE = "core"
+"""Runner of control flow: If, Loop and Scan are steps of the core, not kernels of a provider."""
+
+
+class Runner(Enum):
+    """How a node runs."""
+
+    KERNEL = "kernel"
+    REGION = "region"
+    CONTROL_FLOW = "control flow"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Nodes of one graph that a provider compiles together."""
+
+    provider: str
+    nodes: tuple[Node, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAssignment:
+    """Who runs a node, and why nobody before did.
+
+    Attributes:
+        provider: Provider name, or `CORE`.
+        runner: How.
+        kernel: The kernel, for KERNEL.
+        region: The region, for REGION.
+        reason: Why this provider took it.
+        refusals: (provider, reason) of each provider that was asked before.
+    """
+
+    provider: str
+    runner: Runner
+    kernel: KernelDef | None = None
+    region: Region | None = None
+    reason: str = ""
+    refusals: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Assignment:
+    """Assignments of every node of a model, nested graphs included, and the regions of each graph."""
+
+    nodes: dict[Node, NodeAssignment] = field(default_factory=dict)
+    regions: dict[Graph, list[Region]] = field(default_factory=dict)
+    unassigned: dict[Node, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+
+    def counts(self) -> Counter[str]:
+        """Nodes each provider runs."""
+        return Counter(assignment.provider for assignment in self.nodes.values())
+
+    def __iter__(self) -> Iterator[tuple[Node, NodeAssignment]]:
+        return iter(self.nodes.items())

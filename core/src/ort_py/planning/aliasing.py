@@ -1,0 +1,46 @@
+"""Which outputs may share memory with something that outlives the run: those are copied for the caller.
+
+A graph output never aliases a feed, a constant or another output. What is certain statically needs no check in the
+run: an output is safe where its chain of possible views ends at a value some kernel made anew.
+"""
+
+from __future__ import annotations
+
+from ort_py.graph.ir import Graph, Value
+from ort_py.partition.assignment import Assignment, Runner
+
+__all__ = ["outputs_to_copy"]
+
+
+def outputs_to_copy(graph: Graph, assignment: Assignment) -> list[bool]:
+    """One entry an output of the main graph: whether the caller must get a copy."""
+    owners: set[Value] = set()
+    answer: list[bool] = []
+    for output in graph.outputs:
+        root = _root(output, assignment)
+        copy = root is None or root in owners
+        if root is not None:
+            owners.add(root)
+        answer.append(copy)
+    return answer
+
+
+def _root(value: Value, assignment: Assignment) -> Value | None:
+    """The value whose memory `value` may be a view of; None where that is a feed, a constant or unknown."""
+    while True:
+        node = value.producer
+        if node is None:
+            return None
+        assigned = assignment.nodes.get(node)
+        if assigned is None or assigned.runner is Runner.CONTROL_FLOW:
+            return None  # a body may return an outer value as it is
+        if assigned.kernel is None:
+            return value  # regions return arrays of their own
+        position = node.outputs.index(value)
+        viewed = [source for result, source in assigned.kernel.views if result == position]
+        if not viewed:
+            return value
+        source = node.inputs[viewed[0]] if len(viewed) == 1 and viewed[0] < len(node.inputs) else None
+        if source is None:
+            return None
+        value = source

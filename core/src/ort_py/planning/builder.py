@@ -1,0 +1,227 @@
+"""From an assigned graph to its ExecutionPlan: units in order become steps.
+
+Bodies of control flow are planned before the graph that holds them (`build_plan` goes from the inside out, without
+recursion), because a body decides where it wants its inputs and captures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ort_py.contracts import Array
+from ort_py.devices import HOST, Device
+from ort_py.graph.ir import Graph, Node, Value, walk
+from ort_py.graph.view import node_spec
+from ort_py.kernels.binding import bind_kernel
+from ort_py.partition.assignment import Region, Runner
+from ort_py.planning.aliasing import outputs_to_copy
+from ort_py.planning.control_flow import emit_control_flow
+from ort_py.planning.lifetimes import with_releases
+from ort_py.planning.plan import ExecutionPlan, PlanInput, PlanOutput
+from ort_py.planning.resources import PlanResources
+from ort_py.planning.schedule import schedule
+from ort_py.planning.slots import SlotTable
+from ort_py.planning.steps import KernelStep, RegionStep
+
+__all__ = ["GraphPlanner", "build_plan"]
+
+
+def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
+    """Plan a main graph and every body in it.
+
+    Raises:
+        OrtPyError: A kernel refused its node, or a copy between two devices does not exist.
+    """
+    planners: dict[Graph, GraphPlanner] = {}
+    for current in reversed(list(walk(graph))):
+        if _inside_region(current, resources):
+            continue
+        planner = GraphPlanner(current, resources, planners)
+        planner.emit()
+        planners[current] = planner
+    return planners[graph].finish([HOST] * len(graph.outputs), outputs_to_copy(graph, resources.assignment))
+
+
+def _inside_region(graph: Graph, resources: PlanResources) -> bool:
+    owner = graph.owner
+    while owner is not None:
+        assigned = resources.assignment.nodes.get(owner)
+        if assigned is not None and assigned.runner is Runner.REGION:
+            return True
+        owner = owner.graph.owner
+    return False
+
+
+class GraphPlanner:
+    """Plans one graph. Its owner reads `input_devices` and `slots.captures`, then calls `finish`."""
+
+    def __init__(self, graph: Graph, resources: PlanResources, bodies: Mapping[Graph, GraphPlanner]) -> None:
+        self.graph = graph
+        self.resources = resources
+        self.bodies = bodies
+        self.slots = SlotTable(graph, resources)
+        self.input_devices: list[Device] = []
+        self._inputs: list[PlanInput] = []
+
+    def emit(self) -> None:
+        """Emit the steps of all units."""
+        self._define_inputs()
+        for unit in schedule(self.graph, self.resources.assignment.regions.get(self.graph, [])):
+            if isinstance(unit, Region):
+                self._emit_region(unit)
+            elif self.resources.assignment.nodes[unit].runner is Runner.CONTROL_FLOW:
+                emit_control_flow(self, unit)
+            else:
+                self._emit_kernel(unit)
+
+    def natural_devices(self) -> list[Device]:
+        """Where each output is made; the host for constants and outer values."""
+        return [self.slots.home.get(value, HOST) for value in self.graph.outputs]
+
+    def finish(self, devices: list[Device], copies: list[bool] | None = None) -> ExecutionPlan:
+        """Bring the outputs to their devices and close the plan.
+
+        Args:
+            devices: Device of each output.
+            copies: Whether the caller must get a copy, one entry an output; never for bodies.
+        """
+        wanted = [(value, device, False) for value, device in zip(self.graph.outputs, devices, strict=True)]
+        slots = self.slots.acquire(wanted)
+        copies = copies or [False] * len(slots)
+        outputs = tuple(
+            PlanOutput(value.name, slot, device, value.type, copy)
+            for value, slot, device, copy in zip(self.graph.outputs, slots, devices, copies, strict=True)
+        )
+        persistent = self.slots.persistent
+        keep = persistent | set(slots)
+        main = self.graph.owner is None
+        given = {value.slot for value in self._inputs if not value.default}
+        clear = sorted((given | set(slots)) - persistent)
+        return ExecutionPlan(
+            name=self.graph.name,
+            steps=with_releases(self.slots.steps, keep),
+            template=tuple(self.slots.template),
+            inputs=tuple(self._inputs),
+            outputs=outputs,
+            clear=tuple(clear),
+            streams=tuple(self.resources.streams.items()) if main else (),
+            threads=self.resources.threads,
+        )
+
+    def _define_inputs(self) -> None:
+        for value in self.graph.inputs:
+            device = HOST if self.graph.owner is None else self._wanted_device(value)
+            slot = self.slots.define(value, device, strided=self.graph.owner is not None)
+            self.input_devices.append(device)
+            self._inputs.append(PlanInput(value.name, slot, device, value.type))
+        for value in self.graph.initializers.values():
+            if value.overridable and value.weight is not None:
+                slot = self.slots.define(value, HOST, strided=False)
+                self.slots.keep(slot, value.weight.array())
+                self._inputs.append(PlanInput(value.name, slot, HOST, value.type, default=True))
+
+    def _wanted_device(self, value: Value) -> Device:
+        """Where a body's input is read first; the host where only control flow reads it."""
+        for node, position in value.uses:
+            assigned = self.resources.assignment.nodes.get(node)
+            if node.graph is self.graph and assigned is not None and assigned.runner is not Runner.CONTROL_FLOW:
+                return self.resources.input_device(node, position)
+        return HOST
+
+    def _emit_kernel(self, node: Node) -> None:
+        resources = self.resources
+        assigned = resources.assignment.nodes[node]
+        kernel = assigned.kernel
+        assert kernel is not None
+        provider = resources.providers[assigned.provider]
+        bound = bind_kernel(node_spec(node), kernel, provider, resources.services, ConstantInputs(node.inputs))
+        inputs = self.slots.acquire(
+            [
+                (value, resources.input_device(node, position), not kernel.strided)
+                for position, value in enumerate(node.inputs)
+            ]
+        )
+        strided_input = kernel.strided and any(self.slots.may_be_strided(slot) for slot in inputs)
+        viewing = {result for result, _ in kernel.views}
+        outputs = tuple(
+            self.slots.discard()
+            if value is None
+            else self.slots.define(
+                value, resources.output_device(node, position), strided=strided_input or position in viewing
+            )
+            for position, value in enumerate(node.outputs)
+        )
+        self.slots.steps.append(
+            KernelStep(
+                inputs=inputs, outputs=outputs, location=node.location, provider=assigned.provider, call=bound.call
+            )
+        )
+
+    def _emit_region(self, region: Region) -> None:
+        resources = self.resources
+        provider = resources.providers[region.provider]
+        inputs, outputs = region_border(region)
+        slots = self.slots.acquire([(value, provider.device, True) for value in inputs])
+        results = tuple(self.slots.define(value, provider.device, strided=False) for value in outputs)
+        self.slots.steps.append(
+            RegionStep(
+                inputs=slots,
+                outputs=results,
+                location=region.nodes[0].location,
+                provider=region.provider,
+                region=resources.compiled[region],
+                instance=self.slots.reserve(),
+                device=provider.device,
+                name=region.name,
+                node_count=len(region.nodes),
+            )
+        )
+
+
+def region_border(region: Region) -> tuple[list[Value], list[Value]]:
+    """Values a region reads from outside, constants excluded, and values read outside that it makes; in node order.
+
+    The same order as the inputs and outputs of the region's view, by which the provider compiled it.
+    """
+    members = set(region.nodes)
+    inside: set[Graph] = set()
+    for node in region.nodes:
+        for nested in node.subgraphs:
+            inside.update(walk(nested))
+    inputs: dict[Value, None] = {}
+    outputs: dict[Value, None] = {}
+    for node in region.nodes:
+        read = [value for value in node.inputs if value is not None]
+        for nested in node.subgraphs:
+            read.extend(nested.captures())
+        for value in read:
+            if not value.constant and value.producer not in members:
+                inputs[value] = None
+        for made in node.outputs:
+            if made is None:
+                continue
+            outside = any(user not in members and user.graph not in inside for user, _ in made.uses)
+            if outside or made.is_graph_output:
+                outputs[made] = None
+    return list(inputs), list(outputs)
+
+
+class ConstantInputs(Mapping[int, Array]):
+    """Constant inputs of a node by position, read only when a factory asks: weights may be mapped files."""
+
+    def __init__(self, inputs: list[Value | None]) -> None:
+        self._weights = {
+            index: value.weight for index, value in enumerate(inputs) if value is not None and value.constant
+        }
+
+    def __getitem__(self, index: int) -> Any:
+        weight = self._weights[index]
+        assert weight is not None
+        return weight.array()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)

@@ -1,0 +1,50 @@
+"""Constants where their readers are: each weight once on each device, however many plans read it.
+
+One pool a session; a weight that is read on the host is the array of its `Weight`, never a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ort_py.contracts import Array, IStream
+from ort_py.devices import HOST, Device
+from ort_py.graph.ir import Weight
+from ort_py.memory.transfer import TransferTable
+
+__all__ = ["ConstantPool"]
+
+
+class ConstantPool:
+    """Arrays of constants by device. Filled on the thread that plans."""
+
+    def __init__(
+        self, transfers: TransferTable, streams: Mapping[Device, Callable[[], IStream | None]] | None = None
+    ) -> None:
+        self._transfers = transfers
+        self._streams = dict(streams or {})
+        self._copies: dict[tuple[str, Device], Any] = {}
+
+    def array(self, weight: Weight, device: Device) -> Array:
+        """The weight on a device, copied there the first time it is asked for."""
+        if device == HOST:
+            return weight.array()
+        key = (weight.key, device)
+        if key not in self._copies:
+            maker = self._streams.get(device)
+            stream = maker() if maker is not None else None
+            array: Array = weight.array()
+            for hop in self._transfers.route(HOST, device):
+                array = hop.transfer.copy(array, hop.source, hop.target, stream)
+            if stream is not None:
+                stream.synchronize()
+            self._copies[key] = array
+        return self._copies[key]
+
+    def device_bytes(self) -> dict[Device, int]:
+        """Bytes of constants held on each device other than the host."""
+        found: dict[Device, int] = {}
+        for (_, device), array in self._copies.items():
+            found[device] = found.get(device, 0) + int(getattr(array, "nbytes", 0))
+        return found

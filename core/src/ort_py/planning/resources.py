@@ -1,0 +1,63 @@
+"""What planning is given: the partitioner's decisions and the session's services, in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
+from ort_py.devices import HOST, Device
+from ort_py.graph.ir import Node
+from ort_py.kernels.binding import KernelServices
+from ort_py.memory.transfer import TransferTable
+from ort_py.partition.assignment import Assignment, NodeAssignment, Region, Runner
+from ort_py.planning.constants import ConstantPool
+
+__all__ = ["PlanResources"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResources:
+    """Inputs of planning, the same for all graphs of a model.
+
+    Attributes:
+        assignment: Who runs each node.
+        providers: By name.
+        compiled: The compiled form of each region.
+        transfers: Copies between devices.
+        constants: Constants on their devices.
+        services: What kernels are bound with.
+        streams: Maker of the stream of each device that has one.
+        threads: Threads a region instance may use.
+    """
+
+    assignment: Assignment
+    providers: Mapping[str, IExecutionProvider]
+    compiled: Mapping[Region, CompiledRegion]
+    transfers: TransferTable
+    constants: ConstantPool
+    services: KernelServices
+    streams: Mapping[Device, Callable[[], IStream | None]]
+    threads: int = 1
+
+    def device_of(self, assigned: NodeAssignment) -> Device:
+        """Device of the provider that runs a node; control flow is on the host."""
+        if assigned.runner is Runner.CONTROL_FLOW:
+            return HOST
+        return self.providers[assigned.provider].device
+
+    def input_device(self, node: Node, position: int) -> Device:
+        """Where a node wants an input: on the host where its kernel says so, else on its provider's device."""
+        assigned = self.assignment.nodes.get(node)
+        if assigned is None:
+            return HOST
+        if assigned.kernel is not None and position in assigned.kernel.host_inputs:
+            return HOST
+        return self.device_of(assigned)
+
+    def output_device(self, node: Node, position: int) -> Device:
+        """Where a node that is not control flow leaves an output."""
+        assigned = self.assignment.nodes[node]
+        if assigned.kernel is not None and position in assigned.kernel.host_outputs:
+            return HOST
+        return self.device_of(assigned)

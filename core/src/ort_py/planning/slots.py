@@ -1,0 +1,161 @@
+"""Slots of one plan: which value is where, on which device, and the copies, waits and layouts that bring it there.
+
+The one place that decides about movement. A value has a home (where it is made); asking for it elsewhere emits a
+copy step once, and a wait step before the host reads what a stream still writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.devices import HOST, Device
+from ort_py.errors import EngineError
+from ort_py.graph.ir import Graph, Value
+from ort_py.planning.resources import PlanResources
+from ort_py.planning.steps import NONE_SLOT, ContiguousStep, CopyStep, Step, WaitStep
+
+__all__ = ["SlotTable"]
+
+
+class SlotTable:
+    """Slots of one graph's plan while it is built.
+
+    Attributes:
+        steps: Steps emitted so far.
+        template: Initial content of each slot.
+        captures: Slot of each outer value read here, by (value, device).
+        home: Device each value of this graph is made on.
+    """
+
+    def __init__(self, graph: Graph, resources: PlanResources) -> None:
+        self.steps: list[Step] = []
+        self.template: list[Any] = [None, None]  # the frame's slot and the None slot
+        self.captures: dict[tuple[Value, Device], int] = {}
+        self.home: dict[Value, Device] = {}
+        self._graph = graph
+        self._resources = resources
+        self._slots: dict[tuple[Value, Device], int] = {}
+        self._contiguous: dict[int, int] = {}
+        self._strided: set[int] = set()
+        self._persistent: set[int] = {0, NONE_SLOT}
+        self._waits: dict[Device, int] = {}
+        self._arrivals: dict[int, tuple[Device, int]] = {}
+
+    @property
+    def persistent(self) -> frozenset[int]:
+        """Slots whose content outlives a run: constants and infrastructure."""
+        return frozenset(self._persistent)
+
+    def reserve(self, content: Any = None) -> int:
+        """A new slot that no lifetime ends: for frames, instances and constants."""
+        slot = self._new(content)
+        self._persistent.add(slot)
+        return slot
+
+    def define(self, value: Value, device: Device, *, strided: bool) -> int:
+        """The slot of a value made here.
+
+        Args:
+            value: Value of this graph.
+            device: Where it is made.
+            strided: Whether it may not be C-contiguous.
+        """
+        slot = self._new()
+        self.home[value] = device
+        self._slots[(value, device)] = slot
+        if strided:
+            self._strided.add(slot)
+        return slot
+
+    def keep(self, slot: int, content: Any) -> None:
+        """Give a defined slot a content that outlives runs: the default of an overridable initializer."""
+        self.template[slot] = content
+        self._persistent.add(slot)
+
+    def discard(self) -> int:
+        """A slot for an output that has no value; released at once."""
+        return self._new()
+
+    def may_be_strided(self, slot: int) -> bool:
+        """Whether a slot may hold an array that is not C-contiguous."""
+        return slot in self._strided
+
+    def acquire(self, wanted: Sequence[tuple[Value | None, Device, bool]]) -> tuple[int, ...]:
+        """Slots of values where a step wants them, after emitting the copies, layouts and waits that takes.
+
+        Args:
+            wanted: (value, device, contiguous) of each input; None where an optional input is absent.
+        """
+        slots = [NONE_SLOT if value is None else self._on(value, device) for value, device, _ in wanted]
+        for slot, (_, device, _) in zip(slots, wanted, strict=True):
+            if device == HOST:
+                self._settle(slot)
+        for index, (slot, (_, device, contiguous)) in enumerate(zip(slots, wanted, strict=True)):
+            if contiguous and slot in self._strided:
+                slots[index] = self._make_contiguous(slot, device)
+        return tuple(slots)
+
+    def array_module(self, device: Device) -> Any:
+        """The array module of a device: that of the first provider there, NumPy on a host nobody claims."""
+        for provider in self._resources.providers.values():
+            if provider.device == device:
+                return provider.array_module
+        return np
+
+    def _new(self, content: Any = None) -> int:
+        self.template.append(content)
+        return len(self.template) - 1
+
+    def _on(self, value: Value, device: Device) -> int:
+        key = (value, device)
+        if key in self._slots:
+            return self._slots[key]
+        if value.constant:
+            assert value.weight is not None
+            slot = self.reserve(self._resources.constants.array(value.weight, device))
+        elif value in self.home:
+            slot = self._copy(self._slots[(value, self.home[value])], self.home[value], device)
+        elif value.graph is self._graph:
+            raise EngineError(f"Value '{value.name}' is read before it is made.", where=self._graph.name)
+        else:
+            # An outer value: the enclosing plan brings it to this device, once, before the body runs.
+            slot = self.reserve()
+            self.captures[key] = slot
+            self._strided.add(slot)
+        self._slots[key] = slot
+        return slot
+
+    def _copy(self, source: int, origin: Device, target: Device) -> int:
+        hops = self._resources.transfers.route(origin, target)
+        if origin == HOST:
+            self._settle(source)
+        slot = self._new()
+        self.steps.append(CopyStep(inputs=(source,), outputs=(slot,), hops=hops))
+        if origin in self._resources.streams:
+            # What arrives, arrives when the source's stream gets there.
+            self._arrivals[slot] = (origin, self._waits.get(origin, 0))
+            if target != HOST:
+                self._settle(slot)
+        return slot
+
+    def _settle(self, slot: int) -> None:
+        """Wait for the stream that fills a slot, unless a wait since then covers it."""
+        arrival = self._arrivals.get(slot)
+        if arrival is None:
+            return
+        device, waits_before = arrival
+        if self._waits.get(device, 0) == waits_before:
+            self.steps.append(WaitStep(device=device))
+            self._waits[device] = waits_before + 1
+        del self._arrivals[slot]
+
+    def _make_contiguous(self, slot: int, device: Device) -> int:
+        if slot not in self._contiguous:
+            result = self._new()
+            module = self.array_module(device)
+            self.steps.append(ContiguousStep(inputs=(slot,), outputs=(result,), array_module=module))
+            self._contiguous[slot] = result
+        return self._contiguous[slot]

@@ -1,0 +1,223 @@
+"""The steps a plan is made of: plain records over numbered slots.
+
+Every copy and every wait is a step of its own, so that reading a plan is reading what happens. How a step runs is
+`execution`'s business.
+
+Slot 0 of every frame holds the frame itself, slot 1 always None: what an absent optional input reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ort_py.contracts import CompiledRegion
+from ort_py.devices import Device
+from ort_py.dtypes import ValueType
+from ort_py.errors import Location
+from ort_py.memory.transfer import Hop
+
+if TYPE_CHECKING:
+    from ort_py.planning.plan import ExecutionPlan
+
+__all__ = [
+    "FRAME_SLOT",
+    "NONE_SLOT",
+    "ContiguousStep",
+    "CopyStep",
+    "IfStep",
+    "KernelStep",
+    "LoopStep",
+    "NestedPlan",
+    "RegionStep",
+    "ScanStep",
+    "Step",
+    "WaitStep",
+]
+
+FRAME_SLOT = 0
+NONE_SLOT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseStep:
+    """What all steps have.
+
+    Attributes:
+        inputs: Slots read.
+        outputs: Slots written.
+        release: Slots whose content is dropped afterwards, because this was its last use.
+        location: The node, for errors and reports; empty for steps the planner added.
+        provider: Who runs it.
+    """
+
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    release: tuple[int, ...] = ()
+    location: Location = field(default_factory=Location)
+    provider: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it does, in a few words."""
+        return f"{self.location.op_type} '{self.location.node}'"
+
+    def __str__(self) -> str:
+        arrow = f"{_slots(self.inputs)} -> {_slots(self.outputs)}"
+        freed = f"  release {_slots(self.release)}" if self.release else ""
+        who = f" on {self.provider}" if self.provider else ""
+        return f"{self.title}{who}: {arrow}{freed}"
+
+
+def _slots(slots: tuple[int, ...]) -> str:
+    return "(" + ", ".join("-" if slot == NONE_SLOT else f"%{slot}" for slot in slots) + ")"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelStep(BaseStep):
+    """Call a bound kernel: one output is returned bare, several as a tuple.
+
+    Attributes:
+        call: The bound kernel.
+    """
+
+    call: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionStep(BaseStep):
+    """Run the frame's instance of a compiled region.
+
+    Attributes:
+        region: The region.
+        instance: Slot of the frame's instance.
+        device: Device of the region.
+        name: Its name in reports.
+        node_count: Nodes it stands for.
+    """
+
+    region: CompiledRegion
+    instance: int
+    device: Device
+    name: str
+    node_count: int
+
+    @property
+    def title(self) -> str:
+        return f"region {self.name} of {self.node_count} nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyStep(BaseStep):
+    """Copy one array to another device.
+
+    Attributes:
+        hops: The copies in order; one, or two through the host.
+    """
+
+    hops: tuple[Hop, ...]
+
+    @property
+    def title(self) -> str:
+        return f"copy {self.hops[0].source} to {self.hops[-1].target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitStep(BaseStep):
+    """Block until a device's stream has done what was enqueued so far: the host is about to read."""
+
+    device: Device
+
+    @property
+    def title(self) -> str:
+        return f"wait for {self.device}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContiguousStep(BaseStep):
+    """Make a C-contiguous array for a kernel that cannot take strides; a no-op where it is contiguous already.
+
+    Attributes:
+        array_module: The module of the array's device.
+    """
+
+    array_module: Any
+
+    @property
+    def title(self) -> str:
+        return "make contiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class NestedPlan:
+    """A body's plan inside a control-flow step.
+
+    Attributes:
+        plan: The plan.
+        frame: Slot of the child frame in the parent's frame.
+        captures: (parent's slot, body's slot) of each outer value the body reads.
+    """
+
+    plan: ExecutionPlan
+    frame: int
+    captures: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IfStep(BaseStep):
+    """Run one of two bodies. `inputs` begins with the condition, on the host; captures follow."""
+
+    then_branch: NestedPlan
+    else_branch: NestedPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStep(BaseStep):
+    """Run a body while its condition holds (ONNX Loop).
+
+    Attributes:
+        trip_count: Slot of the maximum trip count, on the host, `NONE_SLOT` where there is none.
+        condition: Slot of the first condition, on the host, `NONE_SLOT` where there is none.
+        carried: Slots of the initial loop-carried values.
+        body: The body.
+        scan_types: Type of each scan output's slice, for loops that run no iteration.
+        scan_modules: Array module of each scan output.
+        check_allocation: Asked before scan outputs are stacked.
+    """
+
+    trip_count: int
+    condition: int
+    carried: tuple[int, ...]
+    body: NestedPlan
+    scan_types: tuple[ValueType | None, ...] = ()
+    scan_modules: tuple[Any, ...] = ()
+    check_allocation: Callable[[Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanStep(BaseStep):
+    """Run a body over slices of its scan inputs (ONNX Scan, version 9 on).
+
+    Attributes:
+        states: Slots of the initial state values.
+        scans: Slots of the scan inputs.
+        body: The body.
+        input_axes, input_directions: One entry a scan input; direction 1 is backwards.
+        output_axes, output_directions: One entry a scan output.
+        scan_types, scan_modules, check_allocation: As in `LoopStep`.
+    """
+
+    states: tuple[int, ...]
+    scans: tuple[int, ...]
+    body: NestedPlan
+    input_axes: tuple[int, ...]
+    input_directions: tuple[int, ...]
+    output_axes: tuple[int, ...]
+    output_directions: tuple[int, ...]
+    scan_types: tuple[ValueType | None, ...] = ()
+    scan_modules: tuple[Any, ...] = ()
+    check_allocation: Callable[[Any, Any], None]
+
+
+Step: TypeAlias = KernelStep | RegionStep | CopyStep | WaitStep | ContiguousStep | IfStep | LoopStep | ScanStep
