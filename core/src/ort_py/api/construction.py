@@ -155,7 +155,7 @@ class Construction:
             if chosen.requested_as in self.names:
                 options = {key: str(value) for key, value in chosen.options.items()}
                 self.provider_options.setdefault(chosen.requested_as, options)
-        override = "session.plugin_kernels_override" in self._options._config
+        override = self._options.has_entry("session.plugin_kernels_override")
         for plugin, contribution in self.hooks.contributions("ort_py_kernels"):
             self._kernels.contribute(contribution.provider, contribution.kernels, plugin, override=override)
 

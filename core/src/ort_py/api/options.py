@@ -5,10 +5,9 @@ A session copies its options; changing them later has no effect on it.
 
 from __future__ import annotations
 
-import copy
 import difflib
 import os
-from typing import Any
+from typing import Any, Self
 
 from ort_py.api.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OptionError
@@ -60,14 +59,22 @@ class _CheckedOptions:
         changed += [f"{key!r}: {value!r}" for key, value in self._config.items()]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def __copy__(self) -> Any:
+    def copied(self) -> Self:
+        """An independent copy."""
         twin = type(self)()
         twin._values.update(self._values)
         twin._config.update(self._config)
         return twin
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return copy.copy(self)
+    def __copy__(self) -> Self:
+        return self.copied()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copied()
+
+    def has_entry(self, key: str) -> bool:
+        """Whether a config entry was set."""
+        return key in self._config
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (type(self), dict(self._values), dict(self._config)))

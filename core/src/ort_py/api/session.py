@@ -60,7 +60,7 @@ class InferenceSession:
             if sess_options:
                 raise TypeError(f"sess_options must be a SessionOptions, not {type(sess_options).__name__}.")
             sess_options = None  # a falsy value counts as none, as in onnxruntime
-        self._options = SessionOptions() if sess_options is None else sess_options.__copy__()
+        self._options = SessionOptions() if sess_options is None else sess_options.copied()
         disabled = kwargs.get("disabled_optimizers")
         if disabled:
             self._options.disabled_transforms = (*self._options.disabled_transforms, *disabled)
@@ -75,6 +75,7 @@ class InferenceSession:
             session_id=self._id,
             fallback_enabled=bool(kwargs.get("enable_fallback", 1)),
         )
+        self._pool: FramePool | None = None
         self._install()
         self._built.hooks.observe("ort_py_session_created", self._event())
 
@@ -268,7 +269,7 @@ class InferenceSession:
 
     def get_session_options(self) -> SessionOptions:
         """A copy of the session's options."""
-        return self._options.__copy__()
+        return self._options.copied()
 
     def get_providers(self) -> list[str]:
         """Provider names as asked for, in order; `placement` shows who runs what."""
@@ -369,7 +370,7 @@ class InferenceSession:
         self._overridable = {value.name: feed_spec(value) for value in plan.inputs if value.default}
         self._outputs = plan.outputs
         self._output_by_name = {output.name: output for output in plan.outputs}
-        self._pool: FramePool | None = FramePool(self._built.assembled.program)
+        self._pool = FramePool(self._built.assembled.program)
         self._placement = placement_of(self._built.assembled.assignment)
         self._observe()
 

@@ -6,6 +6,7 @@ never an error. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -62,11 +63,17 @@ class ArtifactCache:
         checksum = hashlib.blake2b(artifact, digest_size=32).digest()
         try:
             handle, name = tempfile.mkstemp(dir=self._folder)
+        except OSError as error:
+            _logger.warning("the artifact %s was not cached: %s", key, error)
+            return False
+        try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_MAGIC + checksum + artifact)
             Path(name).replace(self._path(key))
         except OSError as error:
             _logger.warning("the artifact %s was not cached: %s", key, error)
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
             return False
         return True
 

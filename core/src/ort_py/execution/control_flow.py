@@ -59,6 +59,8 @@ def compile_loop(step: LoopStep) -> Instruction:
             carried = results[1 : 1 + carried_count]
             for items, result in zip(collected, results[1 + carried_count :], strict=True):
                 items.append(result)
+            if watch is not None:
+                watch.hold(step, results[1 + carried_count :])
             iteration += 1
         _leave(frame, step.body)
         stacked = [_stack(step, index, items, 0) for index, items in enumerate(collected)]
@@ -92,15 +94,21 @@ def compile_scan(step: ScanStep) -> Instruction:
         length = lengths[0] if lengths else 0
         collected: list[list[Any]] = [[] for _ in step.scan_types]
         frame = _enter(s, step.body)
+        watch = frame.watch
         for iteration in range(length):
+            if watch is not None:
+                watch.before(step)
             slices = [
-                array[length - 1 - iteration if backwards else iteration]
+                # The ellipsis keeps a slice of a vector an array: strings would come out as `str`.
+                array[length - 1 - iteration if backwards else iteration, ...]
                 for array, backwards in zip(scans, step.input_directions, strict=True)
             ]
             results = _run_body(frame, (*states, *slices))
             states = results[:state_count]
             for items, result in zip(collected, results[state_count:], strict=True):
                 items.append(result)
+            if watch is not None:
+                watch.hold(step, results[state_count:])
         _leave(frame, step.body)
         stacked: list[Any] = []
         for index, items in enumerate(collected):
@@ -117,10 +125,14 @@ def _enter(s: Slots, body: NestedPlan) -> Frame:
     frame = parent.child(body)
     for outer, inner in body.captures:
         frame.slots[inner] = s[outer]
+    if frame.watch is not None:
+        frame.watch.enter(s)
     return frame
 
 
 def _leave(frame: Frame, body: NestedPlan) -> None:
+    if frame.watch is not None:
+        frame.watch.leave()
     for _, inner in body.captures:
         frame.slots[inner] = None
 

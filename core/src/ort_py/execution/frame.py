@@ -123,8 +123,10 @@ class FramePool:
         """Return a frame that ran to its end. A frame whose run failed is closed instead, not given back."""
         if self._closed or len(self._idle) >= self._size:
             frame.close()
-        else:
-            self._idle.append(frame)
+            return
+        self._idle.append(frame)
+        if self._closed:
+            self.trim()  # the pool was closed between the question and the answer
 
     def trim(self) -> None:
         """Close all idle frames."""

@@ -63,7 +63,8 @@ def _placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
         step.location.node, step.location.op_type, step.location.domain, step.provider, path=step.location.path
     )
     if isinstance(error, OrtPyError):
-        if not error.location.provider and error.location.node in ("", where.node) and step.provider:
+        told = isinstance(error.where, str) and error.where  # a place in words is better than none in parts
+        if not told and not error.location.provider and error.location.node in ("", where.node) and step.provider:
             error.where = Location(
                 where.node, where.op_type, where.domain, where.provider, error.location.value, where.path
             )

@@ -47,7 +47,7 @@ def thread_count(
     for name in _VARIABLES:
         # OMP_NUM_THREADS may be a list, one entry a nesting level.
         text = environment.get(name, "").split(",")[0].strip()
-        if text.isdigit() and int(text) > 0:
+        if text.isdecimal() and int(text) > 0:
             bounds.append(ThreadCount(int(text), f"{name}={text}"))
     if option > 0:
         bounds.append(ThreadCount(option, f"intra_op_num_threads={option}"))
@@ -68,7 +68,7 @@ def _cgroup_quota(root: Path) -> float | None:
     try:
         quota, period = (root / "cpu.max").read_text().split()[:2]
         return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
+    except (OSError, ValueError, ZeroDivisionError):
         pass  # no cgroup v2: ask v1
     try:
         quota_us = int((root / "cpu" / "cpu.cfs_quota_us").read_text())

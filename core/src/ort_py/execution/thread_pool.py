@@ -11,6 +11,11 @@ __all__ = ["RowSplitter"]
 
 _lock = threading.Lock()
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_worker = threading.local()
+
+
+def _mark_worker() -> None:
+    _worker.inside = True
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
@@ -18,7 +23,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     key = (os.getpid(), threads)
     with _lock:
         if key not in _pools:
-            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="ort_py")
+            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="ort_py", initializer=_mark_worker)
         return _pools[key]
 
 
@@ -35,7 +40,8 @@ class RowSplitter:
     def __call__(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
         """Call ``fn(start, stop)`` over ``range(rows)``; see the contract."""
         parts = min(self.threads, rows // max(1, grain))
-        if parts <= 1:
+        # A part that splits again must not wait for the pool whose thread it holds.
+        if parts <= 1 or getattr(_worker, "inside", False):
             fn(0, rows)
             return
         bounds = [rows * part // parts for part in range(parts + 1)]

@@ -6,8 +6,10 @@ A run without any of these has no watch and pays nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
+
+import numpy as np
 
 from ort_py.errors import Fail, LimitError
 from ort_py.planning.steps import Step
@@ -45,6 +47,9 @@ class RunWatch:
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._memory_bytes = memory_bytes
         self.recorder = recorder
+        # What the frames around the running one hold: bytes by owner, a level each, and the sum of each level.
+        self._outer: list[dict[int, int]] = []
+        self._outer_bytes: list[int] = []
 
     @property
     def idle(self) -> bool:
@@ -78,11 +83,52 @@ class RunWatch:
         Raises:
             LimitError: More than `memory_bytes` are alive.
         """
-        if self._memory_bytes is None:
-            return
-        alive = {id(item): item.nbytes for item in slots if hasattr(item, "nbytes")}
-        total = sum(alive.values())
-        if total > self._memory_bytes:
+        if self._memory_bytes is not None:
+            self._check(step, sum(self._outer_bytes) + sum(self._not_held(slots).values()))
+
+    def enter(self, slots: list[Any]) -> None:
+        """A body begins: what the frame around it holds stays alive, and counts, until `leave`."""
+        if self._memory_bytes is not None:
+            held = self._not_held(slots)
+            self._outer.append(held)
+            self._outer_bytes.append(sum(held.values()))
+
+    def hold(self, step: Step, values: Iterable[Any]) -> None:
+        """A body's iteration left values that wait outside of any slot to be stacked.
+
+        Raises:
+            LimitError: More than `memory_bytes` are alive.
+        """
+        if self._memory_bytes is not None:
+            held = self._not_held(values)
+            self._outer[-1].update(held)
+            self._outer_bytes[-1] += sum(held.values())
+            self._check(step, sum(self._outer_bytes))
+
+    def leave(self) -> None:
+        """The body has ended."""
+        if self._memory_bytes is not None:
+            self._outer.pop()
+            self._outer_bytes.pop()
+
+    def _not_held(self, values: Iterable[Any]) -> dict[int, int]:
+        """Bytes of the arrays by the identity of their memory's owner; what the frames around hold is left out."""
+        found: dict[int, int] = {}
+        pending = list(values)
+        while pending:
+            item = pending.pop()
+            if isinstance(item, list):
+                pending.extend(item)
+                continue
+            # A view takes no memory of its own, and a broadcast one tells of more than there is.
+            while isinstance(item, np.ndarray) and isinstance(item.base, np.ndarray):
+                item = item.base
+            if hasattr(item, "nbytes") and not any(id(item) in level for level in self._outer):
+                found[id(item)] = item.nbytes
+        return found
+
+    def _check(self, step: Step, total: int) -> None:
+        if self._memory_bytes is not None and total > self._memory_bytes:
             raise LimitError(
                 f"The run holds {total} bytes.",
                 where=step.location,

@@ -18,7 +18,7 @@ from onnx.onnx_cpp2py_export import shape_inference as native
 from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.protos import type_from_proto, value_info
-from ort_py.graph.serialize import SMALL, GraphWriter
+from ort_py.graph.serialize import SMALL, GraphWriter, new_proto
 
 __all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
 
@@ -49,7 +49,9 @@ def can_infer(op_type: str, domain: str, opset: int) -> bool:
     if not onnx.defs.has(op_type, opset, domain):
         return False
     schema = onnx.defs.get_schema(op_type, opset, domain)
-    return bool(schema.has_type_and_shape_inference_function or schema.has_function)
+    # The body of MeanVarianceNormalization has a Constant that onnx's own inference calls malformed.
+    has_body = bool(getattr(schema, "has_function", False)) and op_type != "MeanVarianceNormalization"
+    return bool(schema.has_type_and_shape_inference_function) or has_body
 
 
 def follows_data(weight: Weight) -> bool:
@@ -60,12 +62,14 @@ def follows_data(weight: Weight) -> bool:
 class _StandInWriter(GraphWriter):
     """Writes the model with types from `told` only."""
 
-    def __init__(self, model: Model, told: Mapping[Value, ValueType]) -> None:
-        super().__init__(model)
+    def __init__(self, model: Model, proto: onnx.ModelProto, told: Mapping[Value, ValueType]) -> None:
+        super().__init__(model, proto, strict=False)
         self._told = told
         self.nested: dict[Graph, list[tuple[int, Node]]] = {}
 
-    def nodes(self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value]) -> None:
+    def nodes(
+        self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value], *, wrap: bool = True
+    ) -> None:
         kept: list[Node] = []
         nested: list[tuple[int, Node]] = []
         for node in nodes:
@@ -77,7 +81,7 @@ class _StandInWriter(GraphWriter):
             kept.append(node)
         if nested:
             self.nested[nested[0][1].graph] = nested
-        super().nodes(proto, kept, outputs)
+        super().nodes(proto, kept, outputs, wrap=wrap)
 
     def _left_out(self, proto: onnx.GraphProto, node: Node) -> bool:
         if node.op_type == "Constant" and not node.domain:
@@ -123,10 +127,8 @@ def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool
         told: Types to start from: those of the main graph's inputs, and whatever else shall be believed.
         strict: Collect contradictions too; takes a second run where there are any.
     """
-    proto = onnx.ModelProto(ir_version=max(model.ir_version, 4))
-    for domain, version in model.opset_imports.items():
-        proto.opset_import.add(domain=domain, version=version)
-    writer = _StandInWriter(model, told)
+    proto = new_proto(model)
+    writer = _StandInWriter(model, proto, told)
     writer.graph(proto.graph, model.graph)
     data = proto.SerializeToString()
     errors: tuple[str, ...] = ()
@@ -138,13 +140,22 @@ def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool
             found = native.infer_shapes(data, False, stricter, propagate)
         except native.InferenceError as error:
             if stricter:
-                errors = tuple(line for line in str(error).partition(": ")[2].splitlines() if line)
-        except Exception as error:  # noqa: BLE001 - inference raises many types, and no shape is better than no model
+                errors = _contradictions(str(error))
+        except Exception as error:  # inference raises many types, and no shape is better than no model
             _LOG.warning("Shape inference of ONNX failed: %s", error)
         else:
             return Inferred(_read(onnx.ModelProto.FromString(found).graph, model.graph, writer), errors)
     _LOG.warning("Shape inference of ONNX gave nothing; types are those that the model declares.")
     return Inferred(dict(told), errors)
+
+
+def _contradictions(text: str) -> tuple[str, ...]:
+    """Of what inference complains about, that which is wrong whatever the inputs are.
+
+    A `TypeInferenceError` may only say that the type of an input is unknown; types are checked by `schema`.
+    """
+    lines = text.removeprefix("[ShapeInferenceError] Inference error(s): ").splitlines()
+    return tuple(line for line in lines if "[ShapeInferenceError]" in line and "MeanVarianceNormalization" not in line)
 
 
 def _read(proto: onnx.GraphProto, main: Graph, writer: _StandInWriter) -> dict[Value, ValueType]:

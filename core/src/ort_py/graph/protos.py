@@ -84,9 +84,7 @@ def type_from_proto(proto: onnx.TypeProto) -> ValueType | None:
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType if data_type is not DataType.UNDEFINED}
 
 
-def _tensor_type(
-    proto: Any, kind: type[TensorType] | type[SparseTensorType]
-) -> TensorType | SparseTensorType | None:
+def _tensor_type(proto: Any, kind: type[TensorType] | type[SparseTensorType]) -> TensorType | SparseTensorType | None:
     data_type = _DATA_TYPES.get(proto.elem_type)
     if data_type is None:
         return None
@@ -96,8 +94,11 @@ def _tensor_type(
 
 
 def _dim(proto: onnx.TensorShapeProto.Dimension) -> Dim:
-    # An unset dimension reads as 0 and ""; only HasField tells it from a dimension that is 0.
-    return proto.dim_value or proto.dim_param or (0 if proto.HasField("dim_value") else None)
+    size = proto.dim_value
+    if size > 0:
+        return size
+    # An unset dimension reads as 0 and ""; only HasField tells it from one that is 0. Exporters write -1 for unknown.
+    return proto.dim_param or (0 if size == 0 and proto.HasField("dim_value") else None)
 
 
 def value_info(proto: onnx.ValueInfoProto, name: str, value_type: ValueType | None) -> None:

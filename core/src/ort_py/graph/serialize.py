@@ -16,10 +16,11 @@ from ort_py.contracts.graph_view import WeightMode
 from ort_py.dtypes import ValueType, nbytes_of
 from ort_py.errors import InvalidArgument, LimitError, Location
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
+from ort_py.graph.node_versions import FunctionWriter, list_type
 from ort_py.graph.protos import fill_attribute, fill_tensor, value_info
 from ort_py.graph.weights import MappedWeight
 
-__all__ = ["GraphWriter", "model_to_proto", "region_to_bytes"]
+__all__ = ["SMALL", "GraphWriter", "model_to_proto", "new_proto", "region_to_bytes"]
 
 PROTOBUF_LIMIT = 2**31 - 1
 """Bytes one protobuf message can have."""
@@ -29,14 +30,16 @@ SMALL = 1024
 
 
 class GraphWriter:
-    """Writes graphs into messages; `shapes` overrides what is said about values.
+    """Writes graphs into messages; `inference` overrides what is said about values.
 
     Args:
-        model: Whose opsets decide what an empty list attribute is a list of.
+        model: Whose graphs are written.
+        proto: The message that gets the functions for nodes with an opset of their own.
+        strict: Refuse nodes whose opset cannot be written, rather than write them as if they had the model's.
     """
 
-    def __init__(self, model: Model) -> None:
-        self._opsets = model.opset_imports
+    def __init__(self, model: Model, proto: onnx.ModelProto, *, strict: bool = True) -> None:
+        self._functions = FunctionWriter(model, proto, strict=strict)
         self._pending: list[tuple[onnx.GraphProto, Graph]] = []
 
     def graph(self, proto: onnx.GraphProto, graph: Graph) -> None:
@@ -50,10 +53,12 @@ class GraphWriter:
             proto, graph = self._pending.pop()
             self._graph(proto, graph)
 
-    def nodes(self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value]) -> None:
+    def nodes(
+        self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value], *, wrap: bool = True
+    ) -> None:
         """Write nodes, and declare what they compute unless it is among `outputs`, which the caller declares.
 
-        Nested graphs wait for `finish`.
+        Nested graphs wait for `finish`. With `wrap`, nodes with an opset of their own become calls of functions.
         """
         returned = set(outputs)
         add = proto.node.add
@@ -70,6 +75,8 @@ class GraphWriter:
                 message.overload = node.overload
             if node.attributes:
                 self._attributes(message, node)
+            if node.opset and wrap:
+                self._functions.wrap(message, node)
             for value in node.outputs:
                 if value is not None and value not in returned:
                     self.declare(proto, value)
@@ -89,7 +96,7 @@ class GraphWriter:
 
     def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
         """Write a constant."""
-        assert value.weight is not None  # noqa: S101 - what an initializer is
+        assert value.weight is not None  # what an initializer is
         fill_tensor(proto.initializer.add(), value.weight.array(), value.name)
 
     def _graph(self, proto: onnx.GraphProto, graph: Graph) -> None:
@@ -119,28 +126,22 @@ class GraphWriter:
                 attribute.name, attribute.type = name, onnx.AttributeProto.GRAPHS
                 self._pending.extend((attribute.graphs.add(), item) for item in value)
             else:
-                fill_attribute(attribute, name, value, empty=0 if value != () else self._list_type(node, name))
-
-    def _list_type(self, node: Node, attribute: str) -> int:
-        version = self._opsets.get(node.domain, 1)
-        if not onnx.defs.has(node.op_type, version, node.domain):
-            return 0
-        declared = onnx.defs.get_schema(node.op_type, version, node.domain).attributes.get(attribute)
-        return int(declared.type.value) if declared is not None else 0
+                is_empty = isinstance(value, tuple) and not value
+                fill_attribute(attribute, name, value, empty=list_type(node, name) if is_empty else 0)
 
 
 class _WeightWriter(GraphWriter):
     """Writes constants in one of the three ways, and adds up what goes inline."""
 
-    def __init__(self, model: Model, weights: WeightMode) -> None:
-        super().__init__(model)
+    def __init__(self, model: Model, proto: onnx.ModelProto, weights: WeightMode) -> None:
+        super().__init__(model, proto)
         self._weights = weights
         self._folder = PurePath(model.source).parent
         self._inline = 0
 
     def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
         weight = value.weight
-        assert weight is not None  # noqa: S101 - what an initializer is
+        assert weight is not None  # what an initializer is
         size = nbytes_of(weight.data_type, weight.shape)
         if self._weights == "external" and size > SMALL:
             self._external(proto.initializer.add(), value, weight)
@@ -181,7 +182,8 @@ def _too_large(size: int) -> LimitError:
     )
 
 
-def _new_proto(model: Model) -> onnx.ModelProto:
+def new_proto(model: Model) -> onnx.ModelProto:
+    """A message with the model's versions and an empty graph."""
     # IR version 4 is the first in which an initializer need not be an input as well.
     proto = onnx.ModelProto(ir_version=max(model.ir_version, 4))
     for domain, version in model.opset_imports.items():
@@ -201,13 +203,13 @@ def model_to_proto(model: Model, weights: WeightMode = "inline") -> onnx.ModelPr
         InvalidArgument: ``external`` where a constant has no file.
         LimitError: The message would pass protobuf's 2 GiB.
     """
-    proto = _new_proto(model)
+    proto = new_proto(model)
     proto.producer_name, proto.producer_version = model.producer_name, model.producer_version
     proto.domain, proto.model_version, proto.doc_string = model.domain, model.model_version, model.doc_string
     proto.graph.doc_string = model.graph_doc_string
     for key, text in model.metadata.items():
         proto.metadata_props.add(key=key, value=text)
-    writer = _WeightWriter(model, weights)
+    writer = _WeightWriter(model, proto, weights)
     if weights == "reference":
         _write_by_reference(writer, proto.graph, model.graph)
     else:
@@ -242,8 +244,8 @@ def region_to_bytes(
         InvalidArgument: ``external`` where a constant has no file.
         LimitError: The message would pass protobuf's 2 GiB.
     """
-    proto = _new_proto(graph.model)
-    writer = _WeightWriter(graph.model, weights)
+    proto = new_proto(graph.model)
+    writer = _WeightWriter(graph.model, proto, weights)
     if weights == "reference":
         inputs = [*inputs, *initializers]
     else:

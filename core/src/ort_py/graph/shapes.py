@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import onnx
 
 from ort_py.contracts.schema import OperatorSchema
-from ort_py.dtypes import TensorType, ValueType
+from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 from ort_py.errors import InvalidGraph, Location, OrtPyError, PluginError
 from ort_py.graph.inference import can_infer, follows_data, run_inference
+from ort_py.graph.inference_gaps import gap_types
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
 from ort_py.graph.protos import fill_tensor, fill_type, type_from_proto
-from ort_py.graph.serialize import GraphWriter
+from ort_py.graph.serialize import GraphWriter, new_proto
 from ort_py.graph.type_merge import (
     element_conflict,
     generated_names,
@@ -84,35 +86,36 @@ class _Inference:
 
     def _collect(self, graph: Graph, schemas: ContributedSchemas | None) -> None:
         """Read what the model declares, and tell the values that inference must be told."""
-        imports = self._model.opset_imports
         for value in graph.initializers.values():
             if value.weight is not None:
                 value.type = TensorType(value.weight.data_type, value.weight.shape)
             if value.type is not None:
                 self._given[value] = value.type
-        opaque = graph.owner is None or not can_infer(
-            graph.owner.op_type, graph.owner.domain, imports.get(graph.owner.domain, 0)
-        )
+        owner = graph.owner
+        opaque = owner is None or not can_infer(owner.op_type, owner.domain, owner.opset_version)
         for value in graph.inputs:
             if value.type is not None:
                 self._declared[value] = value.type
-                if opaque:
-                    self._given[value] = value.type
+                self._given[value] = value.type if opaque else _without_shape(value.type)
         for node in graph.nodes:
-            opset = imports.get(node.domain, 0)
+            opset = node.opset_version
             known = can_infer(node.op_type, node.domain, opset)
             schema = schemas.contributed(node.op_type, node.domain, opset) if schemas and not known else None
             if schema is not None and schema.infer is not None:
                 self._contributed.append((node, schema))
-            for value in node.outputs:
-                if value is None:
+            for output in node.outputs:
+                if output is None:
                     continue
-                if value.type is not None:
-                    self._declared[value] = value.type
                 if not known:
-                    self._opaque.add(value)
-                    if value.type is not None:
-                        self._given[value] = value.type
+                    self._opaque.add(output)
+                if output.type is None:
+                    continue
+                self._declared[output] = output.type
+                if not known:
+                    self._given[output] = output.type
+                elif graph.owner is not None and output.is_graph_output:
+                    # A Loop's body that reads its own results needs to be told of them where it starts.
+                    self._given[output] = _without_shape(output.type)
 
     def run(self) -> None:
         told = dict(self._given)
@@ -127,7 +130,7 @@ class _Inference:
                 )
             merged = self._merge(found.types)
             more = {value: known for value, known in merged.items() if found.types.get(value) != known}
-            for value, known in self._ask_contributed().items():
+            for value, known in (self._ask_contributed() | self._fill_gaps()).items():
                 merged[value] = more[value] = known
             told, before = self._given | more, told
             if told == before:
@@ -167,6 +170,17 @@ class _Inference:
                     value.type = answers[value] = known
         return answers
 
+    def _fill_gaps(self) -> dict[Value, ValueType]:
+        answers: dict[Value, ValueType] = {}
+        for graph in walk(self._model.graph):
+            for node in graph.nodes:
+                if all(value is None or value.type is not None for value in node.outputs):
+                    continue
+                for value, known in zip(node.outputs, gap_types(node), strict=True):
+                    if value is not None and value.type is None and known is not None:
+                        value.type = answers[value] = known
+        return answers
+
     def _warn(self, merged: Mapping[Value, ValueType]) -> None:
         for value, declared in self._declared.items():
             known = merged.get(value)
@@ -177,6 +191,14 @@ class _Inference:
                     value.name,
                     getattr(known, "shape", None),
                 )
+
+
+def _without_shape(value_type: ValueType) -> ValueType:
+    if isinstance(value_type, TensorType | SparseTensorType):
+        return replace(value_type, shape=None)
+    if isinstance(value_type, SequenceType | OptionalType):
+        return replace(value_type, element=_without_shape(value_type.element))
+    return value_type
 
 
 def _location(value: Value) -> Location:
@@ -212,11 +234,10 @@ def infer_node(node: Node, schemas: ContributedSchemas | None = None) -> list[Va
         InvalidGraph: Its inputs contradict the operator.
         PluginError: The `infer` of a contributed schema broke.
     """
-    imports = node.graph.model.opset_imports
-    opset = imports.get(node.domain, 0)
+    opset = node.opset_version
     if not can_infer(node.op_type, node.domain, opset):
         schema = schemas.contributed(node.op_type, node.domain, opset) if schemas is not None else None
-        return _contributed_types(node, schema) if schema is not None else [None] * len(node.outputs)
+        return _contributed_types(node, schema) if schema is not None else gap_types(node)
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     captured = [value for nested in node.subgraphs for value in nested.captures()]
@@ -229,14 +250,18 @@ def infer_node(node: Node, schemas: ContributedSchemas | None = None) -> list[Va
         if value.constant and value.weight is not None and follows_data(value.weight):
             data[value.name] = onnx.TensorProto()
             fill_tensor(data[value.name], value.weight.array(), value.name)
-    written = onnx.GraphProto()
-    writer = GraphWriter(node.graph.model)
-    writer.nodes(written, [node], node.outputs)  # type: ignore[arg-type]  # absent outputs match nothing
+    written = new_proto(node.graph.model)
+    writer = GraphWriter(node.graph.model, written, strict=False)
+    writer.nodes(written.graph, [node], [value for value in node.outputs if value is not None], wrap=False)
     writer.finish()
-    versions = [onnx.helper.make_opsetid(domain, version) for domain, version in imports.items()]
+    versions = list(written.opset_import)
     try:
         found = onnx.shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op_type, opset, node.domain), written.node[0], types, data, opset_imports=versions
+            onnx.defs.get_schema(node.op_type, opset, node.domain),
+            written.graph.node[0],
+            types,
+            data,
+            opset_imports=versions,
         )
     except Exception as error:
         raise InvalidGraph(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
@@ -94,10 +95,14 @@ def _read_file(path: Any, limits: Limits, folder: Path | None) -> ModelSource:
     where = Location(file=path)
     real = None
     try:
+        # Asked before opening: to open a named pipe is to wait for its writer.
+        mode = Path(path).stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise OSError("it is a device or a pipe, not a file")
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             _check_size(size, limits, where)
-            content = _read(file, limits, where)
+            content = file.read(size)
         # Model hubs link a model and its data, one by one, into a folder of blobs: links may lead there.
         if Path(path).is_symlink():
             real = Path(os.path.realpath(path)).parent
@@ -124,15 +129,6 @@ def _read_file(path: Any, limits: Limits, folder: Path | None) -> ModelSource:
         raise NoSuchFile(f"{path!r} is no path.", why=str(error), fix="Check the path.") from error
     fingerprint = _fingerprint(content)
     return ModelSource(_parse(content, where), path, fingerprint, len(content), folder or Path(path).parent, real)
-
-
-def _read(file: BinaryIO, limits: Limits, where: Location) -> bytes:
-    """All bytes, but never more than the limit: pipes and devices have no size to ask for beforehand."""
-    if limits.model_bytes is None:
-        return file.read()
-    content = file.read(limits.model_bytes + 1)
-    _check_size(len(content), limits, where)
-    return content
 
 
 def _check_size(size: int, limits: Limits, where: Location | str) -> None:

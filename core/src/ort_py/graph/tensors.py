@@ -37,7 +37,7 @@ _TYPED_FIELDS = {
 }
 """Field of each type that does not use ``int32_data``."""
 
-_FIELD_DTYPES = {
+_FIELD_DTYPES: dict[str, np.dtype[Any]] = {
     "float_data": np.dtype(np.float32),
     "double_data": np.dtype(np.float64),
     "int64_data": np.dtype(np.int64),

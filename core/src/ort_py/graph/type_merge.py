@@ -68,10 +68,9 @@ def merge_types(inferred: ValueType | None, declared: ValueType | None, *, sizes
 
 
 def _merge_dims(inferred: Dim, declared: Dim, sizes: bool) -> Dim:
-    if inferred is None or (isinstance(inferred, str) and _GENERATED.fullmatch(inferred)):
-        if isinstance(declared, str) or (sizes and declared is not None):
-            return declared
-    return inferred
+    unknown = inferred is None or (isinstance(inferred, str) and _GENERATED.fullmatch(inferred))
+    says = isinstance(declared, str) or (sizes and declared is not None)
+    return declared if unknown and says else inferred
 
 
 def _shapes(left: ValueType | None, right: ValueType | None) -> tuple[Shape | None, Shape | None] | None:
@@ -114,7 +113,8 @@ def rename_dims(value_type: ValueType, forgotten: set[str]) -> ValueType:
     """The type with the names in `forgotten` made unknown sizes."""
     if isinstance(value_type, SequenceType | OptionalType):
         return replace(value_type, element=rename_dims(value_type.element, forgotten))
-    if isinstance(value_type, TensorType | SparseTensorType) and value_type.shape is not None:
-        if any(dim in forgotten for dim in value_type.shape):
-            return replace(value_type, shape=tuple([None if dim in forgotten else dim for dim in value_type.shape]))
-    return value_type
+    if not isinstance(value_type, TensorType | SparseTensorType) or value_type.shape is None:
+        return value_type
+    if not any(dim in forgotten for dim in value_type.shape):
+        return value_type
+    return replace(value_type, shape=tuple([None if dim in forgotten else dim for dim in value_type.shape]))

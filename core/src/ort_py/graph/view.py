@@ -75,7 +75,7 @@ class SpecCache:
             self.values(node.outputs),
             self._attributes(node),
             dict(node.type_bindings),
-            node.graph.model.opset_imports.get(node.domain, 0),
+            node.opset_version,
             node.path if path is None else path,
         )
         self._nodes[node] = spec

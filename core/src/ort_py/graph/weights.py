@@ -29,17 +29,13 @@ class FileIdentity(NamedTuple):
 class ArrayWeight:
     """A constant in memory of its own. `WeightStore.add` makes it."""
 
-    __slots__ = ("__weakref__", "_array", "_key", "data_type")
+    __slots__ = ("__weakref__", "_array", "_key", "data_type", "shape")
 
     def __init__(self, array: np.ndarray[Any, Any], data_type: DataType, key: str) -> None:
         self._array = array
         self._key = key
         self.data_type = data_type
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape."""
-        return self._array.shape
+        self.shape: tuple[int, ...] = array.shape
 
     @property
     def nbytes(self) -> int:

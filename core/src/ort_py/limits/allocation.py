@@ -58,8 +58,9 @@ def check_allocation(limits: Limits, shape: Sequence[int], dtype: Any, location:
 
 def human_bytes(count: int) -> str:
     """A size for people: ``1.5 GiB``."""
+    if count >= 1 << 100:
+        return f"2^{count.bit_length() - 1} bytes"  # no unit is left, and a float overflows at 2^1024
     for power, unit in ((60, "EiB"), (50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if count >= 1 << power:
-            # Integers of any size are divided as integers first: a float overflows at 1e308.
-            return f"{(count * 10 >> power) / 10:.1f} {unit}" if count < 1 << 100 else f"2^{count.bit_length() - 1} bytes"
+            return f"{count / (1 << power):.1f} {unit}"
     return f"{count} bytes"

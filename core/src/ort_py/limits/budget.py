@@ -29,9 +29,7 @@ class Budget:
         initializer_bytes: Bytes of constants made or mapped so far.
     """
 
-    def __init__(
-        self, limits: Limits, *, file_bytes: int = 0, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, limits: Limits, *, file_bytes: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self.file_bytes = file_bytes
         self.nodes = 0
@@ -61,7 +59,7 @@ class Budget:
         if self._node_cap is not None and total > self._node_cap:
             shown = f"{total:,}" if total < 10**15 else f"about 2^{total.bit_length() - 1}"
             raise LimitError(
-                f"The model has {shown} nodes after its functions are inlined; {self._node_cap:,} are allowed.",
+                f"Inlining the model's functions makes {shown} nodes, calls counted; {self._node_cap:,} are allowed.",
                 where=where,
                 why=f"{self._written:,} nodes stand in the file, and functions that call functions multiply",
                 fix="If the model is right, raise Limits.nodes_after_inlining and Limits.inlining_factor.",

@@ -77,7 +77,10 @@ class TransferCostModel(CostModel):
         host = sum(host_cost(view.nodes[index]) for index in island.nodes)
         device = island.cost_us
         if device is None:
-            device = sum(self._device_cost(view.nodes[index], island.provider) for index in island.nodes)
+            try:
+                device = sum(self._device_cost(view.nodes[index], island.provider) for index in island.nodes)
+            except Exception as error:  # a plug-in's code: its island is left to others, with the reason
+                return f"estimate_cost raised {type(error).__name__}: {error}"
         shapes = _bytes_by_name(view, island.nodes)
         crossing = [*island.inputs, *island.outputs]
         moved = sum(shapes.get(name, 0) for name in crossing)
@@ -121,6 +124,7 @@ def _bytes_by_name(view: GraphView, nodes: Sequence[int]) -> dict[str, int]:
         for value in (*view.nodes[index].inputs, *view.nodes[index].outputs):
             if value is not None and isinstance(value.type, TensorType):
                 shape = value.type.shape
-                dims = tuple(dim if isinstance(dim, int) else UNKNOWN_DIM for dim in shape) if shape else ()
+                known = (UNKNOWN_DIM,) if shape is None else shape
+                dims = tuple(dim if isinstance(dim, int) else UNKNOWN_DIM for dim in known)
                 found[value.name] = nbytes_of(value.type.data_type, dims)
     return found

@@ -49,7 +49,7 @@ def partition(
         _partition_one(_Work(current, providers, kernels, cost_model, on_provider_error, result))
         for node in current.nodes:
             assigned = result.nodes.get(node)
-            if assigned is not None and assigned.runner is Runner.REGION:
+            if assigned is not None and assigned.runner is not Runner.CONTROL_FLOW:
                 for nested in node.subgraphs:
                     whole.update(walk(nested))
     return result
@@ -77,6 +77,8 @@ def _partition_one(work: _Work) -> None:
             break
         try:
             capability = provider.get_capability(view, work.kernels.lookup(provider.name))
+            if not isinstance(capability, Capability):
+                raise TypeError(f"it returned a {type(capability).__name__}, not a Capability")
         except Exception as error:  # a plug-in's code: whatever it raises must not take the session with it
             work.on_provider_error(provider.name, error)
             for index in open_nodes:
@@ -114,7 +116,9 @@ def _take_regions(
 ) -> set[int]:
     taken: set[int] = set()
     for group in contracted.split(index for index in claim.nodes if index in available):
-        island = _island(view, group, provider, claim.cost_us)
+        # A claim's cost is that of all its nodes: a part of it has a part of the cost.
+        cost = None if claim.cost_us is None else claim.cost_us * len(group) / len(claim.nodes)
+        island = _island(view, group, provider, cost)
         refusal = work.cost_model.refusal(view, island)
         if refusal is not None:
             reasons.update(dict.fromkeys(group, refusal))
@@ -147,9 +151,9 @@ def _take_kernels(
             wanted.update({index: claim for index in claim.nodes if index in available})
     taken: set[int] = set()
     for group in _connected(view, wanted):
-        costs = [wanted[index].cost_us for index in group]
-        known = [cost for cost in costs if cost is not None]
-        cost = sum(known) if len(known) == len(costs) else None
+        claims = [wanted[index] for index in group]
+        known = [claim.cost_us / len(claim.nodes) for claim in claims if claim.cost_us is not None]
+        cost = sum(known) if len(known) == len(claims) else None
         refusal = work.cost_model.refusal(view, _island(view, group, provider, cost))
         if refusal is not None:
             reasons.update(dict.fromkeys(group, refusal))

@@ -12,7 +12,7 @@ from typing import Any
 from ort_py.contracts import Array
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node, Value, walk
-from ort_py.graph.view import node_spec
+from ort_py.graph.view import SubsetView, node_spec
 from ort_py.kernels.binding import bind_kernel
 from ort_py.partition.assignment import Region, Runner
 from ort_py.planning.aliasing import outputs_to_copy
@@ -47,7 +47,7 @@ def _inside_region(graph: Graph, resources: PlanResources) -> bool:
     owner = graph.owner
     while owner is not None:
         assigned = resources.assignment.nodes.get(owner)
-        if assigned is not None and assigned.runner is Runner.REGION:
+        if assigned is not None and assigned.runner is not Runner.CONTROL_FLOW:
             return True
         owner = owner.graph.owner
     return False
@@ -110,9 +110,12 @@ class GraphPlanner:
         )
 
     def _define_inputs(self) -> None:
-        for value in self.graph.inputs:
-            device = HOST if self.graph.owner is None else self._wanted_device(value)
-            slot = self.slots.define(value, device, strided=self.graph.owner is not None)
+        owner = self.graph.owner
+        # The executor makes a Loop's iteration number and condition itself, on the host.
+        made_on_host = 2 if owner is not None and owner.op_type == "Loop" else 0
+        for position, value in enumerate(self.graph.inputs):
+            device = HOST if owner is None or position < made_on_host else self._wanted_device(value)
+            slot = self.slots.define(value, device, strided=owner is not None)
             self.input_devices.append(device)
             self._inputs.append(PlanInput(value.name, slot, device, value.type))
         for value in self.graph.initializers.values():
@@ -161,7 +164,8 @@ class GraphPlanner:
     def _emit_region(self, region: Region) -> None:
         resources = self.resources
         provider = resources.providers[region.provider]
-        inputs, outputs = region_border(region)
+        # The same order as in the view the provider compiled.
+        inputs, outputs, _ = SubsetView(self.graph, region.nodes).border
         slots = self.slots.acquire([(value, provider.device, True) for value in inputs])
         results = tuple(self.slots.define(value, provider.device, strided=False) for value in outputs)
         self.slots.steps.append(
@@ -177,34 +181,6 @@ class GraphPlanner:
                 node_count=len(region.nodes),
             )
         )
-
-
-def region_border(region: Region) -> tuple[list[Value], list[Value]]:
-    """Values a region reads from outside, constants excluded, and values read outside that it makes; in node order.
-
-    The same order as the inputs and outputs of the region's view, by which the provider compiled it.
-    """
-    members = set(region.nodes)
-    inside: set[Graph] = set()
-    for node in region.nodes:
-        for nested in node.subgraphs:
-            inside.update(walk(nested))
-    inputs: dict[Value, None] = {}
-    outputs: dict[Value, None] = {}
-    for node in region.nodes:
-        read = [value for value in node.inputs if value is not None]
-        for nested in node.subgraphs:
-            read.extend(nested.captures())
-        for value in read:
-            if not value.constant and value.producer not in members:
-                inputs[value] = None
-        for made in node.outputs:
-            if made is None:
-                continue
-            outside = any(user not in members and user.graph not in inside for user, _ in made.uses)
-            if outside or made.is_graph_output:
-                outputs[made] = None
-    return list(inputs), list(outputs)
 
 
 class ConstantInputs(Mapping[int, Array]):

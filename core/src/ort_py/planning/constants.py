@@ -24,6 +24,7 @@ class ConstantPool:
     ) -> None:
         self._transfers = transfers
         self._streams = dict(streams or {})
+        self._opened: dict[Device, IStream | None] = {}
         self._copies: dict[tuple[str, Device], Any] = {}
 
     def array(self, weight: Weight, device: Device) -> Array:
@@ -32,8 +33,7 @@ class ConstantPool:
             return weight.array()
         key = (weight.key, device)
         if key not in self._copies:
-            maker = self._streams.get(device)
-            stream = maker() if maker is not None else None
+            stream = self._stream(device)
             array: Array = weight.array()
             for hop in self._transfers.route(HOST, device):
                 array = hop.transfer.copy(array, hop.source, hop.target, stream)
@@ -41,6 +41,13 @@ class ConstantPool:
                 stream.synchronize()
             self._copies[key] = array
         return self._copies[key]
+
+    def _stream(self, device: Device) -> IStream | None:
+        """One stream a device for all constants."""
+        if device not in self._opened:
+            maker = self._streams.get(device)
+            self._opened[device] = maker() if maker is not None else None
+        return self._opened[device]
 
     def device_bytes(self) -> dict[Device, int]:
         """Bytes of constants held on each device other than the host."""

@@ -36,7 +36,7 @@ def _emit_if(planner: GraphPlanner, node: Node) -> None:
     (condition,) = planner.slots.acquire([(node.inputs[0], HOST, False)])
     branches = [_body(planner, node, name) for name in ("then_branch", "else_branch")]
     for branch in branches:
-        _expect(node, "outputs", branch.graph.name, len(branch.graph.outputs), len(node.outputs))
+        _expect(node, "branch outputs", branch.graph.name, len(branch.graph.outputs), len(branches[0].graph.outputs))
     made = [branch.natural_devices() for branch in branches]
     devices = [left if left == right else HOST for left, right in zip(*made, strict=True)]
     then_branch, else_branch = (_nest(planner, branch, devices) for branch in branches)
@@ -44,7 +44,7 @@ def _emit_if(planner: GraphPlanner, node: Node) -> None:
     planner.slots.steps.append(
         IfStep(
             inputs=(condition, *captured),
-            outputs=_define(planner, node.outputs, devices),
+            outputs=_define(planner, node, devices),
             location=node.location,
             then_branch=then_branch,
             else_branch=else_branch,
@@ -57,8 +57,6 @@ def _emit_loop(planner: GraphPlanner, node: Node) -> None:
     count = len(body.graph.inputs) - 2
     padded = [*node.inputs, None, None][: max(2, len(node.inputs))]
     _expect(node, "loop-carried inputs", body.graph.name, count, len(padded) - 2)
-    scans = len(body.graph.outputs) - 1 - count
-    _expect(node, "outputs", body.graph.name, count + scans, len(node.outputs))
     carried_devices = body.input_devices[2:]
     made = body.natural_devices()
     scan_devices = made[1 + count :]
@@ -69,7 +67,7 @@ def _emit_loop(planner: GraphPlanner, node: Node) -> None:
     planner.slots.steps.append(
         LoopStep(
             inputs=(*slots, *(outer for outer, _ in nested.captures)),
-            outputs=_define(planner, node.outputs, [*carried_devices, *scan_devices]),
+            outputs=_define(planner, node, [*carried_devices, *scan_devices]),
             location=node.location,
             trip_count=slots[0],
             condition=slots[1],
@@ -94,7 +92,12 @@ def _emit_scan(planner: GraphPlanner, node: Node) -> None:
     scan_count = int(node.attributes["num_scan_inputs"])
     state_count = len(body.graph.inputs) - scan_count
     _expect(node, "inputs", body.graph.name, len(body.graph.inputs), len(node.inputs))
-    _expect(node, "outputs", body.graph.name, len(body.graph.outputs), len(node.outputs))
+    if not 0 < scan_count <= len(node.inputs):
+        raise InvalidGraph(
+            f"Scan has {len(node.inputs)} input(s), {scan_count} of which would be scanned.",
+            where=node.location,
+            fix="num_scan_inputs counts the last inputs, at least one.",
+        )
     made = body.natural_devices()
     state_devices = body.input_devices[:state_count]
     scan_devices = made[state_count:]
@@ -105,7 +108,7 @@ def _emit_scan(planner: GraphPlanner, node: Node) -> None:
     planner.slots.steps.append(
         ScanStep(
             inputs=(*slots, *(outer for outer, _ in nested.captures)),
-            outputs=_define(planner, node.outputs, [*state_devices, *scan_devices]),
+            outputs=_define(planner, node, [*state_devices, *scan_devices]),
             location=node.location,
             states=slots[:state_count],
             scans=slots[state_count:],
@@ -144,7 +147,12 @@ def _nest(planner: GraphPlanner, body: GraphPlanner, devices: Sequence[Device]) 
     return NestedPlan(plan, planner.slots.reserve(), tuple(captures))
 
 
-def _define(planner: GraphPlanner, values: Sequence[Value | None], devices: Sequence[Device]) -> tuple[int, ...]:
+def _define(planner: GraphPlanner, node: Node, devices: Sequence[Device]) -> tuple[int, ...]:
+    missing = len(devices) - len(node.outputs)
+    if missing < 0:
+        _expect(node, "outputs", "the body", len(devices), len(node.outputs))
+    # Trailing outputs that nobody wants are not written in the model.
+    values = [*node.outputs, *[None] * missing]
     # A body may return a view or an outer value as it is, so nothing is known of the layout.
     return tuple(
         planner.slots.discard() if value is None else planner.slots.define(value, device, strided=True)

@@ -1,0 +1,57 @@
+"""``ort-py explain MODEL``: who runs each node, how, and who refused it and why."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import asdict
+
+from ort_py.cli.output import print_json, table
+from ort_py.cli.sessions import add_session_arguments, open_session
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_session_arguments(parser)
+    parser.add_argument("--plan", action="store_true", help="print the execution plan too")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Raises:
+        OrtPyError: No session can be made of the model.
+    """
+    with open_session(arguments) as session:
+        placement = session.placement
+        if arguments.json:
+            report = {
+                "model": str(arguments.model),
+                "providers": session.get_providers(),
+                **placement.to_json(),
+                "fallbacks": [asdict(record) for record in session.fallback_report],
+            }
+            print_json(report | ({"plan": session.plan.splitlines()} if arguments.plan else {}))
+            return 0
+        print(placement)
+        print("\nnodes by provider")
+        print(table(("provider", "nodes"), placement.counts().items()))
+        refusals = Counter(
+            (provider, f"{node.domain}.{node.op_type}" if node.domain else node.op_type, reason)
+            for node in placement
+            for provider, reason in node.refusals
+        )
+        if refusals:
+            print("\nrefusals")
+            rows = [
+                (provider, operator, count, reason) for (provider, operator, reason), count in refusals.most_common()
+            ]
+            print(table(("provider", "operator", "nodes", "why"), rows))
+        for record in session.fallback_report:
+            print(f"\nfallback: {record}")
+        if arguments.plan:
+            print(f"\n{session.plan}")
+    return 0

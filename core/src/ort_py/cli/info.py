@@ -1,0 +1,129 @@
+"""``ort-py info MODEL``: what a model file holds; with ``--placement`` also who would run it, or why nobody can."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ort_py.cli.description import Description, OperatorUse, ValueDescription, describe_model
+from ort_py.cli.output import print_json, shape_text, size_text, table
+from ort_py.cli.sessions import add_session_arguments, limits_of, open_session
+from ort_py.errors import OrtPyError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_session_arguments(parser)
+    parser.add_argument(
+        "--placement", action="store_true", help="create a session and show who runs how many nodes, or why it fails"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command. That no session can be created is a finding, not a failure.
+
+    Raises:
+        OrtPyError: The file is no model.
+    """
+    described = describe_model(arguments.model, limits_of(arguments))
+    session = _placement(arguments) if arguments.placement else None
+    if arguments.json:
+        print_json(asdict(described) | ({"session": session} if session is not None else {}))
+        return 0
+    _print(described)
+    if session is not None:
+        _print_session(session)
+    return 0
+
+
+def _placement(arguments: argparse.Namespace) -> dict[str, Any]:
+    try:
+        with open_session(arguments) as session:
+            return {
+                "created": True,
+                "providers": session.get_providers(),
+                "nodes": session.placement.counts(),
+                "fallbacks": [str(record) for record in session.fallback_report],
+            }
+    except OrtPyError as error:
+        return {
+            "created": False,
+            "error": type(error).__name__,
+            "what": error.what,
+            "where": str(error.where),
+            "why": list(error.why),
+            "fix": error.fix,
+            "text": str(error),
+        }
+
+
+def _print(described: Description) -> None:
+    print(f"model      {described.path}, {size_text(described.size)}")
+    facts = {
+        "producer": described.producer,
+        "graph": described.graph_name,
+        "domain": described.domain,
+        "version": str(described.model_version) if described.model_version else "",
+        "about": described.description,
+    }
+    for name, value in facts.items():
+        if value:
+            print(f"{name:<10} {_one_line(value)}")
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in described.opsets.items())
+    print(f"opsets     {opsets or 'none'} (IR version {described.ir_version})")
+    for title, values in (
+        ("inputs", described.inputs),
+        ("optional inputs", described.overridable),
+        ("outputs", described.outputs),
+    ):
+        if values:
+            print(title)
+            print(table(("name", "type", "shape"), _value_rows(values)))
+    nested = f", {described.nested_graphs} nested graphs {described.nesting_depth} deep"
+    print(f"operators  {described.nodes} nodes{nested if described.nested_graphs else ''}")
+    print(table(("operator", "nodes", "version"), [_operator_row(use) for use in described.operators]))
+    print(f"weights    {described.weights}, {size_text(described.weight_bytes)}")
+    for name, size in described.external_files.items():
+        print(f"  {size_text(size)} in the file {name}")
+    if described.functions:
+        print("functions")
+        print(table(("name", "nodes"), described.functions.items()))
+    if described.metadata:
+        print("metadata")
+        print(table(("key", "value"), [(key, _one_line(value)) for key, value in described.metadata.items()]))
+
+
+def _value_rows(values: Sequence[ValueDescription]) -> list[tuple[str, str, str]]:
+    return [(value.name, value.type, shape_text(value.shape)) for value in values]
+
+
+def _operator_row(use: OperatorUse) -> tuple[str, int, str]:
+    name = f"{use.domain}.{use.op_type}" if use.domain else use.op_type
+    if use.function:
+        version = "function of the model"
+    elif use.since is None:
+        version = f"not in the installed onnx (opset {use.opset or 'not imported'})"
+    else:
+        version = str(use.since)
+    return name, use.count, version
+
+
+def _print_session(session: dict[str, Any]) -> None:
+    if session["created"]:
+        print("nodes by provider, functions inlined and optimised")
+        print(table(("provider", "nodes"), session["nodes"].items()))
+        for record in session["fallbacks"]:
+            print(f"  fallback: {record}")
+    else:
+        print("no session can be created")
+        print("\n".join(f"  {line}" for line in f"{session['error']}: {session['text']}".splitlines()))
+
+
+def _one_line(text: str, longest: int = 160) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"

@@ -1,0 +1,83 @@
+"""How commands print: aligned tables, JSON that every parser reads, and sizes and times for people."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["plain", "print_json", "shape_text", "size_text", "table", "time_text"]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "  ", width: int = 60) -> str:
+    """Rows in aligned columns.
+
+    Args:
+        head: Titles of the columns.
+        rows: Cells; made texts with ``str``.
+        indent: Put before each line.
+        width: Columns but the last are cut to so many characters.
+    """
+    lines = [tuple(head), *(tuple(str(cell).replace("\n", " ") for cell in row) for row in rows)]
+    last = len(head) - 1
+    widths = [min(width, max(len(line[column]) for line in lines)) for column in range(last)]
+    aligned = ([_cut(cell, size).ljust(size) for cell, size in zip(line, widths, strict=False)] for line in lines)
+    return "\n".join(
+        (indent + "  ".join([*cells, line[last]])).rstrip() for cells, line in zip(aligned, lines, strict=True)
+    )
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON: arrays as lists, NaN and infinities as texts, because JSON has none."""
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """A value in the types JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        # ml_dtypes' scalars are no Python numbers: they reach JSON as floats.
+        return plain(value.astype(np.float64).tolist() if value.dtype.kind == "V" else value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)
+
+
+def shape_text(shape: Sequence[Any] | None) -> str:
+    """A shape in brackets; ``?`` for what is unknown."""
+    if shape is None:
+        return "[…]"
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
+
+
+def size_text(count: float) -> str:
+    """Bytes in the largest unit that leaves a number above one."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024 or unit == "GiB":
+            break
+        count /= 1024
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def time_text(seconds: float) -> str:
+    """Seconds in a unit that leaves three or four digits."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.2f} {unit}"
+    return f"{seconds * 1e6:.0f} µs"

@@ -1,0 +1,107 @@
+"""``ort-py providers``: which execution providers are installed, which work here, and if not, why and what helps."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py.cli.output import print_json, table
+from ort_py.discovery import ProviderRecord, default_catalog
+from ort_py.discovery.known_names import KNOWN_PROVIDERS
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "--installed",
+        action="store_true",
+        help="read metadata only: nothing is loaded or probed",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command. A provider that does not work is a finding, not a failure.
+
+    Raises:
+        OptionError: An environment variable that concerns probing is malformed.
+    """
+    catalog = default_catalog()
+    records = catalog.installed() if arguments.installed else catalog.records()
+    problems = list(catalog.problems)
+    present = {record.name for record in records}
+    missing = {} if arguments.installed else {n: p for n, p in KNOWN_PROVIDERS.items() if n not in present}
+    if arguments.json:
+        absent = [
+            {"name": name, "state": "not installed", "fix": f"pip install {package}" if package else ""}
+            for name, package in missing.items()
+        ]
+        print_json({"providers": [*map(_as_json, records), *absent], "problems": problems})
+        return 0
+    _print(records, missing, problems, probed=not arguments.installed)
+    return 0
+
+
+def _as_json(record: ProviderRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "distribution": record.distribution,
+        "version": record.version,
+        "location": record.location,
+        "state": record.state.value,
+        "reason": record.reason,
+        "fix": record.fix,
+        "exception": repr(record.exception) if record.exception is not None else None,
+        "vendor": record.vendor,
+        "device_class": record.device_class.value if record.device_class is not None else None,
+        "rank": record.rank,
+        "stands_in_for": record.stands_in_for,
+        "devices": [str(device) for device in record.devices],
+        "options": [
+            {
+                "name": option.name,
+                "type": option.kind.__name__,
+                "default": option.default,
+                "help": option.help,
+                "choices": list(option.choices),
+            }
+            for option in record.options
+        ],
+    }
+
+
+def _print(
+    records: Sequence[ProviderRecord], missing: dict[str, str | None], problems: Sequence[str], *, probed: bool
+) -> None:
+    if not records:
+        print("No execution provider is installed. `pip install ort-py-cpu` runs models on any machine.")
+    elif probed:
+        head = ("provider", "state", "distribution", "version", "class", "rank", "devices")
+        print(table(head, [_row(record) for record in records], indent=""))
+    else:
+        rows = [(record.name, record.state.value, record.distribution, record.version) for record in records]
+        print(table(("provider", "state", "distribution", "version"), rows, indent=""))
+    for record in records:
+        if record.reason or record.fix:
+            print(f"\n{record.address}: {record.reason or record.state.value}")
+            if record.fix:
+                print(f"  what to do: {record.fix}")
+    for problem in problems:
+        print(f"\n{problem}")
+    if missing:
+        packaged = [(name, f"pip install {package}") for name, package in missing.items() if package]
+        if packaged:
+            print("\nnot installed")
+            print(table(("provider", "what to do"), packaged))
+        others = [name for name, package in missing.items() if not package]
+        if others:
+            print(f"\nknown to onnxruntime, not provided by ort-py: {', '.join(others)}")
+
+
+def _row(record: ProviderRecord) -> tuple[Any, ...]:
+    devices = ", ".join(str(device) for device in record.devices)
+    kind = record.device_class.value if record.device_class is not None else ""
+    return record.name, record.state.value, record.distribution, record.version, kind, record.rank, devices

@@ -1,0 +1,59 @@
+"""Arguments that all commands share which open a session, and opening it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import ort_py
+from ort_py.cli.progress import Progress
+
+__all__ = ["add_session_arguments", "limits_of", "open_session", "provider_names"]
+
+_LIMITS = {
+    "default": ort_py.Limits,
+    "untrusted": ort_py.Limits.untrusted,
+    "unlimited": ort_py.Limits.unlimited,
+}
+
+
+def add_session_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add MODEL, --providers and --limits."""
+    parser.add_argument("model", metavar="MODEL", help="path of an ONNX model")
+    parser.add_argument(
+        "--providers",
+        type=provider_names,
+        metavar="A,B",
+        help="providers in order of preference; without it every usable one by rank",
+    )
+    parser.add_argument(
+        "--limits",
+        choices=_LIMITS,
+        default="default",
+        help="bounds on what the model may ask for: 'untrusted' for models from strangers (default: %(default)s)",
+    )
+
+
+def provider_names(text: str) -> list[str]:
+    """The value of --providers."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError("names no provider")
+    return names
+
+
+def limits_of(arguments: argparse.Namespace) -> ort_py.Limits:
+    """The limits that --limits names."""
+    return _LIMITS[arguments.limits]()
+
+
+def open_session(arguments: argparse.Namespace) -> ort_py.InferenceSession:
+    """A session as the arguments want it.
+
+    Raises:
+        OrtPyError: As `ort_py.InferenceSession`.
+    """
+    options = ort_py.SessionOptions()
+    options.limits = limits_of(arguments)
+    with Progress(f"loading {Path(arguments.model).name}"):
+        return ort_py.InferenceSession(arguments.model, options, providers=arguments.providers)

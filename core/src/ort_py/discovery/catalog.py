@@ -1,0 +1,200 @@
+"""The catalogue of providers: installed, loaded, probed, each at the first question that needs it.
+
+Comes after `entry_points`, `loading` and `probing`, before `selection`. One catalogue serves the process; it is
+thread-safe, survives a fork, and never raises because of a plug-in: what went wrong is in the record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from ort_py.contracts import ProviderFactory
+from ort_py.discovery.entry_points import installed_record, scan_providers
+from ort_py.discovery.loading import broken, describe_factory, load_provider
+from ort_py.discovery.probing import probe
+from ort_py.discovery.ranking import ranked
+from ort_py.discovery.records import ProviderRecord, RecordState
+from ort_py.errors import InvalidArgument, PluginError
+from ort_py.hooks.entry_points import InstalledEntryPoint, Scan
+from ort_py.hooks.guard import Failure, describe, guarded
+from ort_py.hooks.manager import HookManager, default_hook_manager
+from ort_py.hooks.process_lock import ProcessLock
+from ort_py.hooks.switches import blocked_reason, normalise_distribution
+
+__all__ = ["ProviderCatalog", "default_catalog"]
+
+# Where several entry points have one name: the one that owns it, else a conflict, and only if all are blocked that.
+_PREFERENCE = (RecordState.INSTALLED, RecordState.CONFLICT, RecordState.BLOCKED)
+
+
+class ProviderCatalog:
+    """Every provider this process could use.
+
+    Args:
+        hooks: Where plug-ins are registered; the process's manager where None.
+        find: Finds the installed entry points; called once, at the first question.
+    """
+
+    def __init__(self, hooks: HookManager | None = None, find: Callable[[], Scan] = scan_providers) -> None:
+        self._hooks = hooks or default_hook_manager()
+        self._find = find
+        self._found: Scan | None = None
+        self._loaded: dict[InstalledEntryPoint, ProviderRecord] = {}
+        self._loading: set[tuple[int, InstalledEntryPoint]] = set()
+        self._registered: dict[str, ProviderRecord] = {}
+        self._lock = ProcessLock()
+
+    @property
+    def hooks(self) -> HookManager:
+        """The manager that knows the providers' plug-ins."""
+        return self._hooks
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Distributions whose metadata could not be read."""
+        return self._scan().problems
+
+    def installed(self) -> list[ProviderRecord]:
+        """Records from metadata alone, by name, then distribution. Imports nothing and starts no thread."""
+        with self._lock.held():
+            entries = self._scan().entries
+            records = [installed_record(entry, entries) for entry in entries]
+            records.extend(_or_blocked(record) for record in self._registered.values())
+        return sorted(records, key=lambda record: (record.name, record.distribution))
+
+    def records(self) -> list[ProviderRecord]:
+        """Records of all providers in automatic order, loaded and probed; those blocked or in conflict are not loaded.
+
+        Raises:
+            OptionError: ``ORT_PY_PROBE_TIMEOUT`` is malformed.
+        """
+        with self._lock.held():
+            found = [self._record_of(entry) for entry in self._scan().entries]
+            found.extend(self._record_of_registered(name) for name in list(self._registered))
+        return ranked(found)
+
+    def record(self, name: str) -> ProviderRecord | None:
+        """The record of one provider, loaded and probed; None where nothing installed has the name.
+
+        Args:
+            name: A provider's name, or ``distribution:Name``, which also reaches a provider whose name is in conflict.
+
+        Raises:
+            OptionError: ``ORT_PY_PROBE_TIMEOUT`` is malformed.
+        """
+        with self._lock.held():
+            if name in self._registered:
+                return self._record_of_registered(name)
+            entries = self._scan().entries
+            distribution, _, bare = name.rpartition(":")
+            candidates = [
+                entry
+                for entry in entries
+                if entry.name == bare
+                and (
+                    not distribution
+                    or normalise_distribution(entry.distribution) == normalise_distribution(distribution)
+                )
+            ]
+            if distribution and len(candidates) == 1:
+                return self._record_of(candidates[0], addressed=True)
+            candidates.sort(key=lambda entry: _PREFERENCE.index(installed_record(entry, entries).state))
+            return self._record_of(candidates[0]) if candidates else None
+
+    def register_provider(self, factory: ProviderFactory) -> ProviderRecord:
+        """Add a provider that no distribution provides: for tests and notebooks. It lives until `reset`.
+
+        Returns:
+            Its record, not probed yet.
+
+        Raises:
+            InvalidArgument: `factory` is no `ProviderFactory`, or its name is taken.
+            PluginError: The factory raised, or declares something of a wrong type.
+        """
+        if not isinstance(factory, ProviderFactory):
+            raise InvalidArgument(
+                f"{factory!r} is no ProviderFactory.", fix="Pass an instance of a subclass of ProviderFactory."
+            )
+        described = guarded(partial(_describe, factory))
+        if isinstance(described, Failure):
+            raise PluginError(
+                f"The factory {factory!r} cannot be registered.", why=describe(described.error)
+            ) from described.error
+        with self._lock.held():
+            taken = next((record for record in self.installed() if record.name == described.name), None)
+            if taken is not None:
+                raise InvalidArgument(
+                    f"A provider called '{described.name}' exists.", why=taken.origin, fix="Choose another name."
+                )
+            self._registered[described.name] = described
+        return described
+
+    def reset(self) -> None:
+        """Forget everything: registered providers, what was loaded and probed, and what is installed.
+
+        The next question looks again; modules already imported stay imported.
+        """
+        with self._lock.held():
+            for entry in self._loaded:
+                self._hooks.unregister(self._plugin_name(entry))
+            self._found = None
+            self._loaded = {}
+            self._registered = {}
+
+    def _scan(self) -> Scan:
+        with self._lock.held():
+            if self._found is None:
+                self._found = self._find()
+            return self._found
+
+    def _record_of(self, entry: InstalledEntryPoint, *, addressed: bool = False) -> ProviderRecord:
+        before = installed_record(entry, self._scan().entries)
+        if before.state is RecordState.BLOCKED or (before.state is RecordState.CONFLICT and not addressed):
+            return before
+        if entry not in self._loaded:
+            being_loaded = (os.getpid(), entry)  # a fork may happen in the middle; the child must not wait for ever
+            if being_loaded in self._loading:
+                return replace(before, reason="its plug-in asks about it while being loaded")
+            self._loading.add(being_loaded)
+            try:
+                loaded = load_provider(entry, self._hooks, self._plugin_name(entry))
+                self._loaded[entry] = probe(loaded) if loaded.factory is not None else loaded
+            finally:
+                self._loading.discard(being_loaded)
+        record = self._loaded[entry]
+        failure = self._hooks.failure(self._plugin_name(entry))
+        if failure is not None and record.state is not RecordState.BROKEN:
+            record = self._loaded[entry] = broken(record, str(failure), failure.error)
+        # A remark about a rival that does not get the name.
+        return replace(record, reason=before.reason) if record.usable and not record.reason else record
+
+    def _record_of_registered(self, name: str) -> ProviderRecord:
+        record = _or_blocked(self._registered[name])
+        if record.state is RecordState.INSTALLED and record.factory is not None:
+            record = self._registered[name] = probe(record)
+        return record
+
+    def _plugin_name(self, entry: InstalledEntryPoint) -> str:
+        rivals = [other for other in self._scan().entries if other.name == entry.name]
+        return entry.name if len(rivals) == 1 else f"{entry.distribution}:{entry.name}"
+
+
+_default = ProviderCatalog()
+
+
+def default_catalog() -> ProviderCatalog:
+    """The process's catalogue."""
+    return _default
+
+
+def _describe(factory: ProviderFactory) -> ProviderRecord:
+    kind = type(factory)
+    return describe_factory(ProviderRecord(factory.name, "", "", f"{kind.__module__}:{kind.__qualname__}"), factory)
+
+
+def _or_blocked(record: ProviderRecord) -> ProviderRecord:
+    blocked = blocked_reason(record.name, record.distribution)
+    return replace(record, state=RecordState.BLOCKED, reason=blocked) if blocked else record

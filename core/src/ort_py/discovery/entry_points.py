@@ -1,0 +1,59 @@
+"""Providers that are installed, from metadata alone, and whose name each one is. Imports no plug-in.
+
+Comes after `hooks.entry_points`, before `loading`. Two distributions that claim one name are both in *conflict*, with
+one exception: a name onnxruntime knows and for which ort-py has a distribution stays with that distribution, so that
+installing another package never disables ours. Blocked entries take no part in conflicts: blocking one ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ort_py.discovery.known_names import package_for
+from ort_py.discovery.records import ProviderRecord, RecordState
+from ort_py.hooks.entry_points import InstalledEntryPoint, Scan, scan
+from ort_py.hooks.switches import BLOCK, blocked_reason, normalise_distribution
+
+__all__ = ["PROVIDER_GROUP", "installed_record", "scan_providers"]
+
+PROVIDER_GROUP = "ort_py.providers"
+
+
+def scan_providers() -> Scan:
+    """Entry points of all installed providers, by name, then distribution."""
+    return scan(PROVIDER_GROUP)
+
+
+def installed_record(entry: InstalledEntryPoint, entries: Sequence[InstalledEntryPoint]) -> ProviderRecord:
+    """The record of an entry as far as metadata and environment decide it: installed, blocked or conflict.
+
+    Args:
+        entry: The entry point asked about.
+        entries: All entry points of providers.
+    """
+    record = ProviderRecord.of(entry)
+    blocked = blocked_reason(entry.name, entry.distribution)
+    if blocked:
+        return replace(record, state=RecordState.BLOCKED, reason=blocked, fix="Change the environment variable.")
+    rivals = [
+        other
+        for other in entries
+        if other.name == entry.name and other != entry and not blocked_reason(other.name, other.distribution)
+    ]
+    if not rivals:
+        return record
+    named = ", ".join(f"{rival.distribution} {rival.version}".rstrip() for rival in rivals)
+    if _owns_name(entry) and not any(_owns_name(rival) for rival in rivals):
+        return replace(record, reason=f"{named} claims the same name and is only used as distribution:{entry.name}")
+    return replace(
+        record,
+        state=RecordState.CONFLICT,
+        reason=f"the name is claimed by two distributions: {record.distribution} {record.version}".rstrip()
+        + f" and {named}",
+        fix=f"Ask for '{record.address}', uninstall one of them, or set {BLOCK} to the distribution to leave out.",
+    )
+
+
+def _owns_name(entry: InstalledEntryPoint) -> bool:
+    return normalise_distribution(entry.distribution) == package_for(entry.name)

@@ -1,0 +1,147 @@
+"""Create the providers of one session, each in its own guard, and close them again.
+
+Comes after `selection`. A provider whose `create` raises is dropped with a record where another one takes over, that is
+where nobody asked for it by name or the user named others too; otherwise session creation raises. A wrong option is the
+user's mistake and raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from ort_py.contracts import IExecutionProvider, SessionContext
+from ort_py.discovery.environment import strictness
+from ort_py.discovery.fallback_record import FallbackRecord
+from ort_py.discovery.records import ProviderRecord
+from ort_py.discovery.selection import Origin, Selected
+from ort_py.discovery.user_warnings import warn_user
+from ort_py.errors import (
+    InvalidArgument,
+    LimitError,
+    Location,
+    OrtPyError,
+    PluginError,
+    ProviderFallbackWarning,
+    ProviderNotAvailableError,
+)
+from ort_py.hooks.guard import Failure, describe, guarded
+
+__all__ = ["ProviderInstances", "create_instances"]
+
+logger = logging.getLogger(__name__)
+
+
+class ProviderInstances:
+    """The providers of one session: iterates over (record, provider) pairs in order. Close once, after all regions.
+
+    Attributes:
+        pairs: The same as a tuple.
+        fallbacks: Providers that could not be created.
+    """
+
+    def __init__(
+        self, pairs: Iterable[tuple[ProviderRecord, IExecutionProvider]], fallbacks: Iterable[FallbackRecord] = ()
+    ) -> None:
+        self.pairs = tuple(pairs)
+        self.fallbacks = tuple(fallbacks)
+        self._closed = False
+
+    @property
+    def providers(self) -> list[IExecutionProvider]:
+        """The providers alone, in order."""
+        return [provider for _, provider in self.pairs]
+
+    def close(self) -> None:
+        """Close all in reverse order; an exception of one is logged and does not keep the others open."""
+        if not self._closed:
+            self._closed = True
+            _close_all(self.pairs)
+
+    def __iter__(self) -> Iterator[tuple[ProviderRecord, IExecutionProvider]]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+def create_instances(
+    selected: Sequence[Selected], context: SessionContext, *, strict: str | None = None
+) -> ProviderInstances:
+    """Create the providers of a session.
+
+    Args:
+        selected: From `select_providers`.
+        context: The session's wishes.
+        strict: ``"provider"`` or ``"node"``: no provider may be dropped; None leaves it to ``ORT_PY_STRICT``.
+
+    Raises:
+        ProviderNotAvailableError: A provider that cannot be replaced raised; its own exception is the cause.
+        InvalidArgument: A provider asked for by name refused its options.
+        LimitError: A provider asked for by name would have passed a limit.
+    """
+    level = strictness(strict)
+    created: list[tuple[ProviderRecord, IExecutionProvider]] = []
+    failed: list[tuple[int, Selected, Failure]] = []
+    wanted = 0  # those created that are more than a completion
+    try:
+        for one in selected:
+            made = guarded(partial(_create, one, context))
+            if isinstance(made, Failure):
+                if level or (one.origin is Origin.NAMED and isinstance(made.error, InvalidArgument | LimitError)):
+                    raise _error(one, made.error)
+                failed.append((len(created), one, made))
+            else:
+                created.append((one.record, made))
+                wanted += one.origin is not Origin.COMPLETION
+        if failed and not wanted:
+            raise _error(failed[0][1], failed[0][2].error)
+        return ProviderInstances(created, [_drop(place, one, failure, created) for place, one, failure in failed])
+    except BaseException:  # an error of ours, Ctrl-C, or a warning that the user turned into an error
+        _close_all(created)
+        raise
+
+
+def _create(one: Selected, context: SessionContext) -> IExecutionProvider:
+    factory = one.record.factory
+    assert factory is not None, "only usable providers are selected"
+    provider = factory.create(dict(one.options), context)
+    if not isinstance(provider, IExecutionProvider):
+        raise PluginError(f"create() of {one.record.name} returned {provider!r}, which is no IExecutionProvider.")
+    if provider.name != one.record.name:
+        raise PluginError(f"create() of {one.record.name} returned a provider called '{provider.name}'.")
+    return provider
+
+
+def _error(one: Selected, error: BaseException) -> OrtPyError:
+    if one.origin is Origin.NAMED and isinstance(error, InvalidArgument | LimitError):
+        return error
+    wrapped = ProviderNotAvailableError(
+        f"The provider {one.record.name} could not be created for this session.",
+        where=Location(provider=one.record.name),
+        why=describe(error),
+        fix=error.fix if isinstance(error, OrtPyError) else f"Name another provider; see {one.record.origin}.",
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _drop(
+    place: int, one: Selected, failure: Failure, created: Sequence[tuple[ProviderRecord, IExecutionProvider]]
+) -> FallbackRecord:
+    record = (list(created[place:]) or list(created))[0][0]
+    reason = f"create() raised {failure}"
+    if one.origin is Origin.NAMED:
+        message = f"The provider {one.requested_as} is not used: {reason}. {record.name} is used instead."
+        warn_user(message, ProviderFallbackWarning)
+    else:
+        logger.warning("The provider %s is not used: %s. %s takes over.", one.record.name, reason, record.name)
+    return FallbackRecord("initialisation", one.record.name, reason, replacement=record.name)
+
+
+def _close_all(pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]]) -> None:
+    for record, provider in reversed(pairs):
+        outcome = guarded(provider.close)
+        if isinstance(outcome, Failure):
+            logger.warning("close() of %s raised %s", record.name, outcome, exc_info=outcome.error)

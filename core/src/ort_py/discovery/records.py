@@ -1,0 +1,112 @@
+"""What is known about one provider: a record with its state, reason and original exception.
+
+Comes before everything else of this room. *Installed* is known from metadata; the other states are known after its
+plug-in was loaded and probed. Records are frozen: a new state is a new record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ort_py.contracts import OptionSpec, ProviderFactory
+from ort_py.devices import Device, DeviceClass
+from ort_py.hooks.entry_points import InstalledEntryPoint
+
+__all__ = ["CPU_ROLE", "ProviderRecord", "RecordState"]
+
+CPU_ROLE = "CPUExecutionProvider"
+"""Name of the role that fast CPU providers may fill, and of the provider that completes every session."""
+
+
+class RecordState(Enum):
+    """What can be said about a provider on this machine."""
+
+    INSTALLED = "installed"
+    """Known from metadata; its plug-in has not been loaded, or is being loaded at this moment."""
+
+    AVAILABLE = "available"
+    """Loaded and usable."""
+
+    UNAVAILABLE = "unavailable"
+    """Loaded, and says that this machine lacks what it needs. Nothing is wrong with it."""
+
+    BROKEN = "broken"
+    """Its own code raised, hung or does not fit the hooks."""
+
+    CONFLICT = "conflict"
+    """Two distributions claim its name."""
+
+    INCOMPATIBLE = "incompatible"
+    """Written for contract versions this core does not drive."""
+
+    BLOCKED = "blocked"
+    """Kept out by an environment switch; never loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRecord:
+    """One provider of one distribution.
+
+    Attributes:
+        name: The provider's name.
+        distribution: Distribution it comes from, ``""`` for one registered by a program.
+        version: Version of the distribution.
+        entry_point: Value of the entry point, e.g. ``"ort_py_cpu.plugin"``.
+        state: See `RecordState`.
+        reason: Why it is not available; may hold a remark where it is.
+        fix: What the user can do.
+        exception: The plug-in's own exception, where there was one.
+        factory: Its factory, None until loaded.
+        device_class: Class of its best device, None until loaded.
+        rank: Its declared rank among providers of that class.
+        location: Folder its distribution lies in.
+        vendor: Who makes the device or library.
+        stands_in_for: Role it fills, e.g. ``"CPUExecutionProvider"``.
+        options: Options it takes.
+        devices: Devices its probe found.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    entry_point: str
+    state: RecordState = RecordState.INSTALLED
+    reason: str = ""
+    fix: str = ""
+    exception: BaseException | None = None
+    factory: ProviderFactory | None = None
+    device_class: DeviceClass | None = None
+    rank: int = 0
+    location: str = ""
+    vendor: str = ""
+    stands_in_for: str | None = None
+    options: tuple[OptionSpec, ...] = field(default=())
+    devices: tuple[Device, ...] = field(default=())
+
+    @classmethod
+    def of(cls, entry: InstalledEntryPoint) -> ProviderRecord:
+        """The record of an entry point that was not loaded yet."""
+        return cls(entry.name, entry.distribution, entry.version, entry.value, location=entry.location)
+
+    @property
+    def address(self) -> str:
+        """``distribution:Name``, which is unambiguous; the bare name where there is no distribution."""
+        return f"{self.distribution}:{self.name}" if self.distribution else self.name
+
+    @property
+    def origin(self) -> str:
+        """Distribution, version and folder, for messages."""
+        if not self.distribution:
+            return "registered by the program"
+        version = f" {self.version}" if self.version else ""
+        return f"distribution {self.distribution}{version}" + (f" in {self.location}" if self.location else "")
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be used on this machine."""
+        return self.state is RecordState.AVAILABLE
+
+    def __str__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.name} ({self.origin}) is {self.state.value}{reason}"

@@ -1,0 +1,252 @@
+"""From what the user asked for to the providers of a session, in order, with every fallback on record.
+
+Comes after `request` and `catalog`, before `instances`. Nothing is created here. The rules, `name` being asked for:
+
+* installed and usable: used. ``CPUExecutionProvider`` is a role: usable providers that stand in for it come first.
+* not installed, without its device, or blocked: skipped for another usable provider, with a `ProviderFallbackWarning`
+  and a record; raises in strict mode, or where nothing usable is left.
+* broken, in conflict or incompatible, or a name nobody has: raises, with the plug-in's own exception as the cause.
+* in compatibility mode all of these are skipped, as onnxruntime does, and CPU is used where nothing else is left.
+
+Left to ort-py, every usable provider is used by rank; what is faulty is recorded and logged once a process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ort_py.discovery.catalog import ProviderCatalog, default_catalog
+from ort_py.discovery.environment import compat_mode, strictness
+from ort_py.discovery.fallback_record import FallbackRecord
+from ort_py.discovery.known_names import is_known
+from ort_py.discovery.options import check_options
+from ort_py.discovery.ranking import ranked
+from ort_py.discovery.records import CPU_ROLE, ProviderRecord
+from ort_py.discovery.refusals import FAULTY, Skip, misspelt, none_usable, not_installed, refuse
+from ort_py.discovery.request import Request, parse_request
+from ort_py.discovery.user_warnings import warn_user
+from ort_py.errors import InvalidArgument, ProviderFallbackWarning
+
+__all__ = ["Origin", "Selected", "Selection", "select_providers"]
+
+logger = logging.getLogger(__name__)
+_logged: set[str] = set()
+
+
+class Origin(Enum):
+    """Why a provider is part of a session."""
+
+    NAMED = "named"
+    """The user asked for it."""
+
+    AUTOMATIC = "automatic"
+    """The user left the choice to ort-py."""
+
+    STAND_IN = "stand-in"
+    """It fills a role the user asked for."""
+
+    COMPLETION = "completion"
+    """Nobody asked; it runs what the providers asked for leave over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """One provider of a session.
+
+    Attributes:
+        record: Its record; always usable.
+        options: Every option it declares, with the user's value or the default.
+        requested_as: Name the user asked for: the role, where it stands in for one.
+        origin: Why it is here.
+        ignored_options: Options given that have no effect, with the reason.
+    """
+
+    record: ProviderRecord
+    options: Mapping[str, Any] = field(default_factory=dict)
+    requested_as: str = ""
+    origin: Origin = Origin.NAMED
+    ignored_options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The providers of a session.
+
+    Attributes:
+        selected: In the order in which they are asked for nodes.
+        fallbacks: Providers that were asked for, or are faulty, and are not used.
+        automatic: Whether the choice was left to ort-py.
+        passed_over: Providers that an automatic choice left out, in any state.
+    """
+
+    selected: tuple[Selected, ...]
+    fallbacks: tuple[FallbackRecord, ...] = ()
+    automatic: bool = False
+    passed_over: tuple[ProviderRecord, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Providers as asked for, those skipped left out: what ``get_providers()`` returns."""
+        return list(dict.fromkeys(one.requested_as for one in self.selected if one.origin is not Origin.COMPLETION))
+
+
+def select_providers(
+    providers: Iterable[Any] | None = None,
+    provider_options: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    catalog: ProviderCatalog | None = None,
+    strict: str | None = None,
+    pin_plain_cpu: bool = False,
+    compat: bool | None = None,
+) -> Selection:
+    """Choose the providers of a session.
+
+    Args:
+        providers: Names, ``distribution:Name``, or (name, options) pairs, in order of preference. None or empty:
+            ``ORT_PY_PROVIDERS``, else every usable provider by rank.
+        provider_options: One mapping a provider, where `providers` has names only.
+        catalog: Where to look; the process's catalogue where None.
+        strict: ``"provider"`` or ``"node"`` make every skip an error, ``node`` also adds no completing CPU provider;
+            None leaves it to ``ORT_PY_STRICT``.
+        pin_plain_cpu: CPUExecutionProvider means that provider itself; nothing stands in for it.
+        compat: onnxruntime's leniency and its default, CPU only; None leaves it to ``ORT_PY_COMPAT``.
+
+    Raises:
+        OptionError: An argument, option or environment variable is malformed.
+        ProviderNotFoundError: Nobody has a provider of that name; says which names are close.
+        PluginError: A provider asked for is broken or incompatible; its own exception is the cause.
+        ProviderNotAvailableError: A provider asked for is in conflict, or none is usable; lists every reason.
+        InvalidArgument: Two distributions' providers of one name are asked for.
+    """
+    level = strictness(strict)
+    chooser = _Chooser(catalog or default_catalog(), level, pin_plain_cpu, not level and compat_mode(compat))
+    requests = parse_request(providers, provider_options)
+    if requests is None and chooser.lenient:
+        requests = [Request(CPU_ROLE)]
+    return chooser.automatic() if requests is None else chooser.explicit(requests)
+
+
+@dataclass(slots=True)
+class _Chooser:
+    catalog: ProviderCatalog
+    level: str
+    plain_cpu: bool
+    lenient: bool
+    selected: list[Selected] = field(default_factory=list)
+    skips: list[tuple[int, Skip]] = field(default_factory=list)
+    fallbacks: list[FallbackRecord] = field(default_factory=list)
+
+    def automatic(self) -> Selection:
+        """Every usable provider by rank."""
+        passed_over: list[ProviderRecord] = []
+        for record in self.catalog.records():
+            if not record.usable:
+                passed_over.append(record)
+                if record.state in FAULTY:
+                    self._note_faulty(record)
+            elif self.plain_cpu and record.stands_in_for == CPU_ROLE:
+                passed_over.append(record)
+            else:
+                self._add(record, {}, record.name, Origin.AUTOMATIC)
+        if not self.selected:
+            raise none_usable([refuse(record.name, record) for record in passed_over], self.catalog)
+        return Selection(tuple(self.selected), tuple(self.fallbacks), True, tuple(passed_over))
+
+    def explicit(self, requests: Sequence[Request]) -> Selection:
+        """The providers asked for, in that order."""
+        named = {request.name for request in requests}
+        for request in requests:
+            self._choose(request, named)
+        if not self.selected and self.lenient and CPU_ROLE not in named:
+            self._choose(Request(CPU_ROLE), named)
+        if not self.selected:
+            raise none_usable([skip for _, skip in self.skips], self.catalog)
+        for place, skip in self.skips:
+            self._fall_back(place, skip)
+        if self.level != "node":
+            self._complete()
+        return Selection(tuple(self.selected), tuple(self.fallbacks))
+
+    def _choose(self, request: Request, named: set[str]) -> None:
+        record = self.catalog.record(request.name)
+        if request.name == CPU_ROLE and not self.plain_cpu:
+            self._add_stand_ins(named, Origin.STAND_IN)
+        if record is None:
+            known = is_known(request.name)
+            self._skip(not_installed(request.name) if known else misspelt(request.name, self.catalog), faulty=not known)
+        elif record.usable:
+            self._add(record, request.options, request.name, Origin.NAMED)
+        else:
+            self._skip(refuse(request.name, record), faulty=record.state in FAULTY)
+
+    def _skip(self, skip: Skip, *, faulty: bool) -> None:
+        if self.level or (faulty and not self.lenient):
+            raise skip.error
+        self.skips.append((len(self.selected), skip))
+
+    def _fall_back(self, place: int, skip: Skip) -> None:
+        later = self.selected[place:] or self.selected
+        if skip.name == CPU_ROLE:  # those that stand in for it were placed before it
+            later = [one for one in self.selected if one.requested_as == CPU_ROLE] or later
+        replacement = later[0].record.name
+        self.fallbacks.append(FallbackRecord("selection", skip.name, skip.reason, replacement=replacement))
+        warn_user(
+            f"The provider {skip.name} is not used: {skip.reason.rstrip('.')}. {replacement} is used instead. "
+            f"What to do: {skip.fix or 'name another provider.'}",
+            ProviderFallbackWarning,
+        )
+
+    def _add_stand_ins(self, named: set[str], origin: Origin) -> None:
+        """Put the providers that fill the CPU role before it; one the user names has its own place."""
+        for record in ranked(self.catalog.records()):
+            if record.name in named or record.address in named:
+                continue
+            if record.usable and record.stands_in_for == CPU_ROLE:
+                self._add(record, {}, CPU_ROLE, origin)
+            elif record.state in FAULTY and record.stands_in_for == CPU_ROLE:
+                self._note_faulty(record, raises=False)
+            elif record.state in FAULTY and record.device_class is None:
+                _log_once(record, refuse(record.name, record))  # it might stand in; without its factory nobody knows
+
+    def _complete(self) -> None:
+        present = {one.record.name for one in self.selected}
+        plain = self.catalog.record(CPU_ROLE)
+        if CPU_ROLE in present or plain is None or not plain.usable:
+            return
+        if not self.plain_cpu:
+            self._add_stand_ins(present, Origin.COMPLETION)
+        self._add(plain, {}, CPU_ROLE, Origin.COMPLETION)
+
+    def _add(self, record: ProviderRecord, given: Mapping[str, Any], requested_as: str, origin: Origin) -> None:
+        rival = next((one for one in self.selected if one.record.name == record.name), None)
+        if rival is not None and rival.record.address == record.address:
+            warn_user(f"The provider {record.name} is named twice; its first place and options count.", UserWarning)
+            return
+        if rival is not None:
+            raise InvalidArgument(
+                f"Two providers called {record.name} are asked for.",
+                why=[f"one is from {rival.record.origin}", f"the other is from {record.origin}"],
+                fix="A session can use one of them.",
+            )
+        checked = check_options(record.name, record.options, given, lenient=self.lenient)
+        self.selected.append(Selected(record, checked.values, requested_as, origin, checked.ignored))
+
+    def _note_faulty(self, record: ProviderRecord, *, raises: bool = True) -> None:
+        """Nobody asked for it by name: on record, logged once a process, an error in strict mode."""
+        skip = refuse(record.name, record)
+        if self.level and raises:
+            raise skip.error
+        note = FallbackRecord("selection", record.name, skip.reason)
+        if note not in self.fallbacks:
+            self.fallbacks.append(note)
+        _log_once(record, skip)
+
+
+def _log_once(record: ProviderRecord, skip: Skip) -> None:
+    if record.address not in _logged:
+        _logged.add(record.address)
+        logger.warning("The provider %s (%s) is not used: %s. %s", record.name, record.origin, skip.reason, skip.fix)

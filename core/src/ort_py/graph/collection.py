@@ -1,0 +1,30 @@
+"""Building a graph without the garbage collector walking over it again and again.
+
+A graph is hundreds of thousands of objects that refer to each other in circles and all of which stay. Each time a
+few hundred more exist, Python's collector looks for garbage among them; that makes loading 20,000 nodes three times
+slower and finds nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["paused_collection"]
+
+
+@contextmanager
+def paused_collection() -> Iterator[None]:
+    """No garbage collection inside, in the whole process; afterwards as before.
+
+    Threads may overlap: who finds it off leaves it off, and whoever switched it off switches it on again, so it is
+    never off for good and at worst on too early.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

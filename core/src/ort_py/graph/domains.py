@@ -1,0 +1,49 @@
+"""Operator domains and their opsets: what the installed onnx defines, and what models use without importing it.
+
+Data for `loader`, which refuses opsets nobody knows yet, and for `schema`, which looks operators up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import onnx
+
+__all__ = ["WELL_KNOWN", "newest_opset", "normalised", "onnx_domains"]
+
+WELL_KNOWN: Mapping[str, int] = {
+    "com.microsoft": 1,
+    "com.microsoft.experimental": 1,
+    "com.microsoft.nchwc": 1,
+    "com.microsoft.dml": 1,
+    "com.ms.internal.nhwc": 1,
+    "ai.onnx.training": 1,
+    "org.pytorch.aten": 1,
+}
+"""Domains outside ONNX that onnxruntime registers, each with its only opset. Models use them without an import."""
+
+
+def normalised(domain: str) -> str:
+    """The domain as the graph stores it: ``ai.onnx`` is ``""``."""
+    return "" if domain == "ai.onnx" else domain
+
+
+@cache
+def onnx_domains() -> Mapping[str, int]:
+    """Domains that the installed onnx defines, each with its newest opset."""
+    newest: dict[str, int] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        newest[schema.domain] = max(newest.get(schema.domain, 0), schema.since_version)
+    # Operators need not have changed in the newest opset, so what is released counts too.
+    newest[""] = max(newest[""], onnx.defs.onnx_opset_version())
+    return newest
+
+
+def newest_opset(domain: str) -> int | None:
+    """The newest opset known of a domain, None where nobody here knows the domain."""
+    if domain == "":
+        return onnx.defs.onnx_opset_version()  # the common case, without listing every schema
+    if domain in WELL_KNOWN:
+        return WELL_KNOWN[domain]
+    return onnx_domains().get(domain)

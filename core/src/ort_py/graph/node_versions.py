@@ -1,0 +1,97 @@
+"""Nodes that keep an opset of their own, written so that other readers understand them; and schemas' list types.
+
+A function may import another opset than its model. Once it is inlined its nodes keep that opset (`Node.opset`), which
+no ONNX graph can say; so such a node is written as a call of a model-local function around it. Used by `serialize`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+
+from ort_py import errors
+from ort_py.graph.ir import Model, Node
+
+__all__ = ["FunctionWriter", "list_type", "since_version"]
+
+
+@cache
+def since_version(op_type: str, domain: str, opset: int) -> int:
+    """Version of the schema that ONNX has in force at an opset; 0 where it has none."""
+    if not onnx.defs.has(op_type, opset, domain):
+        return 0
+    return int(onnx.defs.get_schema(op_type, opset, domain).since_version)
+
+
+def list_type(node: Node, attribute: str) -> int:
+    """``AttributeProto`` type of an attribute according to the schema; 0 where nothing says."""
+    if not onnx.defs.has(node.op_type, node.opset_version, node.domain):
+        return 0
+    declared = onnx.defs.get_schema(node.op_type, node.opset_version, node.domain).attributes.get(attribute)
+    if declared is None:
+        return 0
+    return int(declared.type.value)  # type: ignore[attr-defined]  # the stub does not know that it is an enum
+
+
+class FunctionWriter:
+    """Makes functions around single nodes, one for each kind of node.
+
+    Args:
+        model: The model whose opsets are in force elsewhere.
+        proto: Gets the functions and the imports of their domains.
+        strict: Refuse a node that no function can hold; else write it as it is.
+    """
+
+    def __init__(self, model: Model, proto: onnx.ModelProto, *, strict: bool) -> None:
+        self._imports = model.opset_imports
+        self._proto = proto
+        self._strict = strict
+        self._made: set[tuple[str, str]] = set()
+
+    def wrap(self, message: onnx.NodeProto, node: Node) -> None:
+        """Turn the message of a node into a call, where its opset makes a difference.
+
+        Raises:
+            NotImplemented: The node holds graphs: a function cannot see what they capture.
+        """
+        since = since_version(node.op_type, node.domain, node.opset)
+        if since == since_version(node.op_type, node.domain, self._imports.get(node.domain, 0)):
+            return
+        if node.subgraphs:
+            if not self._strict:
+                return
+            raise errors.NotImplemented(
+                f"A node of opset {node.opset} that holds graphs cannot be written into a model of opset "
+                f"{self._imports.get(node.domain, 0)}.",
+                where=node.location,
+                fix="Convert the function it came from to the model's opset (onnx.version_converter).",
+            )
+        names = sorted(node.attributes)
+        present = "".join("1" if name else "0" for name in message.output)
+        key = (
+            f"ort_py.opset{node.opset}.{node.domain}" if node.domain else f"ort_py.opset{node.opset}",
+            "_".join([node.op_type, str(len(message.input)), present, *names]),
+        )
+        if key not in self._made:
+            self._made.add(key)
+            self._add(key, message, node, names)
+        message.domain, message.op_type = key
+
+    def _add(self, key: tuple[str, str], message: onnx.NodeProto, node: Node, names: list[str]) -> None:
+        function = self._proto.functions.add(domain=key[0], name=key[1])
+        function.opset_import.add(domain=node.domain, version=node.opset)
+        function.attribute.extend(names)
+        function.input.extend(f"x{index}" for index in range(len(message.input)))
+        results = [f"y{index}" if name else "" for index, name in enumerate(message.output)]
+        # A function cannot leave an output out; the call does, by an empty name.
+        function.output.extend(name or f"absent{index}" for index, name in enumerate(results))
+        body = function.node.add(op_type=node.op_type, domain=node.domain)
+        body.input.extend(function.input)
+        body.output.extend(function.output)
+        for attribute in message.attribute:
+            body.attribute.add(name=attribute.name, ref_attr_name=attribute.name, type=attribute.type)
+        if all(entry.domain != key[0] for entry in self._proto.opset_import):
+            self._proto.opset_import.add(domain=key[0], version=1)
+        # Functions came with IR version 8.
+        self._proto.ir_version = max(self._proto.ir_version, 8)

@@ -1,0 +1,289 @@
+"""One operator version, in one form whether ONNX defines it or a plug-in does.
+
+`schema` finds these records, `validate` checks nodes against them, planners read the counts and defaults. Only this
+module knows how onnx spells its schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ort_py.contracts.graph_view import GraphView
+from ort_py.contracts.schema import OperatorSchema, TypeFunction
+from ort_py.dtypes import (
+    DataType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    SparseTensorType,
+    TensorType,
+    ValueType,
+)
+from ort_py.graph.ir import Graph, Node, Value
+
+__all__ = [
+    "AttributeSpec",
+    "Formal",
+    "ResolvedSchema",
+    "attribute_kind_name",
+    "from_contributed",
+    "from_onnx",
+    "pairs",
+    "type_text",
+]
+
+_UNBOUNDED = 2**31 - 1
+_TYPES = (TensorType, SparseTensorType, SequenceType, OptionalType, MapType)
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """A formal input or output.
+
+    Attributes:
+        name: Name in the documentation.
+        type: A type string, or a type variable.
+        optional: May be absent.
+        variadic: Stands for any number of values, being the last.
+        homogeneous: All values it stands for have one type; otherwise each may have its own.
+        min_count: Values a variadic one stands for at least.
+    """
+
+    name: str
+    type: str
+    optional: bool = False
+    variadic: bool = False
+    homogeneous: bool = True
+    min_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSpec:
+    """A formal attribute.
+
+    Attributes:
+        kind: ``INT``, ``FLOATS``, ``GRAPH``, … as onnx calls them; ``LIST`` for a list of anything, ``ANY``.
+        required: A node must set it.
+        default: Value where it does not, as in `ort_py.contracts.NodeSpec`; None where there is none.
+    """
+
+    kind: str
+    required: bool = False
+    default: Any = None
+
+    def accepts(self, kind: str) -> bool:
+        """Whether a value of this kind may be given. Sparse tensors arrive dense, empty lists without a type."""
+        if self.kind in ("ANY", kind):
+            return True
+        if kind == "LIST" or self.kind == "LIST":
+            return self.kind.endswith("S") if kind == "LIST" and self.kind != "LIST" else kind.endswith("S")
+        return self.kind.removeprefix("SPARSE_") == kind
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSchema:
+    """The schema in force for an operator at an opset.
+
+    Attributes:
+        op_type, domain, since_version: Which operator version.
+        inputs, outputs: Formal parameters.
+        min_inputs, max_inputs, max_outputs: Counts; None is unbounded.
+        attributes: Formal attributes by name.
+        types: Allowed type strings of each type variable.
+        has_function: ONNX defines it by other operators, perhaps depending on its types.
+        deterministic: Equal inputs give equal outputs; False for random operators.
+        deprecated: Not to be used at this opset.
+        infer: Type function of a contributed schema.
+    """
+
+    op_type: str
+    domain: str
+    since_version: int
+    inputs: tuple[Formal, ...] = ()
+    outputs: tuple[Formal, ...] = ()
+    min_inputs: int = 0
+    max_inputs: int | None = 0
+    max_outputs: int | None = 0
+    attributes: Mapping[str, AttributeSpec] = field(default_factory=dict)
+    types: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    has_function: bool = False
+    deterministic: bool = True
+    deprecated: bool = False
+    infer: TypeFunction | None = None
+
+    def formal_input(self, position: int) -> Formal | None:
+        """The formal input of an actual one; None past the last."""
+        return _formal(self.inputs, position)
+
+    def formal_output(self, position: int) -> Formal | None:
+        """The formal output of an actual one; None past the last."""
+        return _formal(self.outputs, position)
+
+    def bind_types(self, node: Node) -> dict[str, str]:
+        """Type of each type variable, from the first value that has one; unknown values and ``Any`` lists bind none.
+
+        Args:
+            node: A node of this operator, its values typed.
+
+        Returns:
+            For example ``{"T": "tensor(float)"}``.
+        """
+        bound: dict[str, str] = {}
+        for actual, formals in ((node.inputs, self.inputs), (node.outputs, self.outputs)):
+            for formal, value in pairs(actual, formals):
+                if value.type is not None and formal.type in self.types:
+                    bound.setdefault(formal.type, type_text(value.type))
+        return bound
+
+
+def _formal(formals: tuple[Formal, ...], position: int) -> Formal | None:
+    if position < len(formals):
+        return formals[position]
+    return formals[-1] if formals and formals[-1].variadic else None
+
+
+_TENSOR_TEXTS = {data_type: str(TensorType(data_type)) for data_type in DataType}
+
+
+def type_text(value_type: ValueType) -> str:
+    """The type string of a type; quick for tensors, which are asked for once a value of each model."""
+    return _TENSOR_TEXTS[value_type.data_type] if isinstance(value_type, TensorType) else str(value_type)
+
+
+def pairs(values: list[Value | None], formals: tuple[Formal, ...]) -> list[tuple[Formal, Value]]:
+    """Present values with their formal parameters; surplus values are left out."""
+    found = []
+    for position, value in enumerate(values):
+        formal = _formal(formals, position)
+        if value is not None and formal is not None:
+            found.append((formal, value))
+    return found
+
+
+@cache
+def from_onnx(op_type: str, domain: str, opset: int) -> ResolvedSchema | None:
+    """What the installed onnx defines for an operator at an opset, None where it defines nothing."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    return _converted(op_type, domain, schema.since_version)
+
+
+@cache
+def _converted(op_type: str, domain: str, since_version: int) -> ResolvedSchema:
+    """One record for all opsets with the same schema. Keyed by version: onnx makes a new object for each request."""
+    schema: Any = onnx.defs.get_schema(op_type, since_version, domain)  # the stub lacks half of its attributes
+    attributes: dict[str, AttributeSpec] = {}
+    for name, attribute in schema.attributes.items():
+        given = attribute.default_value
+        default = _python(onnx.helper.get_attribute_value(given)) if given.type else None
+        attributes[name] = AttributeSpec(attribute.type.name, attribute.required, default)
+    return ResolvedSchema(
+        op_type,
+        domain,
+        since_version,
+        inputs=tuple(_from_onnx_formal(formal) for formal in schema.inputs),
+        outputs=tuple(_from_onnx_formal(formal) for formal in schema.outputs),
+        min_inputs=schema.min_input,
+        max_inputs=None if schema.max_input >= _UNBOUNDED else schema.max_input,
+        max_outputs=None if schema.max_output >= _UNBOUNDED else schema.max_output,
+        attributes=attributes,
+        types={
+            constraint.type_param_str: frozenset(map(canonical_type, constraint.allowed_type_strs))
+            for constraint in schema.type_constraints
+        },
+        has_function=bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions),
+        deterministic=schema.node_determinism != onnx.defs.OpSchema.NodeDeterminism.NonDeterministic,
+        deprecated=schema.deprecated,
+    )
+
+
+def _from_onnx_formal(formal: Any) -> Formal:
+    option = formal.option.name
+    return Formal(
+        formal.name,
+        canonical_type(formal.type_str) if "(" in formal.type_str else formal.type_str,
+        optional=option == "Optional",
+        variadic=option == "Variadic",
+        homogeneous=formal.is_homogeneous,
+        min_count=formal.min_arity,
+    )
+
+
+def canonical_type(text: str) -> str:
+    """A type string as `ort_py.dtypes` spells it: onnx leaves out that the values of maps are tensors."""
+    text = text.replace(" ", "")
+    start, comma, value = text.partition("map(")
+    if not comma:
+        return text
+    key, _, rest = value.partition(",")
+    element = rest.rstrip(")")
+    if "(" in element:
+        return text
+    return f"{start}map({key},tensor({element}){rest[len(element) :]}"
+
+
+def _python(value: Any) -> Any:
+    """An attribute value of onnx as `NodeSpec` has it."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if isinstance(value, str | int | float):
+        return value
+    return tuple(_python(item) for item in value)
+
+
+def from_contributed(schema: OperatorSchema) -> ResolvedSchema:
+    """A plug-in's schema in the common form."""
+    inputs, outputs = (
+        tuple(Formal(f.name, f.type, f.optional, f.variadic, homogeneous=True, min_count=0) for f in formals)
+        for formals in (schema.inputs, schema.outputs)
+    )
+    required = [position for position, f in enumerate(inputs, 1) if not f.optional and not f.variadic]
+    return ResolvedSchema(
+        schema.op_type,
+        "" if schema.domain == "ai.onnx" else schema.domain,
+        schema.since_version,
+        inputs=inputs,
+        outputs=outputs,
+        min_inputs=max(required, default=0),
+        max_inputs=None if inputs and inputs[-1].variadic else len(inputs),
+        max_outputs=None if outputs and outputs[-1].variadic else len(outputs),
+        attributes={name: _contributed_attribute(value) for name, value in schema.attributes.items()},
+        types={name: frozenset(map(canonical_type, allowed)) for name, allowed in schema.types.items()},
+        infer=schema.infer,
+    )
+
+
+def _contributed_attribute(value: Any) -> AttributeSpec:
+    if not isinstance(value, type):
+        return AttributeSpec("ANY" if value is None else attribute_kind_name(value), default=value)
+    kinds = {int: "INT", float: "FLOAT", str: "STRING", bytes: "STRING", tuple: "LIST", np.ndarray: "TENSOR"}
+    if issubclass(value, GraphView):
+        return AttributeSpec("GRAPH", required=True)
+    return AttributeSpec("TYPE_PROTO" if value in _TYPES else kinds.get(value, "ANY"), required=True)
+
+
+def attribute_kind_name(value: Any) -> str:
+    """The kind of an attribute's value in the words of `AttributeSpec.kind`; ``LIST`` for an empty tuple."""
+    if isinstance(value, tuple):
+        return attribute_kind_name(value[0]) + "S" if value else "LIST"
+    if isinstance(value, int):
+        return "INT"
+    if isinstance(value, float):
+        return "FLOAT"
+    if isinstance(value, str | bytes):
+        return "STRING"
+    if isinstance(value, np.ndarray):
+        return "TENSOR"
+    if isinstance(value, Graph):
+        return "GRAPH"
+    return "TYPE_PROTO" if isinstance(value, _TYPES) else "ANY"

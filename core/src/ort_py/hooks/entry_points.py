@@ -1,0 +1,121 @@
+"""What is installed, from metadata alone: the entry points of a group. Imports no plug-in.
+
+Comes before `manager` (group ``ort_py.plugins``) and `discovery.entry_points` (group ``ort_py.providers``). One
+distribution with unreadable metadata costs its own entries and nothing else; the same distribution found twice on
+``sys.path`` counts once, the first copy being the one that imports find. The result is sorted, never in the order of
+folders.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ort_py.hooks.guard import Failure, describe, guarded
+from ort_py.hooks.switches import normalise_distribution
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+__all__ = ["InstalledEntryPoint", "Scan", "scan"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InstalledEntryPoint:
+    """One entry point of an installed distribution.
+
+    Attributes:
+        name: Its name; for a provider, the provider's name.
+        distribution: Name of the distribution.
+        version: Version of the distribution, ``""`` where its metadata names none.
+        value: ``package.module`` or ``package.module:attribute``.
+        group: Its group.
+        location: Folder the distribution lies in.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    value: str
+    group: str
+    location: str = ""
+
+    def load(self) -> Any:
+        """Import what it points to. Raises whatever the plug-in's code raises."""
+        from importlib.metadata import EntryPoint
+
+        return EntryPoint(self.name, self.value, self.group).load()
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Result of a scan: entry points by name, then distribution, and what could not be read."""
+
+    entries: tuple[InstalledEntryPoint, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def scan(group: str) -> Scan:
+    """Entry points of a group in all distributions on ``sys.path``. Reads metadata; imports no plug-in."""
+    entries: set[InstalledEntryPoint] = set()
+    problems: list[str] = []
+    seen: set[str] = set()
+    for distribution in _distributions(problems):
+        text = guarded(partial(distribution.read_text, "entry_points.txt"))
+        if isinstance(text, Failure):
+            problems.append(f"entry_points.txt of {_name(distribution)} cannot be read: {text}")
+        elif text and group in text:  # parsing the metadata of every distribution would take tens of milliseconds
+            name = _name(distribution)
+            if normalise_distribution(name) in seen:
+                continue
+            seen.add(normalise_distribution(name))
+            found = guarded(partial(_entries, distribution, name, group))
+            if isinstance(found, Failure):
+                problems.append(f"entry points of {name} cannot be parsed: {found}")
+            else:
+                entries.update(found)
+    for problem in problems:
+        logger.info("While looking for %s: %s", group, problem)
+    return Scan(tuple(sorted(entries)), tuple(problems))
+
+
+def _distributions(problems: list[str]) -> Iterator[Distribution]:
+    from importlib import metadata
+
+    try:
+        yield from metadata.distributions()
+    except Exception as error:  # a foreign finder on sys.meta_path; what was found before it counts
+        problems.append(f"looking for distributions ended early: {describe(error)}")
+
+
+def _entries(distribution: Distribution, name: str, group: str) -> list[InstalledEntryPoint]:
+    return [
+        InstalledEntryPoint(
+            name=entry.name,
+            distribution=name,
+            version=_version(distribution),
+            value=entry.value,
+            group=group,
+            location=str(distribution.locate_file("")),
+        )
+        for entry in distribution.entry_points.select(group=group)
+    ]
+
+
+def _name(distribution: Distribution) -> str:
+    name = guarded(lambda: distribution.metadata["Name"])
+    if isinstance(name, str) and name:
+        return name
+    # Without METADATA there is only the folder's name, and no public way to ask for it.
+    path = getattr(distribution, "_path", None)
+    return str(getattr(path, "name", "")).partition("-")[0] or "a distribution without a name"
+
+
+def _version(distribution: Distribution) -> str:
+    version = guarded(lambda: distribution.metadata["Version"])
+    return version if isinstance(version, str) else ""

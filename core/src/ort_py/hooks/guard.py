@@ -1,0 +1,51 @@
+"""Calling a plug-in's code so that whatever it raises stays its own problem.
+
+Comes before `manager` and before `discovery`. Knows nothing of hooks or providers.
+
+A guard catches `BaseException`, not `Exception`: a plug-in that calls ``sys.exit()`` at import, or a Rust extension
+that panics (PyO3 derives that from `BaseException`), is as broken as one that raises `ImportError` or, for a missing
+shared library, `OSError`. Only the user's Ctrl-C passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = ["Failure", "describe", "guarded"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a guarded call ended with instead of a value."""
+
+    error: BaseException
+
+    def __str__(self) -> str:
+        return describe(self.error)
+
+
+def guarded(call: Callable[[], T]) -> T | Failure:
+    """The value of ``call()``, or the `Failure` it ended in.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted.
+    """
+    try:
+        return call()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return Failure(error)
+
+
+def describe(error: BaseException) -> str:
+    """``Type: text`` of an exception; also where making the text raises, as plug-ins' own classes may."""
+    try:
+        text = str(error)
+    except Exception as problem:
+        text = f"(its text raised {type(problem).__name__})"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

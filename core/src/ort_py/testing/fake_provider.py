@@ -1,0 +1,267 @@
+"""A provider on the fake device: kernels or compiled regions, with costs and failures to order.
+
+It proves that copies, waits, order and lifetimes are right, never that results are: compare those with another
+provider. Every call checks that its inputs are where the contract says.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import (
+    Availability,
+    Capability,
+    Claim,
+    ClaimKind,
+    CompiledRegion,
+    GraphView,
+    IAllocator,
+    IDataTransfer,
+    IExecutionProvider,
+    IStream,
+    KernelContext,
+    KernelDef,
+    KernelLookup,
+    NodeSpec,
+    ProviderFactory,
+    Refusal,
+    RegionView,
+    SessionContext,
+)
+from ort_py.devices import Device, DeviceClass
+from ort_py.testing.fake_array import FakeArray
+from ort_py.testing.fake_kernels import fake_kernels
+from ort_py.testing.fake_memory import FakeAllocator, FakeDevice, FakeTransfer
+from ort_py.testing.fake_module import module_of
+from ort_py.testing.fake_region import FakeRegion
+
+__all__ = ["FakeBehaviour", "FakeFactory", "FakeProvider"]
+
+
+@dataclass(frozen=True, slots=True)
+class FakeBehaviour:
+    """What a fake provider shall do.
+
+    Attributes:
+        kernels: Its kernels; `fake_kernels()` where None.
+        operators: Names of the operators it takes; None for all it has kernels for.
+        compiles: Claim connected nodes as regions instead of single nodes.
+        cost_us: Cost it states for each node; ``-math.inf`` makes every island pay, None leaves it to the core.
+        fail_capability: `get_capability` raises.
+        fail_compile: `compile` raises.
+        fail_runs: Numbers of the runs, from 1 on, in which its first kernel or region raises.
+    """
+
+    kernels: Sequence[KernelDef] | None = None
+    operators: Collection[str] | None = None
+    compiles: bool = False
+    cost_us: float | None = None
+    fail_capability: bool = False
+    fail_compile: bool = False
+    fail_runs: Collection[int] = ()
+
+
+class FakeProvider(IExecutionProvider):
+    """A provider for one session.
+
+    Attributes:
+        owner: The device.
+        transfer: Its copies, which it counts.
+        regions: Regions compiled so far.
+        runs: Runs begun.
+        calls: Kernels and regions called.
+        closed: Whether `close` was called.
+    """
+
+    def __init__(
+        self,
+        owner: FakeDevice | None = None,
+        behaviour: FakeBehaviour | None = None,
+        name: str = "FakeExecutionProvider",
+    ) -> None:
+        self.owner = owner or FakeDevice()
+        self.behaviour = behaviour or FakeBehaviour()
+        self.transfer = FakeTransfer(self.owner)
+        self.regions: list[FakeRegion] = []
+        self.runs = 0
+        self.calls = 0
+        self.closed = False
+        self._name = name
+        self._failing = False
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def device(self) -> Device:
+        return self.owner.device
+
+    @property
+    def array_module(self) -> Any:
+        return module_of(self.owner)
+
+    def kernel_registry(self) -> Sequence[KernelDef]:
+        kernels = self.behaviour.kernels
+        wanted = self.behaviour.operators
+        return [
+            definition.replace(factory=self._checking(definition))
+            for definition in (fake_kernels() if kernels is None else kernels)
+            if wanted is None or definition.op_type in wanted
+        ]
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        if self.behaviour.fail_capability:
+            raise RuntimeError("told to fail in get_capability")
+        taken: list[int] = []
+        refusals: list[Refusal] = []
+        for node in graph.nodes:
+            match = kernels.find(node)
+            if match.kernel is None:
+                refusals.append(Refusal(node.index, "; ".join(match.refusals)))
+            else:
+                taken.append(node.index)
+        if not self.behaviour.compiles:
+            claims = [Claim((index,), ClaimKind.KERNEL, "fake kernel", self.behaviour.cost_us) for index in taken]
+        else:
+            claims = [
+                Claim(group, ClaimKind.COMPILE, "fake region", self.behaviour.cost_us)
+                for group in connected(graph, taken)
+            ]
+        return Capability(tuple(claims), tuple(refusals))
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        if self.behaviour.fail_compile:
+            raise RuntimeError("told to fail in compile")
+        compiled = FakeRegion(region, self.kernel_registry(), self.owner, self.transfer)
+        self.regions.append(compiled)
+        return compiled
+
+    def allocator(self) -> IAllocator:
+        return FakeAllocator(self.owner)
+
+    def data_transfers(self) -> Sequence[IDataTransfer]:
+        return (self.transfer,)
+
+    def create_stream(self) -> IStream:
+        return self.owner.create_stream()
+
+    def estimate_cost(self, node: NodeSpec) -> float | None:
+        return self.behaviour.cost_us
+
+    def on_run_start(self) -> None:
+        with self._lock:
+            self.runs += 1
+            self._failing = self.runs in self.behaviour.fail_runs
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _checking(self, definition: KernelDef) -> Callable[[KernelContext], Callable[..., Any]]:
+        def factory(ctx: KernelContext) -> Callable[..., Any]:
+            call = definition.factory(ctx)
+
+            def checked(*inputs: Any) -> Any:
+                self.calls += 1
+                if self._failing:
+                    self._failing = False
+                    raise RuntimeError(f"told to fail in run {self.runs}")
+                for position, value in enumerate(inputs):
+                    self._check(value, f"input {position}", position in definition.host_inputs)
+                    if not definition.strided and isinstance(value, FakeArray):
+                        assert value.flags.c_contiguous, f"input {position} of {definition} is not C-contiguous"
+                results = call(*inputs)
+                for position, value in enumerate([results] if definition.outputs == 1 else results):
+                    self._check(value, f"output {position}", position in definition.host_outputs)
+                return results
+
+            return checked
+
+        return factory
+
+    def _check(self, value: Any, what: str, on_host: bool) -> None:
+        if value is None:
+            return
+        if on_host:
+            assert isinstance(value, np.ndarray | np.generic), f"{what} is a {type(value).__name__}, not on the host"
+        else:
+            assert isinstance(value, FakeArray), f"{what} is a {type(value).__name__}, not on {self.device}"
+            assert value.owner is self.owner, f"{what} is on {value.owner.device}, not on {self.device}"
+
+
+def connected(graph: GraphView, nodes: Collection[int]) -> list[tuple[int, ...]]:
+    """Groups of nodes that hang together, in node order."""
+    left = set(nodes)
+    groups: list[tuple[int, ...]] = []
+    for start in sorted(left):
+        if start not in left:
+            continue
+        left.discard(start)
+        group, pending = [start], [start]
+        while pending:
+            node = graph.nodes[pending.pop()]
+            near = {user for value in node.outputs if value is not None for user in graph.consumers(value.name)}
+            near.update(
+                made
+                for made in (graph.producer(value.name) for value in node.inputs if value is not None)
+                if made is not None
+            )
+            for index in near & left:
+                left.discard(index)
+                group.append(index)
+                pending.append(index)
+        groups.append(tuple(sorted(group)))
+    return groups
+
+
+class FakeFactory(ProviderFactory):
+    """Makes fake providers, all on one device.
+
+    Attributes:
+        owner: The device.
+        created: Providers made so far, the newest last.
+    """
+
+    def __init__(
+        self,
+        name: str = "FakeExecutionProvider",
+        behaviour: FakeBehaviour | None = None,
+        owner: FakeDevice | None = None,
+        *,
+        rank: int = 0,
+    ) -> None:
+        self._name = name
+        self._behaviour = behaviour or FakeBehaviour()
+        self._rank = rank
+        self.owner = owner or FakeDevice()
+        self.created: list[FakeProvider] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def vendor(self) -> str:
+        return "nobody"
+
+    @property
+    def device_class(self) -> DeviceClass:
+        return DeviceClass.ACCELERATOR
+
+    @property
+    def default_rank(self) -> int:
+        return self._rank
+
+    def probe(self) -> Availability:
+        return Availability(True, devices=(self.owner.device,))
+
+    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
+        provider = FakeProvider(self.owner, self._behaviour, self._name)
+        self.created.append(provider)
+        return provider

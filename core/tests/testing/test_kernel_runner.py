@@ -1,0 +1,95 @@
+"""The helper that runs one kernel without a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.contracts import ALL_FLOATS, KernelContext, KernelDef, kernel, tensors
+from ort_py.dtypes import DataType, SequenceType, TensorType
+from ort_py.errors import KernelNotFoundError
+from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec, reference_outputs, run_kernel
+
+
+@kernel("LeakyRelu", since=6, until=16, types={"T": ALL_FLOATS})
+def leaky_relu(ctx: KernelContext, x: Any, *, alpha: float = 0.01) -> Any:
+    """A kernel to try the helper on."""
+    return np.where(x < 0, x * x.dtype.type(alpha), x)
+
+
+KERNELS: list[KernelDef] = leaky_relu.__kernel_defs__  # type: ignore[attr-defined]  # set by the decorator
+X = np.array([-1.0, 2.0], np.float32)
+
+
+def test_runs_the_kernel_with_its_attributes() -> None:
+    """Attributes reach the kernel as keyword arguments."""
+    (result,) = run_kernel(KERNELS, "LeakyRelu", [X], alpha=0.5)
+    np.testing.assert_array_equal(result, np.array([-0.5, 2.0], np.float32))
+
+
+def test_agrees_with_the_reference() -> None:
+    """`reference_outputs` asks onnx for the same node."""
+    (expected,) = reference_outputs("LeakyRelu", [X], alpha=0.5)
+    np.testing.assert_array_equal(run_kernel(KERNELS, "LeakyRelu", [X], alpha=0.5)[0], expected)
+
+
+def test_old_opset_takes_the_schema_in_force() -> None:
+    """At opset 3 LeakyRelu is version 1, which the kernel does not cover."""
+    with pytest.raises(KernelNotFoundError, match=r"LeakyRelu\(1\)") as caught:
+        run_kernel(KERNELS, "LeakyRelu", [X], opset=3)
+    assert "covers no version 1" in str(caught.value)
+
+
+def test_refused_types_are_listed() -> None:
+    """A type the kernel does not take is named in the refusal."""
+    with pytest.raises(KernelNotFoundError, match=r"T = tensor\(int32\) not allowed"):
+        run_kernel(KERNELS, "LeakyRelu", [X.astype(np.int32)])
+
+
+def test_other_operators_are_no_candidates() -> None:
+    """A kernel for another operator is not even a refusal."""
+    with pytest.raises(KernelNotFoundError) as caught:
+        run_kernel(KERNELS, "Relu", [X])
+    assert caught.value.why == ()
+
+
+def test_spec_binds_type_variables() -> None:
+    """The node says which types its variables have."""
+    assert make_node_spec("Add", [X, X]).type_bindings == {"T": "tensor(float)"}
+
+
+def test_spec_keeps_absent_inputs() -> None:
+    """An absent optional input is None."""
+    assert make_node_spec("Clip", [X, None, X]).inputs[1] is None
+
+
+def test_spec_describes_sequences() -> None:
+    """A list of arrays is a sequence."""
+    (value,) = make_node_spec("SequenceLength", [[X]]).inputs
+    assert value is not None
+    assert value.type == SequenceType(TensorType(DataType.FLOAT, (2,)))
+
+
+def test_masked_outputs_are_absent() -> None:
+    """Outputs that are not asked for are None in the node."""
+    assert make_node_spec("TopK", [X, np.array([1])], output_mask=[False, True]).outputs[0] is None
+
+
+def test_context_offers_the_constants_it_was_given() -> None:
+    """Only inputs named as constants are known at planning."""
+    context = LocalKernelContext(make_node_spec("Add", [X, X]), constants={1: X})
+    assert context.constant(0) is None
+    assert context.constant(1) is X
+
+
+def test_context_seeds_generators() -> None:
+    """The same seed gives the same numbers."""
+    context = LocalKernelContext(make_node_spec("Add", [X, X]))
+    assert context.random_generator(1.0).random() == context.random_generator(1.0).random()
+
+
+def test_type_sets_are_type_strings() -> None:
+    """`tensors` spells types as schemas do."""
+    assert tensors(DataType.FLOAT) == {"tensor(float)"}

@@ -1,0 +1,241 @@
+"""Activation functions: Relu and its family, sigmoids, the exponential linear units, Gelu, Mish, Swish, Clip, PRelu.
+
+Formulas for `pointwise` (blocked, narrow floats in float32), written so that no term overflows into NaN and a NaN input
+stays NaN. Softmax, which looks along an axis, is in `softmax`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.dtypes import numpy_dtype
+from ort_py.errors import InvalidArgument
+from ort_py_array.broadcasting import broadcast_shape
+from ort_py_array.error_function import erf_into, tanh_argument
+from ort_py_array.pointwise import pointwise
+from ort_py_array.precision import rounded, widened
+
+
+def relu(ctx: KernelContext) -> KernelCallable:
+    """Relu-1..14: max(x, 0); NaN stays NaN."""
+    maximum = ctx.xp.maximum
+    first = ctx.node.inputs[0]
+    known = first.data_type if first is not None else None
+    # An array zero of the right type costs half of what converting a Python number does, each call.
+    zero = 0 if known is None else ctx.xp.zeros((), numpy_dtype(known))
+
+    def run(x: Array, out: Array | None = None) -> Array:
+        return maximum(x, zero) if out is None else maximum(x, zero, out=out)
+
+    return run
+
+
+@pointwise("LeakyRelu", since=1, until=16)
+def leaky_relu(xp: Any, x: Array, out: Array, *, alpha: float = 0.01) -> None:
+    """LeakyRelu-1..16: x where x >= 0, else alpha * x."""
+    if 0.0 < alpha <= 1.0:
+        xp.maximum(x, xp.multiply(x, alpha), out=out)
+    else:
+        out[...] = xp.where(xp.less(x, 0), xp.multiply(x, alpha), x)
+
+
+@pointwise("ThresholdedRelu", since=10, until=22)
+def thresholded_relu(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> None:
+    """ThresholdedRelu-10..22: x where x > alpha, else 0."""
+    out[...] = xp.where(xp.less_equal(x, alpha), 0, x).astype(x.dtype)
+
+
+def _sigmoid_into(xp: Any, x: Array, out: Array) -> None:
+    # exp(-x) overflows to infinity for very negative x, whose reciprocal is the right 0.
+    xp.negative(x, out)
+    xp.exp(out, out)
+    xp.add(out, 1, out)
+    xp.reciprocal(out, out)
+
+
+@pointwise("Sigmoid", since=1, until=13)
+def sigmoid(xp: Any, x: Array, out: Array) -> None:
+    """Sigmoid-1..13: 1 / (1 + exp(-x))."""
+    _sigmoid_into(xp, x, out)
+
+
+@pointwise("Swish", since=24)
+def swish(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> None:
+    """Swish-24: x * sigmoid(alpha * x)."""
+    gate = xp.multiply(x, alpha)
+    _sigmoid_into(xp, gate, gate)
+    xp.multiply(x, gate, out)
+
+
+def _hard_gate(xp: Any, x: Array, alpha: float, beta: float) -> Array:
+    gate = xp.multiply(x, alpha)
+    xp.add(gate, beta, gate)
+    xp.maximum(gate, 0, out=gate)
+    return xp.minimum(gate, 1, out=gate)
+
+
+@pointwise("HardSigmoid", since=1, until=22)
+def hard_sigmoid(xp: Any, x: Array, out: Array, *, alpha: float = 0.2, beta: float = 0.5) -> None:
+    """HardSigmoid-1..22: alpha * x + beta, cut to [0, 1]."""
+    xp.multiply(x, alpha, out)
+    xp.add(out, beta, out)
+    xp.maximum(out, 0, out=out)
+    xp.minimum(out, 1, out=out)
+
+
+@pointwise("HardSwish", since=14, until=22)
+def hard_swish(xp: Any, x: Array, out: Array) -> None:
+    """HardSwish-14..22: x * HardSigmoid(x) with alpha = 1/6 and beta = 1/2."""
+    xp.multiply(x, _hard_gate(xp, x, 1 / 6, 0.5), out)
+
+
+def _negative_exponential(xp: Any, x: Array) -> Array:
+    """exp(min(x, 0)) - 1, exact near 0."""
+    part = xp.minimum(x, 0)
+    return xp.expm1(part, part)
+
+
+@pointwise("Elu", since=1, until=22)
+def elu(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> None:
+    """Elu-1..22: x where x > 0, else alpha * (exp(x) - 1)."""
+    part = _negative_exponential(xp, x)
+    xp.multiply(part, alpha, part)
+    xp.maximum(x, 0, out=out)
+    xp.add(out, part, out)
+
+
+@pointwise("Selu", since=6, until=22)
+def selu(
+    xp: Any, x: Array, out: Array, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> None:
+    """Selu-6..22: gamma * Elu(x, alpha)."""
+    elu(xp, x, out, alpha=alpha)
+    xp.multiply(out, gamma, out)
+
+
+@pointwise("Selu", since=1)
+def selu_1(xp: Any, x: Array, out: Array, *, alpha: float = 1.6732, gamma: float = 1.0507) -> None:
+    """Selu-1, whose default constants had five digits."""
+    selu(xp, x, out, alpha=alpha, gamma=gamma)
+
+
+@pointwise("Celu", since=12, until=28)
+def celu(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> None:
+    """Celu-12..28: max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    part = xp.divide(x, alpha)
+    xp.expm1(part, part)
+    xp.multiply(part, alpha, part)
+    xp.minimum(part, 0, out=part)
+    xp.maximum(x, 0, out=out)
+    xp.add(out, part, out)
+
+
+@pointwise("Softplus", since=1, until=22)
+def softplus(xp: Any, x: Array, out: Array) -> None:
+    """Softplus-1..22: log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which cannot overflow."""
+    part = xp.absolute(x)
+    xp.negative(part, part)
+    xp.exp(part, part)
+    xp.log1p(part, part)
+    xp.maximum(x, 0, out=out)
+    xp.add(out, part, out)
+
+
+@pointwise("Softsign", since=1, until=22)
+def softsign(xp: Any, x: Array, out: Array) -> None:
+    """Softsign-1..22: x / (1 + |x|)."""
+    part = xp.absolute(x)
+    xp.add(part, 1, part)
+    xp.divide(x, part, out)
+
+
+@pointwise("Mish", since=18, until=22)
+def mish(xp: Any, x: Array, out: Array) -> None:
+    """Mish-18..22: x * tanh(softplus(x)), as x * n / (n + 2) with n = e * (e + 2) and e = exp(x).
+
+    From x = 20 on the factor is 1 in float32 and, to 1e-17, in float64; the exponent is cut there against overflow.
+    """
+    part = xp.minimum(x, 20)
+    xp.exp(part, part)
+    xp.multiply(part, xp.add(part, 2), part)
+    xp.divide(part, xp.add(part, 2), part)
+    xp.multiply(x, part, out)
+
+
+@pointwise("Gelu", since=20)
+def gelu(xp: Any, x: Array, out: Array, *, approximate: str = "none") -> None:
+    """Gelu-20: x * (1 + erf(x / sqrt 2)) / 2, or with ``approximate="tanh"`` its older approximation.
+
+    Both are ``x * sigmoid(2u)`` with tanh(u) in the place of erf; float64 takes erf itself for its digits.
+    """
+    if approximate == "tanh":
+        part = xp.multiply(x, x)
+        xp.multiply(part, 0.044715 * math.sqrt(2 / math.pi), part)
+        xp.add(part, math.sqrt(2 / math.pi), part)
+        xp.multiply(part, x, part)
+    elif x.dtype.itemsize < 8:
+        part = tanh_argument(xp, xp.multiply(x, math.sqrt(0.5)))
+    else:
+        part = xp.multiply(x, math.sqrt(0.5))
+        erf_into(xp, part, part)
+        xp.add(part, 1, part)
+        xp.multiply(part, 0.5, part)
+        xp.multiply(x, part, out)
+        return
+    xp.multiply(part, 2, part)
+    _sigmoid_into(xp, part, part)
+    xp.multiply(x, part, out)
+
+
+@pointwise("Shrink", since=9)
+def shrink(xp: Any, x: Array, out: Array, *, bias: float = 0.0, lambd: float = 0.5) -> None:
+    """Shrink-9: x + bias below -lambd, x - bias above lambd, else 0."""
+    above = xp.where(xp.greater(x, lambd), xp.subtract(x, bias), 0)
+    out[...] = xp.where(xp.less(x, -lambd), xp.add(x, bias), above).astype(x.dtype)
+
+
+def prelu(ctx: KernelContext) -> KernelCallable:
+    """PRelu-7..16: x where x >= 0, else slope * x; `slope` broadcasts to x's shape alone."""
+    xp, where = ctx.xp, ctx.node.location
+
+    def run(x: Array, slope: Array) -> Array:
+        if broadcast_shape(x, slope) != tuple(x.shape):
+            raise InvalidArgument(
+                f"The slope's shape {tuple(slope.shape)} does not broadcast to the input's {tuple(x.shape)}.",
+                where=where,
+                fix="PRelu broadcasts one-sidedly; add axes of size 1 to the slope.",
+            )
+        wide = widened(xp, x)
+        return rounded(xp.where(xp.less(wide, 0), xp.multiply(wide, widened(xp, slope)), wide), x.dtype)
+
+    return run
+
+
+def prelu_1(ctx: KernelContext) -> KernelCallable:
+    """PRelu-1..6: `slope` is a scalar or holds one number a channel (axis 1)."""
+    modern = prelu(ctx)
+
+    def run(x: Array, slope: Array) -> Array:
+        per_channel = slope.ndim == 1 and slope.size > 1 and x.ndim > 1
+        return modern(x, slope.reshape((-1,) + (1,) * (x.ndim - 2)) if per_channel else slope)
+
+    return run
+
+
+KERNELS: list[KernelDef] = [
+    KernelDef(
+        "Relu",
+        relu,
+        since=1,
+        until=14,
+        out=True,
+        inplace=((0, 0),),
+        strided=True,
+        implementation=f"{__name__}:relu",
+    ),
+    KernelDef("PRelu", prelu, since=7, until=16, strided=True, implementation=f"{__name__}:prelu"),
+    KernelDef("PRelu", prelu_1, since=1, until=6, strided=True, implementation=f"{__name__}:prelu_1"),
+]

@@ -1,0 +1,78 @@
+"""BatchNormalization: one multiplication and one addition in inference, statistics of the batch in training mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.errors import InvalidArgument
+from ort_py_array.precision import rounded, widened
+
+__all__ = ["KERNELS", "batch_normalization"]
+
+
+def batch_normalization(ctx: KernelContext) -> KernelCallable:
+    """BatchNormalization 7–15: ``(x - mean) / sqrt(var + epsilon) · scale + bias``, by channel.
+
+    In training mode (14, 15) mean and variance are the batch's, and the running ones are the second and third output.
+    Where the parameters are constants, they become one factor and one summand when the session is planned.
+    """
+    xp = ctx.xp
+    attributes = ctx.node.attributes
+    epsilon = attributes.get("epsilon", 1e-5)
+    momentum = attributes.get("momentum", 0.9)
+    by_position = not attributes.get("spatial", 1)
+    training = bool(attributes.get("training_mode", 0))
+    constants = [ctx.constant(index) for index in range(1, 5)]
+    prepared: tuple[Array, Array] | None = None
+    if not training and not by_position and all(constant is not None for constant in constants):
+        known = [xp.asarray(constant) for constant in constants]
+        prepared = _folded(xp, known[0], known[1], known[2], known[3], epsilon)
+
+    def run(x: Array, scale: Array, bias: Array, mean: Array, var: Array) -> tuple[Any, ...]:
+        for name, parameter in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
+            wanted = tuple(x.shape[1:]) if by_position else tuple(x.shape[1:2]) or (1,)
+            if tuple(parameter.shape) != wanted:
+                raise InvalidArgument(
+                    f"{name} has shape {list(parameter.shape)} instead of {list(wanted)}; the input has shape "
+                    f"{list(x.shape)}.",
+                    where=ctx.node.location,
+                )
+        wide = widened(xp, x)
+        running: tuple[Any, Any] = (None, None)
+        if training:
+            axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+            seen_mean, seen_var = xp.mean(wide, axis=axes), xp.var(wide, axis=axes)
+            running = (
+                rounded(widened(xp, mean) * momentum + seen_mean * (1 - momentum), mean.dtype),
+                rounded(widened(xp, var) * momentum + seen_var * (1 - momentum), var.dtype),
+            )
+            factor, summand = _folded(xp, scale, bias, seen_mean, seen_var, epsilon)
+        else:
+            factor, summand = prepared or _folded(xp, scale, bias, mean, var, epsilon)
+        shape = factor.shape if by_position or x.ndim < 2 else (-1,) + (1,) * (x.ndim - 2)
+        y = xp.multiply(wide, factor.reshape(shape).astype(wide.dtype, copy=False))
+        y += summand.reshape(shape).astype(wide.dtype, copy=False)
+        return rounded(y, x.dtype), *running
+
+    return run
+
+
+def _folded(xp: Any, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> tuple[Array, Array]:
+    """(factor, summand): float64 on the few parameters costs nothing and keeps the result within one rounding."""
+    wide = [parameter.astype(xp.float64) for parameter in (scale, bias, mean, var)]
+    factor = wide[0] / xp.sqrt(wide[3] + epsilon)
+    return factor, wide[1] - wide[2] * factor
+
+
+KERNELS = [
+    KernelDef(
+        "BatchNormalization",
+        batch_normalization,
+        since=7,
+        until=15,
+        outputs=3,
+        implementation="ort_py_array.batch_normalization:batch_normalization",
+    )
+]

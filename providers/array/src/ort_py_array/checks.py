@@ -1,0 +1,105 @@
+"""Arguments that only the data decides: axes and indices, checked once and refused with their numbers.
+
+Every kernel that reads an axis or an index comes here, so that the messages are the same everywhere. Knows no operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext
+from ort_py.errors import InvalidArgument, Location
+
+__all__ = [
+    "LARGE",
+    "check_indices",
+    "host_ints",
+    "index_error",
+    "normalized_axes",
+    "normalized_axis",
+    "shape_error",
+]
+
+LARGE = 65536
+"""Elements above which operators that collect what is there already (Concat, Gather) ask `check_allocation` first.
+
+Asking costs more than moving a few numbers, and repeated doubling passes this size long before it does harm."""
+
+
+def normalized_axis(axis: int, rank: int, where: Location, *, inclusive: bool = False) -> int:
+    """`axis` counted from the front.
+
+    Args:
+        axis: Axis, negative ones counted from the end.
+        rank: Number of axes.
+        where: Node, for messages.
+        inclusive: Allow `rank` itself, as for a new last axis.
+
+    Raises:
+        InvalidArgument: No such axis.
+    """
+    last = rank if inclusive else rank - 1
+    if not -rank <= axis <= last:
+        allowed = f"It must be in [{-rank}, {last}]." if last >= -rank else "A scalar has no axes."
+        raise InvalidArgument(f"Axis {axis} is out of range for rank {rank}.", where=where, fix=allowed)
+    return axis + rank if axis < 0 else axis
+
+
+def normalized_axes(axes: Iterable[int], rank: int, where: Location) -> tuple[int, ...]:
+    """`normalized_axis` for several, which must be distinct; sorted.
+
+    Raises:
+        InvalidArgument: An axis does not exist or is given twice.
+    """
+    given = tuple(axes)
+    found = tuple(sorted(normalized_axis(axis, rank, where) for axis in given))
+    if len(set(found)) != len(found):
+        raise InvalidArgument(f"Axes {given} name an axis of a rank {rank} tensor twice.", where=where)
+    return found
+
+
+def host_ints(values: Array | None) -> tuple[int, ...] | None:
+    """A host input of axes, a shape or the like as Python integers; None where it is absent."""
+    if values is None:
+        return None
+    found = values.tolist()
+    if not isinstance(found, list):
+        return (int(found),)
+    return tuple(found) if values.dtype.kind in "iu" else tuple(int(value) for value in found)
+
+
+def check_indices(ctx: KernelContext, indices: Array, size: int) -> None:
+    """Check that all of `indices` are in ``[-size, size)``: one pass each for the least and the greatest.
+
+    On a device this is one deliberate wait (`item`): there, a wrong index would silently read another element.
+
+    Raises:
+        InvalidArgument: One is not.
+    """
+    if indices.size == 0:
+        return
+    low, high = ctx.xp.min(indices).item(), ctx.xp.max(indices).item()
+    if low < -size or high >= size:
+        raise index_error(low if low < -size else high, size, ctx.node.location)
+
+
+def index_error(index: Any, size: int, where: Location, axis: int | None = None) -> InvalidArgument:
+    """The error for an index outside an axis of `size` elements."""
+    place = "" if axis is None else f" {axis}"
+    return InvalidArgument(
+        f"Index {index} is out of range for axis{place} of size {size}.",
+        where=where,
+        fix=f"Indices must be in [{-size}, {size - 1}]." if size else "The axis is empty.",
+    )
+
+
+def shape_error(what: str, where: Location, shapes: Sequence[Sequence[int]]) -> InvalidArgument:
+    """The error for shapes that an operator cannot combine."""
+    return InvalidArgument(
+        what,
+        where=where,
+        why=f"the inputs have the shapes {', '.join(str(tuple(shape)) for shape in shapes)}",
+        fix="Check the shapes of the inputs that were fed.",
+    )

@@ -1,0 +1,114 @@
+"""Conv, in one to three (and more) spatial dimensions, with groups, dilations, strides and automatic padding.
+
+Reads the node's attributes once, checks each call's shapes and calls `convolution_methods.convolve`. ConvTranspose is
+in `convolution_transpose`, the integer forms in `quantized_convolution`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.errors import InvalidArgument, Location
+from ort_py_array.convolution_methods import convolve
+from ort_py_array.convolution_transpose import conv_transpose
+from ort_py_array.precision import rounded, widened
+from ort_py_array.windows import Placement, Window
+
+__all__ = ["KERNELS", "check_convolution", "conv", "window_of"]
+
+
+def window_of(ctx: KernelContext) -> Window:
+    """The window attributes of a convolution or pool."""
+    attributes = ctx.node.attributes
+    return Window(
+        where=ctx.node.location,
+        kernel=tuple(attributes.get("kernel_shape", ())),
+        strides=tuple(attributes.get("strides", ())),
+        dilations=tuple(attributes.get("dilations", ())),
+        pads=tuple(attributes.get("pads", ())),
+        auto_pad=attributes.get("auto_pad", "NOTSET"),
+        ceil_mode=bool(attributes.get("ceil_mode", 0)),
+    )
+
+
+def check_convolution(where: Location, x: Any, w: Any, bias: Any, group: int, weight_axis: int = 1) -> None:
+    """Refuse shapes that do not belong together.
+
+    Args:
+        where: The node.
+        x: Input, ``(n, c, *size)``.
+        w: Weights; `weight_axis` is the axis of the input channels (1 for Conv, 0 for ConvTranspose).
+        bias: ``(m,)`` or None.
+        group: Number of groups.
+        weight_axis: See `w`.
+
+    Raises:
+        InvalidArgument: Rank, channels, group or bias do not fit; the message has the numbers.
+    """
+    if x.ndim < 3 or w.ndim != x.ndim:
+        raise InvalidArgument(
+            f"The input has shape {list(x.shape)} and the weights {list(w.shape)}; "
+            "both need the same rank, at least 3.",
+            where=where,
+        )
+    channels, wanted = x.shape[1], w.shape[1] * group if weight_axis == 1 else w.shape[0]
+    if group < 1 or channels != wanted:
+        raise InvalidArgument(
+            f"The input has {channels} channels, but weights of shape {list(w.shape)} with group {group} "
+            f"need {wanted}.",
+            where=where,
+            fix="Feed an input with that many channels (axis 1).",
+        )
+    m = w.shape[0] if weight_axis == 1 else w.shape[1] * group
+    if (m if weight_axis == 1 else channels) % group:
+        raise InvalidArgument(
+            f"{m if weight_axis == 1 else channels} channels cannot be divided into {group} groups.", where=where
+        )
+    if bias is not None and tuple(bias.shape) != (m,):
+        raise InvalidArgument(f"The bias has shape {list(bias.shape)} instead of [{m}].", where=where)
+
+
+def conv(ctx: KernelContext) -> KernelCallable:
+    """Conv 1–22: ``(n, c, *size)`` and ``(m, c / group, *kernel)`` → ``(n, m, *out)``.
+
+    Floats; float16 and bfloat16 are summed in float32 and rounded once. Raises InvalidArgument for shapes that do not
+    fit and LimitError through the context.
+    """
+    window = window_of(ctx)
+    group = int(ctx.node.attributes.get("group", 1))
+    where = ctx.node.location
+    xp = ctx.xp
+    places: dict[tuple[int, ...], Placement] = {}
+
+    def run(x: Array, w: Array, bias: Array | None = None) -> Array:
+        place = places.get(key := x.shape[2:] + w.shape)
+        if place is None or x.shape[1] != w.shape[1] * group:
+            check_convolution(where, x, w, bias, group)
+            place = window.placed(x.shape[2:], w.shape[2:])
+            if len(places) < _REMEMBERED:
+                places[key] = place
+        shape = (x.shape[0], w.shape[0], *place.out)
+        ctx.check_allocation(shape, x.dtype)
+        wide = widened(xp, x)
+        wide_bias = None if bias is None else widened(xp, bias)
+        out = xp.empty(shape, wide.dtype)
+        return rounded(convolve(ctx, wide, widened(xp, w), wide_bias, place, group, out), x.dtype)
+
+    return run
+
+
+_REMEMBERED = 16
+"""Picture sizes whose geometry a node keeps; a dictionary that stops growing is safe to share between threads."""
+
+KERNELS = [
+    KernelDef(
+        name,
+        factory,
+        since=since,
+        until=until,
+        implementation=f"{factory.__module__}:{factory.__qualname__}",
+    )
+    for name, factory, since, until in (("Conv", conv, 1, 22), ("ConvTranspose", conv_transpose, 1, 22))
+]

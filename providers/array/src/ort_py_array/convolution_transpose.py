@@ -1,0 +1,135 @@
+"""ConvTranspose: every input position adds one weighted kernel to the output.
+
+One GEMM gives the contributions of all taps; each tap's are then added to the output positions it reaches, a strided
+slice. Comes after `windows`; the declaration is in `convolution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext
+from ort_py.errors import InvalidArgument
+from ort_py_array.precision import rounded, widened
+
+__all__ = ["conv_transpose"]
+
+_SCRATCH_BYTES = 8 << 20
+
+
+def conv_transpose(ctx: KernelContext) -> KernelCallable:
+    """ConvTranspose 1–22: ``(n, c, *size)`` and ``(c, m / group, *kernel)`` → ``(n, m, *out)``.
+
+    Floats; float16 and bfloat16 are summed in float32 and rounded once. Raises InvalidArgument for shapes that do not
+    fit and LimitError through the context.
+    """
+    from ort_py_array.convolution import check_convolution
+
+    attributes = ctx.node.attributes
+    where = ctx.node.location
+    group = int(attributes.get("group", 1))
+    xp = ctx.xp
+
+    def run(x: Array, w: Array, bias: Array | None = None) -> Array:
+        check_convolution(where, x, w, bias, group, weight_axis=0)
+        rank = x.ndim - 2
+        strides = _per_axis(ctx, "strides", rank, 1)
+        dilations = _per_axis(ctx, "dilations", rank, 1)
+        begin, out_size = _geometry(ctx, x.shape[2:], w.shape[2:], strides, dilations)
+        m = w.shape[1] * group
+        ctx.check_allocation((x.shape[0], m, *out_size), x.dtype)
+        wide, weights = widened(xp, x), widened(xp, w)
+        reach = tuple(
+            max((i - 1) * s + (k - 1) * d + 1, b + o)
+            for i, s, k, d, b, o in zip(x.shape[2:], strides, w.shape[2:], dilations, begin, out_size, strict=True)
+        )
+        ctx.check_allocation((x.shape[0], m, *reach), wide.dtype)
+        full = xp.zeros((x.shape[0], m, *reach), wide.dtype)
+        if bias is not None:
+            full += widened(xp, bias).reshape((-1,) + (1,) * rank)
+        if wide.size and weights.size:
+            _scatter(xp, wide, weights, group, strides, dilations, full)
+        if reach == tuple(out_size):
+            return rounded(full, x.dtype)
+        inside = full[(slice(None), slice(None), *(slice(b, b + o) for b, o in zip(begin, out_size, strict=True)))]
+        return rounded(xp.ascontiguousarray(inside), x.dtype)
+
+    return run
+
+
+def _per_axis(ctx: KernelContext, name: str, rank: int, default: int) -> tuple[int, ...]:
+    values = tuple(ctx.node.attributes.get(name, ())) or (default,) * rank
+    if len(values) != rank or min(values) < default:
+        raise InvalidArgument(
+            f"{name} is {list(values)}; the input has {rank} spatial axes and no entry may be below {default}.",
+            where=ctx.node.location,
+        )
+    return values
+
+
+def _geometry(
+    ctx: KernelContext,
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(what is cut off at the front, output size) along each axis."""
+    attributes = ctx.node.attributes
+    rank = len(size)
+    extra = _per_axis(ctx, "output_padding", rank, 0)
+    auto_pad = attributes.get("auto_pad", "NOTSET")
+    wanted = tuple(attributes.get("output_shape", ()))[-rank:]
+    if not wanted and auto_pad.startswith("SAME"):
+        wanted = tuple(i * s for i, s in zip(size, strides, strict=True))
+    pads = tuple(attributes.get("pads", ())) if auto_pad == "NOTSET" else ()
+    pads = pads or (0,) * (2 * rank)
+    if len(pads) != 2 * rank or len(wanted) not in (0, rank):
+        raise InvalidArgument(
+            f"pads is {list(pads)} and output_shape {list(wanted)}; the input has {rank} spatial axes.",
+            where=ctx.node.location,
+        )
+    begin, out = [], []
+    for axis in range(rank):
+        natural = strides[axis] * (size[axis] - 1) + extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1
+        if wanted:
+            total = max(0, natural - wanted[axis])
+            begin.append(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2)
+            out.append(wanted[axis])
+        else:
+            begin.append(pads[axis])
+            out.append(natural - pads[axis] - pads[axis + rank])
+        if out[-1] < 0 or size[axis] < 1:
+            raise InvalidArgument(
+                f"The output would have {out[-1]} positions along spatial axis {axis}: the input has {size[axis]}, "
+                f"the kernel spans {(kernel[axis] - 1) * dilations[axis] + 1}, pads are {list(pads)}.",
+                where=ctx.node.location,
+            )
+    return tuple(begin), tuple(out)
+
+
+def _scatter(
+    xp: Any, x: Array, w: Array, group: int, strides: Sequence[int], dilations: Sequence[int], full: Array
+) -> None:
+    """Add the contributions of blocks of input rows to the uncut output."""
+    n, c, rows = x.shape[:3]
+    kernel = w.shape[2:]
+    m = full.shape[1]
+    inner = prod(x.shape[3:])
+    # (group, c / group, m / group · taps), seen transposed: BLAS reads it as it stands.
+    weights = xp.swapaxes(w.reshape(group, c // group, -1), 1, 2)
+    some = max(1, min(rows, _SCRATCH_BYTES // max(1, n * m * prod(kernel) * inner * x.itemsize)))
+    for start in range(0, rows, some):
+        stop = min(start + some, rows)
+        part = x[:, :, start:stop].reshape(n, group, c // group, -1)
+        terms = xp.matmul(weights, part).reshape(n, m, *kernel, stop - start, *x.shape[3:])
+        for tap in product(*(range(k) for k in kernel)):
+            first = [t * d for t, d in zip(tap, dilations, strict=True)]
+            first[0] += start * strides[0]
+            sizes = (stop - start, *x.shape[3:])
+            reached = tuple(slice(f, f + (i - 1) * s + 1, s) for f, i, s in zip(first, sizes, strides, strict=True))
+            full[(slice(None), slice(None), *reached)] += terms[(slice(None), slice(None), *tap)]

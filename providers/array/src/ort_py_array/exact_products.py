@@ -1,0 +1,51 @@
+"""Integer products through floating-point GEMM, exact to the last bit.
+
+NumPy has no fast integer GEMM, but float32 GEMM is exact while no sum can leave ±2²⁴. So the inner dimension is cut
+into pieces for which that is certain, and the pieces are added up as int32. The bound comes from the element types
+(or from weights known at planning), never from the data, so nothing has to be read back from a device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+
+__all__ = ["exact_depth", "exact_matmul", "shifted"]
+
+_EXACT = 1 << 24
+
+
+def shifted(xp: Any, x: Array, zero_point: Array | None) -> tuple[Array, int]:
+    """(x - zero_point as float32, a bound of its absolute values) for 8-bit `x`."""
+    bound = 255 if zero_point is not None or x.dtype.kind == "u" else 128
+    y = x.astype(xp.float32)
+    if zero_point is not None:
+        y -= zero_point.astype(xp.float32)
+    return y, bound
+
+
+def exact_depth(left: int, right: int) -> int:
+    """How many products of values bounded by `left` and `right` float32 adds up exactly."""
+    return max(1, _EXACT // max(1, left * right))
+
+
+def exact_matmul(xp: Any, a: Array, b: Array, depth: int) -> Array:
+    """``a @ b`` of integers stored as float32, as int32 (wrapping around as the specification's int32 does).
+
+    Args:
+        xp: Array module.
+        a: Rank at least 1.
+        b: Rank at least 1.
+        depth: How many products may be added up in float32, from `exact_depth`.
+    """
+    inner = a.shape[-1]
+    if inner <= depth:
+        return xp.matmul(a, b).astype(xp.int32)
+    total = None
+    for start in range(0, inner, depth):
+        left = a[..., start : start + depth]
+        right = b[..., start : start + depth, :] if b.ndim > 1 else b[start : start + depth]
+        part = xp.matmul(left, right).astype(xp.int32)
+        total = part if total is None else total + part
+    return total

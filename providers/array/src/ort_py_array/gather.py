@@ -1,0 +1,114 @@
+"""Gather, GatherElements, GatherND: elements picked by index tensors. Work on every element type.
+
+Negative indices count from the end; an index outside raises. NumPy's `take` checks for nothing; on a device, whose
+`take` would wrap around silently, the least and the greatest index are looked at first.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.devices import HOST
+from ort_py_array.checks import LARGE, check_indices, index_error, normalized_axis
+from ort_py_array.indexing import element_positions, row_positions
+
+
+def gather(ctx: KernelContext) -> KernelCallable:
+    """Gather-1..13: ``take`` along `axis`; a constant scalar index becomes a view.
+
+    Raises:
+        InvalidArgument: `axis` or an index is out of range.
+        LimitError: The result would be too large.
+    """
+    axis = ctx.node.attributes.get("axis", 0)
+    known = ctx.constant(1)
+    if known is not None and known.ndim == 0:
+        return _single(ctx, axis, int(known))
+    return _taken(ctx, axis)
+
+
+def _single(ctx: KernelContext, axis_given: int, index: int) -> KernelCallable:
+    where = ctx.node.location
+    head = (slice(None),) * axis_given if axis_given >= 0 else None
+    # The ellipsis keeps a result without axes an array, which for strings would be a str.
+    prepared = None if head is None else (*head, index, Ellipsis)
+
+    def explained(x: Array) -> Array:
+        axis = normalized_axis(axis_given, x.ndim, where)
+        if not -x.shape[axis] <= index < x.shape[axis]:
+            raise index_error(index, x.shape[axis], where, axis)
+        return x[(*((slice(None),) * axis), index, Ellipsis)]
+
+    def run(x: Array, _indices: Array | None = None) -> Array:
+        try:
+            return x[prepared]
+        except IndexError:
+            return explained(x)
+
+    return run if prepared is not None else lambda x, _indices=None: explained(x)
+
+
+def _taken(ctx: KernelContext, axis_given: int) -> KernelCallable:
+    xp, where = ctx.xp, ctx.node.location
+    take, on_host = xp.take, ctx.device == HOST
+
+    def run(x: Array, indices: Array) -> Array:
+        axis = normalized_axis(axis_given, x.ndim, where)
+        if indices.ndim == 0:
+            indices = indices.reshape((1,))
+            return run(x, indices).reshape(x.shape[:axis] + x.shape[axis + 1 :])
+        if not on_host:
+            check_indices(ctx, indices, x.shape[axis])
+        if indices.size * x.size > LARGE:
+            shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+            ctx.check_allocation(shape, x.dtype)
+        try:
+            return take(x, indices, axis)
+        except IndexError:
+            if x.shape[axis] == 0:  # NumPy refuses to look into an empty axis, even for no index at all
+                if indices.size == 0:
+                    return xp.zeros((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+                raise index_error(xp.min(indices).item(), 0, where, axis) from None
+            check_indices(ctx, indices, x.shape[axis])
+            raise
+
+    return run
+
+
+@kernel("GatherElements", since=11, until=13, strided=True)
+def gather_elements(ctx: KernelContext, x: Array, indices: Array, *, axis: int = 0) -> Array:
+    """GatherElements-11..13: one element for each index, at the index's own place in the other axes.
+
+    Raises:
+        InvalidArgument: The shapes do not fit, or an index or `axis` is out of range.
+    """
+    positions = element_positions(ctx, x.shape, indices, normalized_axis(axis, x.ndim, ctx.node.location))
+    if positions.size == 0:
+        return ctx.xp.zeros(positions.shape, x.dtype)
+    return ctx.xp.take(x.reshape(-1), positions, axis=0)
+
+
+@kernel("GatherND", since=11, until=13, strided=True)
+def gather_nd(ctx: KernelContext, x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
+    """GatherND-11..13: the slices that tuples of indices name; `batch_dims` (from 12) leading axes are shared.
+
+    Raises:
+        InvalidArgument: The shapes do not fit, or an index is out of range.
+        LimitError: The result would be too large.
+    """
+    rows = row_positions(ctx, x.shape, indices, batch_dims)
+    inner = tuple(x.shape[batch_dims + indices.shape[-1] :])
+    shape = (*rows.shape, *inner)
+    ctx.check_allocation(shape, x.dtype)
+    if prod(shape) == 0:
+        return ctx.xp.zeros(shape, x.dtype)
+    matrix = x.reshape((-1, prod(inner)))
+    return ctx.xp.take(matrix, rows.reshape(-1), axis=0).reshape(shape)
+
+
+_GATHER: dict[str, Any] = {"views": ((0, 0),), "strided": True, "implementation": f"{__name__}:gather"}
+
+KERNELS: list[KernelDef] = [KernelDef("Gather", gather, since=1, until=13, **_GATHER)]

@@ -1,0 +1,156 @@
+"""Constant, ConstantOfShape, Range, EyeLike, OneHot: tensors made from a few numbers.
+
+Shapes, limits and depths are host inputs; every result whose size they decide is announced to `check_allocation`.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf, isfinite
+from typing import Any
+
+import numpy as np  # dtypes and host values only
+
+from ort_py import errors
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.dtypes import numpy_dtype
+from ort_py.errors import InvalidArgument
+from ort_py_array.checks import host_ints, normalized_axis
+
+_CONSTANT_FORMS: dict[str, Any] = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_string": object,
+    "value_strings": object,
+}
+
+
+def constant(ctx: KernelContext) -> KernelCallable:
+    """Constant-1..25: the tensor in the one attribute that is set; a fresh copy each time.
+
+    Raises:
+        InvalidArgument: No attribute, or several, are set.
+        NotImplemented: The value is sparse; nothing after this node would take it.
+    """
+    attributes = ctx.node.attributes
+    if len(attributes) != 1:
+        raise InvalidArgument(
+            f"Constant has {len(attributes)} values: {', '.join(attributes) or 'none'}.",
+            where=ctx.node.location,
+            fix="Exactly one of its attributes must be set.",
+        )
+    ((name, value),) = attributes.items()
+    if name == "sparse_value":
+        raise errors.NotImplemented(
+            "Constant with a sparse value.", where=ctx.node.location, fix="Write it with the attribute 'value'."
+        )
+    # Here the values are still NumPy's, whatever the provider's array module is.
+    host = value if name == "value" else np.array(value, _CONSTANT_FORMS[name])
+    array = host if host.dtype.kind == "O" else ctx.xp.asarray(host)
+    copy: KernelCallable = array.copy
+    return copy
+
+
+def constant_of_shape(ctx: KernelContext) -> KernelCallable:
+    """ConstantOfShape-9..25: a tensor of the host shape, filled with the one element of `value` (float32 0).
+
+    Raises:
+        InvalidArgument: A size is negative.
+        LimitError: The result would be too large.
+    """
+    value = ctx.node.attributes.get("value")
+    dtype = np.dtype(np.float32) if value is None else value.dtype
+    fill = 0.0 if value is None else value.reshape(-1)[0].item()
+
+    def run(shape_input: Array) -> Array:
+        shape = host_ints(shape_input) or ()
+        if min(shape, default=0) < 0:
+            raise InvalidArgument(f"The shape {shape} has a negative size.", where=ctx.node.location)
+        ctx.check_allocation(shape, dtype)
+        return ctx.xp.full(shape, fill, dtype)
+
+    return run
+
+
+@kernel("Range", since=11, until=27, host_inputs=frozenset({0, 1, 2}))
+def arange(ctx: KernelContext, start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> Array:
+    """Range-11..27: start + i * delta for as many i as stay before `limit`; all three are host scalars.
+
+    Floats are computed in float64 and rounded once, which is at least as exact as any `stash_type` (27).
+
+    Raises:
+        InvalidArgument: `delta` is 0, or a number is not finite.
+        LimitError: The result would be too large.
+    """
+    xp, where, dtype = ctx.xp, ctx.node.location, start.dtype
+    first, last, step = (value.reshape(()).item() for value in (start, limit, delta))
+    if step == 0 or not all(isfinite(number) for number in (first, last, step)):
+        raise InvalidArgument(
+            f"Range from {first} to {last} in steps of {step}.",
+            where=where,
+            fix="The step must not be 0, and all three numbers must be finite.",
+        )
+    if dtype.kind in "iu":
+        ctx.check_allocation((len(range(first, last, step)),), dtype)
+        return xp.arange(first, last, step, dtype=dtype)
+    ratio = (last - first) / step
+    if ratio == inf:
+        raise InvalidArgument(f"Range from {first} to {last} in steps of {step} has no end.", where=where)
+    count = max(0, ceil(ratio))
+    ctx.check_allocation((count,), np.dtype(np.float64))
+    return xp.add(xp.multiply(xp.arange(count, dtype=xp.float64), step), first).astype(dtype)
+
+
+@kernel("EyeLike", since=9, until=22, strided=True)
+def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int = 0) -> Array:
+    """EyeLike-9..22: ones on diagonal `k` of a matrix of the input's shape; `dtype`, else the input's type.
+
+    Raises:
+        InvalidArgument: The input is no matrix.
+    """
+    if x.ndim != 2:
+        raise InvalidArgument(
+            f"EyeLike needs a matrix, not a tensor of shape {tuple(x.shape)}.", where=ctx.node.location
+        )
+    kind = x.dtype if dtype is None else numpy_dtype(dtype)
+    rows, columns = x.shape
+    return ctx.xp.eye(rows, columns, k).astype(kind)
+
+
+@kernel("OneHot", since=9, until=28, strided=True, host_inputs=frozenset({1}))
+def one_hot(ctx: KernelContext, indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Array:
+    """OneHot-9..28: `values` = (off, on), on where the new axis' position is the index.
+
+    Negative indices count from the end (from 11); an index outside ``[-depth, depth)`` is off everywhere.
+
+    Raises:
+        InvalidArgument: `axis` is out of range, or `depth` is not positive or not one number.
+        LimitError: The result would be too large.
+    """
+    xp, where = ctx.xp, ctx.node.location
+    numbers = host_ints(depth) or ()
+    if len(numbers) != 1 or numbers[0] < 1:
+        raise InvalidArgument(f"OneHot has the depth {numbers}.", where=where, fix="It must be one positive number.")
+    (size,) = numbers
+    rank = indices.ndim
+    place = normalized_axis(axis, rank + 1, where)
+    ctx.check_allocation((*indices.shape[:place], size, *indices.shape[place:]), values.dtype)
+    wrapped = xp.expand_dims(indices.astype(xp.int64), place)
+    wrapped = xp.where(wrapped < 0, xp.add(wrapped, size), wrapped)
+    positions = xp.arange(size, dtype=xp.int64).reshape((size,) + (1,) * (rank - place))
+    return xp.where(xp.equal(wrapped, positions), values[1:2], values[0:1])
+
+
+KERNELS: list[KernelDef] = [
+    KernelDef("Constant", constant, since=1, until=25, implementation=f"{__name__}:constant"),
+    KernelDef(
+        "ConstantOfShape",
+        constant_of_shape,
+        since=9,
+        until=25,
+        host_inputs=frozenset({0}),
+        implementation=f"{__name__}:constant_of_shape",
+    ),
+]

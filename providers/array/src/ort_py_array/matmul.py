@@ -1,0 +1,136 @@
+"""MatMul, Gemm and Einsum.
+
+Everything ends in the array module's `matmul`, that is in BLAS. Quantised products are in `quantized_matmul`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.errors import InvalidArgument
+from ort_py_array.precision import is_narrow, rounded, widened
+
+__all__ = ["KERNELS", "einsum", "gemm", "matmul", "matmul_shape"]
+
+
+def matmul_shape(ctx: KernelContext, a: Array, b: Array) -> tuple[int, ...]:
+    """Shape of ``a @ b``.
+
+    Raises:
+        InvalidArgument: The inner dimensions differ, the leading ones do not broadcast, or an operand is a scalar.
+    """
+    left, right = tuple(a.shape), tuple(b.shape)
+    if left and right and left[-1] == right[-2 if len(right) > 1 else 0]:
+        lead: list[int] = []
+        for back in range(max(len(left), len(right), 2), 2, -1):
+            sizes = {shape[-back] for shape in (left, right) if len(shape) >= back}
+            if len(sizes - {1}) > 1:
+                break
+            lead.append((sizes - {1} or {1}).pop())
+        else:
+            return (*lead, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+    raise InvalidArgument(
+        f"Cannot multiply shapes {list(left)} and {list(right)}.",
+        where=ctx.node.location,
+        why="the last axis of the first and the last but one of the second must be equal, leading axes must broadcast",
+        fix="Check the inputs' shapes; `ort-py info` shows what the model declares.",
+    )
+
+
+def _for_blas(xp: Any, x: Array) -> Array:
+    """`x`, copied only if neither of its last two axes is contiguous, which BLAS cannot read."""
+    if x.flags.c_contiguous or x.ndim < 2 or x.itemsize in x.strides[-2:]:
+        return x
+    return xp.ascontiguousarray(x)
+
+
+def matmul(ctx: KernelContext) -> KernelCallable:
+    """MatMul 1–13: NumPy's matmul on floats and 32- and 64-bit integers; narrow floats are summed in float32."""
+    xp = ctx.xp
+
+    def run(a: Array, b: Array) -> Array:
+        if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+            shape = matmul_shape(ctx, a, b)
+            ctx.check_allocation(shape, a.dtype)
+        left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b))
+        if left.ndim > 2 and right.ndim == 2 and left.flags.c_contiguous:
+            # One GEMM of many rows instead of one a batch entry.
+            y = xp.matmul(left.reshape(-1, left.shape[-1]), right).reshape(*left.shape[:-1], right.shape[1])
+        else:
+            y = xp.matmul(left, right)
+        return rounded(y, a.dtype)
+
+    return run
+
+
+def gemm(ctx: KernelContext) -> KernelCallable:
+    """Gemm 7–13: ``alpha · A' · B' + beta · C``; narrow floats are summed in float32 and rounded once."""
+    xp = ctx.xp
+    attributes = ctx.node.attributes
+    alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
+    trans_a, trans_b = bool(attributes.get("transA", 0)), bool(attributes.get("transB", 0))
+
+    def run(a: Array, b: Array, c: Array | None = None) -> Array:
+        left, right = a.T if trans_a else a, b.T if trans_b else b
+        if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+            raise InvalidArgument(
+                f"Cannot multiply shapes {list(a.shape)} and {list(b.shape)} with transA={int(trans_a)}, "
+                f"transB={int(trans_b)}.",
+                where=ctx.node.location,
+                fix="Both must have rank 2 and the inner dimensions must be equal.",
+            )
+        shape = (left.shape[0], right.shape[1])
+        ctx.check_allocation(shape, a.dtype)
+        y = xp.matmul(widened(xp, left), widened(xp, right))
+        if alpha != 1.0:
+            y = _scaled(xp, y, alpha)
+        if c is not None and beta != 0.0:
+            if not _spreads_to(c.shape, shape):
+                raise InvalidArgument(
+                    f"C has shape {list(c.shape)}, which does not broadcast to {list(shape)}.", where=ctx.node.location
+                )
+            c = widened(xp, c)
+            y += c if beta == 1.0 else _scaled(xp, c, beta)
+        return rounded(y, a.dtype)
+
+    return run
+
+
+def _scaled(xp: Any, x: Array, factor: float) -> Array:
+    """`x · factor` in the type of `x`; integers are scaled as float64 and cut, as a C++ cast does."""
+    return x * factor if x.dtype.kind == "f" else (x.astype(xp.float64) * factor).astype(x.dtype)
+
+
+def _spreads_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    return len(shape) <= len(target) and all(
+        s in (1, t) for s, t in zip(reversed(shape), reversed(target), strict=False)
+    )
+
+
+def einsum(ctx: KernelContext) -> KernelCallable:
+    """Einsum 12: any equation; pairs of operands are contracted through BLAS where they can be."""
+    xp = ctx.xp
+    equation = str(ctx.node.attributes["equation"]).replace(" ", "")
+
+    def run(*operands: Array) -> Array:
+        dtype = operands[0].dtype
+        wide = [widened(xp, x) for x in operands] if is_narrow(dtype) else list(operands)
+        try:
+            return rounded(xp.einsum(equation, *wide, optimize=len(wide) > 1), dtype)
+        except ValueError as error:
+            raise InvalidArgument(
+                f"The equation '{equation}' does not fit operands of shapes {[list(x.shape) for x in operands]}.",
+                where=ctx.node.location,
+                why=str(error),
+            ) from error
+
+    return run
+
+
+KERNELS = [
+    KernelDef("MatMul", matmul, since=1, until=13, strided=True, implementation="ort_py_array.matmul:matmul"),
+    KernelDef("Gemm", gemm, since=7, until=13, strided=True, implementation="ort_py_array.matmul:gemm"),
+    KernelDef("Einsum", einsum, since=12, until=28, strided=True, implementation="ort_py_array.matmul:einsum"),
+]

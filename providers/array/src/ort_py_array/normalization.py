@@ -1,0 +1,228 @@
+"""Normalisations: batch, layer, instance, group, RMS, local response, Lp and mean-variance.
+
+Statistics of narrow floats are formed in float32 (``stash_type``) and the result is rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext, kernel
+from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.errors import InvalidArgument
+from ort_py_array.batch_normalization import KERNELS
+from ort_py_array.checks import normalized_axis
+from ort_py_array.precision import rounded, widened
+
+__all__ = [
+    "KERNELS",
+    "group_normalization",
+    "instance_normalization",
+    "layer_normalization",
+    "lp_normalization",
+    "lrn",
+    "mean_variance_normalization",
+    "rms_normalization",
+]
+
+
+def _standardized(xp: Any, x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
+    """(x - mean) / sqrt(var + epsilon), the mean, and the inverse deviation; `x` is left alone."""
+    mean = xp.mean(x, axis=axes, keepdims=True)
+    centered = x - mean
+    variance = xp.mean(xp.multiply(centered, centered), axis=axes, keepdims=True)
+    inverse = 1 / xp.sqrt(variance + x.dtype.type(epsilon))
+    centered *= inverse
+    return centered, mean, inverse
+
+
+def _stash(xp: Any, ctx: KernelContext, x: Array, stash_type: int) -> Array:
+    """`x` in the type that statistics are formed in, never less precise than `x` itself."""
+    if x.dtype == xp.float64 or stash_type in (DataType.FLOAT, DataType.DOUBLE):
+        return x if x.dtype == xp.float64 else x.astype(numpy_dtype(stash_type), copy=False)
+    if stash_type in (DataType.FLOAT16, DataType.BFLOAT16):
+        return widened(xp, x)
+    raise InvalidArgument(f"stash_type is {stash_type}, which is no floating-point type.", where=ctx.node.location)
+
+
+def _channels(ctx: KernelContext, x: Array, *parameters: Array) -> None:
+    wanted = x.shape[1] if x.ndim > 1 else 1
+    for parameter in parameters:
+        if parameter.size != wanted:
+            raise InvalidArgument(
+                f"A parameter of shape {list(parameter.shape)} does not fit an input of shape {list(x.shape)}, "
+                f"which has {wanted} channels.",
+                where=ctx.node.location,
+            )
+
+
+def _per_channel(parameter: Array, rank: int) -> Array:
+    return parameter.reshape((-1,) + (1,) * (rank - 2))
+
+
+@kernel("LayerNormalization", since=17, outputs=3)
+def layer_normalization(
+    ctx: KernelContext,
+    x: Array,
+    scale: Array,
+    bias: Array | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Array, Array, Array]:
+    """Standardise over the axes from `axis` on, then scale and shift; also gives mean and inverse deviation."""
+    xp = ctx.xp
+    axes = tuple(range(normalized_axis(axis, x.ndim, ctx.node.location), x.ndim))
+    wide = _stash(xp, ctx, x, stash_type)
+    y, mean, inverse = _standardized(xp, wide, axes, epsilon)
+    y = _scaled_last(ctx, x, y, scale, bias)
+    stash = wide.dtype if x.dtype == xp.float64 and stash_type == DataType.DOUBLE else numpy_dtype(stash_type)
+    return y, rounded(mean, stash), rounded(inverse, stash)
+
+
+def _scaled_last(ctx: KernelContext, x: Array, y: Array, scale: Array, bias: Array | None) -> Array:
+    """`y · scale + bias`, rounded to the type of `x`: the specification rounds before it scales."""
+    xp = ctx.xp
+    try:
+        if y.dtype == x.dtype:
+            y *= scale
+            if bias is not None:
+                y += bias
+            return y
+        y = rounded(y, x.dtype).astype(y.dtype) * widened(xp, scale)
+        if bias is not None:
+            y += widened(xp, bias)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"Scale of shape {list(scale.shape)}{'' if bias is None else f' or bias of shape {list(bias.shape)}'} does "
+            f"not broadcast to the input's {list(x.shape)}.",
+            where=ctx.node.location,
+            why=str(error),
+        ) from error
+    return rounded(y, x.dtype)
+
+
+@kernel("RMSNormalization", since=23)
+def rms_normalization(
+    ctx: KernelContext, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Array:
+    """``x / sqrt(mean(x²) + epsilon) · scale`` over the axes from `axis` on."""
+    xp = ctx.xp
+    axes = tuple(range(normalized_axis(axis, x.ndim, ctx.node.location), x.ndim))
+    wide = _stash(xp, ctx, x, stash_type)
+    square = xp.mean(xp.multiply(wide, wide), axis=axes, keepdims=True)
+    return _scaled_last(ctx, x, wide / xp.sqrt(square + wide.dtype.type(epsilon)), scale, None)
+
+
+@kernel("InstanceNormalization", since=6, until=22)
+def instance_normalization(ctx: KernelContext, x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
+    """Standardise each channel of each image over its spatial axes, then scale and shift by channel."""
+    xp = ctx.xp
+    _channels(ctx, x, scale, bias)
+    y, _, _ = _standardized(xp, widened(xp, x), tuple(range(2, x.ndim)), epsilon)
+    y *= _per_channel(widened(xp, scale), x.ndim)
+    y += _per_channel(widened(xp, bias), x.ndim)
+    return rounded(y, x.dtype)
+
+
+@kernel("GroupNormalization", since=21)
+def group_normalization(
+    ctx: KernelContext,
+    x: Array,
+    scale: Array,
+    bias: Array,
+    *,
+    num_groups: int,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Array:
+    """Standardise each group of channels, then scale and shift by channel."""
+    xp = ctx.xp
+    _channels(ctx, x, scale, bias)
+    y = _grouped(ctx, _stash(xp, ctx, x, stash_type), num_groups, epsilon).reshape(x.shape)
+    y = rounded(y, x.dtype).astype(y.dtype, copy=False) * _per_channel(widened(xp, scale), x.ndim)
+    y += _per_channel(widened(xp, bias), x.ndim)
+    return rounded(y, x.dtype)
+
+
+@kernel("GroupNormalization", since=18)
+def group_normalization_18(
+    ctx: KernelContext, x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5
+) -> Array:
+    """As `group_normalization`, but scale and bias hold one entry a group."""
+    xp = ctx.xp
+    y = _grouped(ctx, widened(xp, x), num_groups, epsilon)
+    if scale.size != num_groups or bias.size != num_groups:
+        raise InvalidArgument(
+            f"scale has {scale.size} and bias {bias.size} entries instead of {num_groups}.", where=ctx.node.location
+        )
+    y = y * widened(xp, scale).reshape(-1, 1) + widened(xp, bias).reshape(-1, 1)
+    return rounded(y.reshape(x.shape), x.dtype)
+
+
+def _grouped(ctx: KernelContext, x: Array, groups: int, epsilon: float) -> Array:
+    """Shape ``(n, groups, …)``, standardised over the last axis."""
+    if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
+        raise InvalidArgument(
+            f"An input of shape {list(x.shape)} cannot be divided into {groups} groups of channels.",
+            where=ctx.node.location,
+        )
+    size = x.shape[1] // groups
+    for dim in x.shape[2:]:
+        size *= dim
+    return _standardized(ctx.xp, x.reshape(x.shape[0], groups, size), (2,), epsilon)[0]
+
+
+@kernel("LRN", since=1, until=13)
+def lrn(
+    ctx: KernelContext, x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> Array:
+    """``x / (bias + alpha / size · Σ x²)^beta``, the sum over `size` neighbouring channels."""
+    xp = ctx.xp
+    if size < 1 or x.ndim < 2:
+        raise InvalidArgument(f"size is {size} and the input has shape {list(x.shape)}.", where=ctx.node.location)
+    wide = widened(xp, x)
+    squares = xp.multiply(wide, wide)
+    sums = squares.copy()
+    channels = x.shape[1]
+    for shift in range(-((size - 1) // 2), size // 2 + 1):
+        if shift and abs(shift) < channels:
+            sums[:, max(0, -shift) : channels - max(0, shift)] += squares[:, max(0, shift) : channels - max(0, -shift)]
+    kind = wide.dtype.type
+    sums *= kind(alpha / size)
+    sums += kind(bias)
+    if beta == 0.75:  # the usual value: two square roots are several times faster than a power
+        root = xp.sqrt(sums)
+        xp.multiply(root, xp.sqrt(root), out=sums)
+    else:
+        sums = xp.power(sums, kind(beta))
+    return rounded(xp.divide(wide, sums, out=sums), x.dtype)
+
+
+@kernel("LpNormalization", since=1, until=22)
+def lp_normalization(ctx: KernelContext, x: Array, *, axis: int = -1, p: int = 2) -> Array:
+    """``x / ‖x‖_p`` along one axis (p is 1 or 2); where the norm is 0, so is the result."""
+    xp = ctx.xp
+    axis = normalized_axis(axis, x.ndim, ctx.node.location)
+    if p not in (1, 2):
+        raise InvalidArgument(f"p is {p}; LpNormalization knows 1 and 2.", where=ctx.node.location)
+    wide = widened(xp, x)
+    if p == 1:
+        norm = xp.sum(xp.abs(wide), axis=axis, keepdims=True)
+    else:
+        norm = xp.sqrt(xp.sum(xp.multiply(wide, wide), axis=axis, keepdims=True))
+    return rounded(wide / xp.where(norm == 0, wide.dtype.type(1), norm), x.dtype)
+
+
+@kernel("MeanVarianceNormalization", since=9, until=13)
+def mean_variance_normalization(ctx: KernelContext, x: Array, *, axes: tuple[int, ...] = (0, 2, 3)) -> Array:
+    """``(x - mean) / (deviation + 1e-9)`` over `axes`."""
+    xp = ctx.xp
+    chosen = tuple(normalized_axis(axis, x.ndim, ctx.node.location) for axis in axes)
+    wide = widened(xp, x)
+    centered = wide - xp.mean(wide, axis=chosen, keepdims=True)
+    deviation = xp.sqrt(xp.mean(xp.multiply(centered, centered), axis=chosen, keepdims=True))
+    centered /= deviation + wide.dtype.type(1e-9)
+    return rounded(centered, x.dtype)

@@ -1,0 +1,118 @@
+"""Pad: a border of a constant, of the edge, of the mirrored or of the repeated tensor; negative pads crop.
+
+A constant border is written around a copy. The other modes gather along one axis after the other, so they may be wider
+than the tensor and mix with crops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext, kernel
+from ort_py.errors import InvalidArgument, Location
+from ort_py_array.checks import host_ints, normalized_axis
+
+_HOST = frozenset({1, 2, 3})
+_Pads = list[tuple[int, int]]
+
+
+def _pads_by_axis(pads: tuple[int, ...], axes: tuple[int, ...] | None, rank: int, where: Location) -> _Pads:
+    chosen = range(rank) if axes is None else axes
+    if len(pads) != 2 * len(chosen):
+        raise InvalidArgument(
+            f"Pad has {len(pads)} pads for {len(chosen)} axes.",
+            where=where,
+            fix="There must be one at the beginning and one at the end of each axis.",
+        )
+    result = [(0, 0)] * rank
+    for number, axis in enumerate(chosen):
+        result[normalized_axis(axis, rank, where)] = (pads[number], pads[number + len(chosen)])
+    return result
+
+
+def _constant(ctx: KernelContext, x: Array, pads: _Pads, shape: tuple[int, ...], value: Any) -> Array:
+    out = ctx.xp.full(shape, value, x.dtype)
+    # A negative pad moves the copied part's border inward in the source, a positive one in the result.
+    source = tuple(slice(max(0, -b), dim - max(0, -e)) for (b, e), dim in zip(pads, x.shape, strict=True))
+    target = tuple(slice(max(0, b), dim - max(0, e)) for (b, e), dim in zip(pads, shape, strict=True))
+    out[target] = x[source]
+    return out
+
+
+def _positions(xp: Any, mode: str, size: int, begin: int, end: int) -> Array:
+    """Which element of an axis stands at each place of the padded axis."""
+    places = xp.arange(-begin, size + end)
+    if mode == "edge":
+        return xp.clip(places, 0, size - 1)
+    if mode == "wrap":
+        return xp.remainder(places, size)
+    if size == 1:
+        return xp.zeros(places.shape, places.dtype)
+    period = 2 * (size - 1)
+    places = xp.remainder(places, period)
+    return xp.minimum(places, period - places)
+
+
+def _padded(ctx: KernelContext, x: Array, pads: _Pads, mode: str, value: Any) -> Array:
+    where = ctx.node.location
+    shape = tuple(dim + b + e for dim, (b, e) in zip(x.shape, pads, strict=True))
+    if min(shape, default=0) < 0:
+        raise InvalidArgument(f"Pads {pads} crop more than a tensor of shape {tuple(x.shape)} has.", where=where)
+    ctx.check_allocation(shape, x.dtype)
+    if mode == "constant":
+        return _constant(ctx, x, pads, shape, value)
+    if mode not in ("reflect", "edge", "wrap"):
+        raise InvalidArgument(
+            f"Pad has the unknown mode '{mode}'.", where=where, fix="Known: constant, reflect, edge, wrap (opset 19)."
+        )
+    result = x
+    for axis, (begin, end) in enumerate(pads):
+        if begin == end == 0:
+            continue
+        if x.shape[axis] == 0:
+            raise InvalidArgument(
+                f"Pad cannot repeat elements of the empty axis {axis} of shape {tuple(x.shape)}.",
+                where=where,
+                fix="Only mode 'constant' can pad an empty axis.",
+            )
+        result = ctx.xp.take(result, _positions(ctx.xp, mode, x.shape[axis], begin, end), axis=axis)
+    return ctx.xp.array(x) if result is x else result
+
+
+@kernel("Pad", since=11, until=25, strided=True, host_inputs=_HOST)
+def pad(
+    ctx: KernelContext,
+    x: Array,
+    pads: Array,
+    constant_value: Array | None = None,
+    axes: Array | None = None,
+    *,
+    mode: str = "constant",
+) -> Array:
+    """Pad-11..25: pads, value and (from 18) axes are host inputs; mode wrap exists from 19.
+
+    Raises:
+        InvalidArgument: The pads do not fit the axes, crop too much, or the mode is unknown.
+        LimitError: The result would be too large.
+    """
+    by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, ctx.node.location)
+    if constant_value is not None and constant_value.size:
+        value = constant_value.reshape(-1)[0]
+    else:
+        value = "" if x.dtype.kind == "O" else 0
+    return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value)
+
+
+@kernel("Pad", since=2, strided=True)
+def pad_2(ctx: KernelContext, x: Array, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0) -> Array:
+    """Pad-2: pads and value are attributes."""
+    return _padded(ctx, x, _pads_by_axis(tuple(pads), None, x.ndim, ctx.node.location), mode, value)
+
+
+@kernel("Pad", since=1, strided=True)
+def pad_1(
+    ctx: KernelContext, x: Array, *, paddings: tuple[int, ...], mode: str = "constant", value: float = 0.0
+) -> Array:
+    """Pad-1: as version 2 under another attribute name."""
+    return pad_2(ctx, x, pads=paddings, mode=mode, value=value)

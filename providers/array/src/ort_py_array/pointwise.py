@@ -1,0 +1,91 @@
+"""Evaluating formulas of several element-wise steps without streaming whole arrays through memory at each step.
+
+A formula is a function ``(xp, x, out, **attributes)`` that writes its result to `out`, which may be `x` itself.
+`pointwise` declares it as an operator. At run time a large contiguous array is cut into blocks that stay in the cache
+and go to the context's pool; float16 and bfloat16 blocks are computed in float32 and rounded once. Knows no operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.devices import HOST
+from ort_py_array.precision import is_narrow
+
+__all__ = ["Formula", "blocked", "pointwise"]
+
+Formula: TypeAlias = Callable[[Array, Array], Any]
+"""``f(x, out)``: writes to `out`, which may be the very array `x`, but no other view of its memory.
+
+Both have at least one axis, so that every step's result is an array."""
+
+_BLOCK = 32768
+"""Elements a step works on at once: 128 KiB of float32, with a temporary or two, stay in a core's second-level cache,
+and the steps of one block take long enough to hide what calling them costs."""
+
+
+def pointwise(op_type: str, *, since: int, until: int | None = None, **declaration: Any) -> Callable[..., Any]:
+    """Declare a unary operator from a formula ``f(xp, x, out, **attributes)``."""
+
+    def declare(formula: Callable[..., Any]) -> Callable[..., Any]:
+        definition = KernelDef(
+            op_type=op_type,
+            factory=partial(_bind, formula),
+            since=since,
+            until=until,
+            out=True,
+            inplace=((0, 0),),
+            strided=True,
+            implementation=f"{formula.__module__}:{formula.__qualname__}",
+            **declaration,
+        )
+        declared: list[KernelDef] = getattr(formula, "__kernel_defs__", [])
+        formula.__kernel_defs__ = [definition, *declared]  # type: ignore[attr-defined]  # functions take attributes
+        return formula
+
+    return declare
+
+
+def _bind(formula: Callable[..., Any], ctx: KernelContext) -> KernelCallable:
+    # `consumed_inputs` of the first schema versions was a hint for in-place work, without meaning for the result.
+    attributes = {name: value for name, value in ctx.node.attributes.items() if name != "consumed_inputs"}
+    return blocked(ctx, partial(formula, ctx.xp, **attributes))
+
+
+def blocked(ctx: KernelContext, formula: Formula) -> KernelCallable:
+    """``run(x, out=None)`` for a formula: allocates, widens narrow floats, and cuts large arrays on the host."""
+    xp = ctx.xp
+    on_host = ctx.device == HOST
+
+    def run(x: Array, out: Array | None = None) -> Array:
+        if out is None:
+            out = xp.empty(x.shape, x.dtype)
+        narrow = x.dtype.itemsize == 2 and is_narrow(x.dtype)  # the size first: `name` is slow to read
+        evaluate = partial(_widened, xp, formula) if narrow else formula
+        if x.ndim == 0:  # NumPy's ufuncs make scalars of these, which no later step could write to
+            evaluate(x.reshape((1,)), out.reshape((1,)))
+            return out
+        if x.size <= _BLOCK or not on_host or not (x.flags.c_contiguous and out.flags.c_contiguous):
+            evaluate(x, out)
+            return out
+        flat_x, flat_out = x.reshape(-1), out.reshape(-1)
+
+        def part(start: int, stop: int) -> None:
+            for first in range(start, stop, _BLOCK):
+                last = min(first + _BLOCK, stop)
+                evaluate(flat_x[first:last], flat_out[first:last])
+
+        ctx.parallel_for(x.size, _BLOCK, part)
+        return out
+
+    return run
+
+
+def _widened(xp: Any, formula: Formula, x: Array, out: Array) -> None:
+    wide = x.astype(xp.float32)
+    formula(wide, wide)
+    out[...] = wide

@@ -1,0 +1,186 @@
+"""MaxPool, AveragePool, LpPool and their global forms.
+
+A window's maximum or sum is separable: one axis after the other, each a running maximum or sum of shifted slices.
+The positions of the maxima (MaxPool's second output) are in `pooling_indices`. Comes after `windows` and `pictures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.errors import InvalidArgument
+from ort_py_array.convolution import window_of
+from ort_py_array.pictures import padded
+from ort_py_array.pooling_indices import max_with_indices
+from ort_py_array.precision import rounded, widened
+from ort_py_array.windows import Placement
+
+__all__ = ["KERNELS", "average_pool", "lp_pool", "max_pool"]
+
+
+def _slid(xp: Any, x: Array, place: Placement, combine: Callable[..., Array]) -> Array:
+    """Combine every window of the padded `x`, axis by axis; the last axis is taken last, when least is left of it."""
+    for axis, (k, s, d, out) in enumerate(zip(place.kernel, place.strides, place.dilations, place.out, strict=True)):
+        if k == 1 and s == 1 and x.shape[axis + 2] == out:
+            continue
+        lead = (slice(None),) * (axis + 2)
+        y = x[(*lead, slice(0, (out - 1) * s + 1, s))]
+        for tap in range(1, k):
+            shifted = x[(*lead, slice(tap * d, tap * d + (out - 1) * s + 1, s))]
+            y = combine(y, shifted) if tap == 1 else combine(y, shifted, out=y)
+        x = y
+    return x
+
+
+def _pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Callable[..., Array]) -> Array:
+    """Pool into a new array, images and channels split over the threads."""
+    xp = ctx.xp
+    shape = (*x.shape[:2], *place.out)
+    out = xp.empty((shape[0] * shape[1], 1, *place.out), x.dtype)
+    rows = x.reshape(shape[0] * shape[1], 1, *place.size)
+    some = max(1, _CACHE_BYTES // max(1, rows[:1].nbytes))
+
+    def part(start: int, stop: int) -> None:
+        for first in range(start, stop, some):
+            chosen = slice(first, min(first + some, stop))
+            out[chosen] = _slid(xp, padded(xp, rows[chosen], place, fill), place, combine)
+
+    if out.size:
+        ctx.parallel_for(out.shape[0], some, part)
+    return out.reshape(shape)
+
+
+_CACHE_BYTES = 256 << 10
+"""Input of one block: with what is made of it, it stays in the L2 cache."""
+
+
+def _checked(ctx: KernelContext, x: Array) -> None:
+    if x.ndim < 3:
+        raise InvalidArgument(
+            f"The input has shape {list(x.shape)}; pooling needs batch, channel and at least one spatial axis.",
+            where=ctx.node.location,
+        )
+
+
+def _lowest(xp: Any, dtype: Any) -> Any:
+    return xp.iinfo(dtype).min if dtype.kind in "iu" else -float("inf")
+
+
+def max_pool(ctx: KernelContext) -> KernelCallable:
+    """MaxPool 1–22 on floats, int8 and uint8; the second output holds flat positions in the input."""
+    xp = ctx.xp
+    window = window_of(ctx)
+    outputs = ctx.node.outputs
+    with_indices = len(outputs) > 1 and outputs[1] is not None
+    column_major = bool(ctx.node.attributes.get("storage_order", 0))
+
+    def run(x: Array) -> tuple[Array, Array | None]:
+        _checked(ctx, x)
+        place = window.placed(x.shape[2:])
+        ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
+        if with_indices:
+            return max_with_indices(xp, x, place, column_major)
+        if x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
+            return rounded(_pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype), None
+        return _pool(ctx, x, place, _lowest(xp, x.dtype), xp.maximum), None
+
+    return run
+
+
+def _counts(xp: Any, place: Placement, with_padding: bool, dtype: Any) -> Array | float:
+    """How many positions each window averages over: a number, or an array that broadcasts to the output."""
+    counts: Any = 1.0
+    rank = len(place.out)
+    for axis in range(rank):
+        begin, end, size = place.begin[axis], place.end[axis], place.size[axis]
+        low, high = (-begin, size + end) if with_padding else (0, size)
+        seen = [
+            sum(
+                low <= o * place.strides[axis] - begin + k * place.dilations[axis] < high
+                for k in range(place.kernel[axis])
+            )
+            for o in range(place.out[axis])
+        ]
+        if len(set(seen)) == 1:
+            counts = counts * seen[0]
+        else:
+            counts = counts * xp.asarray(seen, dtype).reshape((-1,) + (1,) * (rank - 1 - axis))
+    return counts
+
+
+def average_pool(ctx: KernelContext) -> KernelCallable:
+    """AveragePool 1–22 on floats: the mean of what each window sees; padding counts if ``count_include_pad``."""
+    xp = ctx.xp
+    window = window_of(ctx)
+    with_padding = bool(ctx.node.attributes.get("count_include_pad", 0))
+
+    def run(x: Array) -> Array:
+        _checked(ctx, x)
+        place = window.placed(x.shape[2:])
+        ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
+        total = _pool(ctx, widened(xp, x), place, 0, xp.add)
+        total /= _counts(xp, place, with_padding, total.dtype)
+        return rounded(total, x.dtype)
+
+    return run
+
+
+def lp_pool(ctx: KernelContext) -> KernelCallable:
+    """LpPool 1–22 on floats: ``(Σ |x|^p)^(1/p)`` over each window."""
+    xp = ctx.xp
+    window = window_of(ctx)
+    p = ctx.node.attributes.get("p", 2)
+
+    def run(x: Array) -> Array:
+        _checked(ctx, x)
+        place = window.placed(x.shape[2:])
+        ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
+        powers = _power(xp, widened(xp, x), p)
+        return rounded(_root(xp, _pool(ctx, powers, place, 0, xp.add), p), x.dtype)
+
+    return run
+
+
+def _power(xp: Any, x: Array, p: float) -> Array:
+    return xp.multiply(x, x) if p == 2 else xp.power(xp.abs(x), x.dtype.type(p))
+
+
+def _root(xp: Any, x: Array, p: float) -> Array:
+    return xp.sqrt(x) if p == 2 else xp.power(x, x.dtype.type(1.0 / p))
+
+
+def _spatial(ctx: KernelContext, x: Array) -> tuple[int, ...]:
+    _checked(ctx, x)
+    return tuple(range(2, x.ndim))
+
+
+@kernel("GlobalAveragePool", since=1, until=22)
+def global_average_pool(ctx: KernelContext, x: Array) -> Array:
+    """Mean over the spatial axes, which stay with size 1."""
+    wide = widened(ctx.xp, x)
+    return rounded(ctx.xp.mean(wide, axis=_spatial(ctx, x), keepdims=True), x.dtype)
+
+
+@kernel("GlobalMaxPool", since=1, until=22)
+def global_max_pool(ctx: KernelContext, x: Array) -> Array:
+    """Maximum over the spatial axes, which stay with size 1."""
+    wide = widened(ctx.xp, x)
+    return rounded(ctx.xp.max(wide, axis=_spatial(ctx, x), keepdims=True), x.dtype)
+
+
+@kernel("GlobalLpPool", since=1, until=22)
+def global_lp_pool(ctx: KernelContext, x: Array, *, p: float = 2) -> Array:
+    """``(Σ |x|^p)^(1/p)`` over the spatial axes, which stay with size 1."""
+    xp = ctx.xp
+    total = xp.sum(_power(xp, widened(xp, x), p), axis=_spatial(ctx, x), keepdims=True)
+    return rounded(_root(xp, total, p), x.dtype)
+
+
+KERNELS = [
+    KernelDef("MaxPool", max_pool, since=1, until=22, outputs=2, implementation="ort_py_array.pooling:max_pool"),
+    KernelDef("AveragePool", average_pool, since=1, until=22, implementation="ort_py_array.pooling:average_pool"),
+    KernelDef("LpPool", lp_pool, since=1, until=22, implementation="ort_py_array.pooling:lp_pool"),
+]

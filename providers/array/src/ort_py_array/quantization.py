@@ -1,0 +1,110 @@
+"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
+
+One scale for all, one an entry of an axis, or one a block along an axis. Products of quantised tensors are in
+`quantized_matmul` and `quantized_convolution`, whose kernels are listed here with their family.
+"""
+
+from __future__ import annotations
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext, kernel
+from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.errors import InvalidArgument
+from ort_py_array.checks import normalized_axis
+from ort_py_array.precision import widened
+from ort_py_array.quantized_convolution import KERNELS as QUANTIZED_CONVOLUTION
+from ort_py_array.quantized_matmul import KERNELS as QUANTIZED_MATMUL
+from ort_py_array.saturation import SUB_BYTE, quantized, quantized_dynamically
+
+__all__ = ["KERNELS", "dequantize_linear", "dynamic_quantize_linear", "quantize_linear"]
+
+
+def _laid_out(ctx: KernelContext, x: Array, scale: Array, parameter: Array, axis: int, block_size: int) -> Array:
+    """A scale or zero point, shaped so that it broadcasts to `x`.
+
+    Raises:
+        InvalidArgument: It fits neither a tensor, nor the axis, nor the blocks along it.
+    """
+    xp = ctx.xp
+    if parameter.size == 1 and (parameter.ndim == 0 or not block_size):
+        return parameter.reshape(())
+    axis = normalized_axis(axis, x.ndim, ctx.node.location)
+    if block_size:
+        blocks = -(-x.shape[axis] // block_size)
+        wanted = (*x.shape[:axis], blocks, *x.shape[axis + 1 :])
+        if tuple(parameter.shape) == wanted:
+            return xp.repeat(parameter, block_size, axis)[(*(slice(None),) * axis, slice(0, x.shape[axis]))]
+    else:
+        wanted = (x.shape[axis],)
+        if tuple(parameter.shape) == wanted:
+            return parameter.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+    raise InvalidArgument(
+        f"A scale or zero point of shape {list(parameter.shape)} does not fit an input of shape {list(x.shape)} along "
+        f"axis {axis}{f' in blocks of {block_size}' if block_size else ''}.",
+        where=ctx.node.location,
+        fix=f"Give it the shape {list(wanted)}.",
+    )
+
+
+@kernel("QuantizeLinear", since=10, until=28)
+def quantize_linear(
+    ctx: KernelContext,
+    x: Array,
+    scale: Array,
+    zero_point: Array | None = None,
+    *,
+    axis: int = 1,
+    saturate: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+) -> Array:
+    """``saturate(round(x / scale) + zero_point)``, ties to even; the division is done in ``precision`` or x's type."""
+    xp = ctx.xp
+    dtype = zero_point.dtype if zero_point is not None else numpy_dtype(output_dtype or DataType.UINT8)
+    divisor = _laid_out(ctx, x, scale, scale, axis, block_size)
+    shift = None if zero_point is None else _laid_out(ctx, x, scale, zero_point, axis, block_size)
+    if shift is not None and dtype.name in SUB_BYTE:
+        shift = shift.astype(xp.int8)
+    if precision:
+        kind = numpy_dtype(precision)
+        ratio = widened(xp, (x.astype(kind) / divisor.astype(kind)).astype(kind))
+    else:
+        ratio = widened(xp, x) if x.dtype.kind != "i" else x.astype(xp.float32)
+        ratio = ratio / divisor.astype(ratio.dtype)
+    if ratio.ndim == 0:
+        ratio = xp.asarray(ratio)
+    return quantized(xp, ratio, shift, dtype, bool(saturate))
+
+
+@kernel("DequantizeLinear", since=10, until=28)
+def dequantize_linear(
+    ctx: KernelContext,
+    x: Array,
+    scale: Array,
+    zero_point: Array | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Array:
+    """``(x - zero_point) · scale`` in the type of the scale (or ``output_dtype``)."""
+    xp = ctx.xp
+    dtype = numpy_dtype(output_dtype) if output_dtype else scale.dtype
+    factor = _laid_out(ctx, x, scale, scale, axis, block_size)
+    # Differences of 32-bit integers are exact in float64 only; those of all narrower types are in float32.
+    wide = xp.float64 if x.dtype.kind in "iu" and x.dtype.itemsize > 2 and zero_point is not None else xp.float32
+    y = x.astype(wide)
+    if zero_point is not None:
+        y -= _laid_out(ctx, x, scale, zero_point, axis, block_size).astype(wide)
+    y = y.astype(xp.float32, copy=False) * factor.astype(xp.float32)
+    return xp.asarray(y).astype(dtype, copy=False)
+
+
+@kernel("DynamicQuantizeLinear", since=11, outputs=3)
+def dynamic_quantize_linear(ctx: KernelContext, x: Array) -> tuple[Array, Array, Array]:
+    """Quantise to uint8 with the scale that just covers the values and 0; returns (y, scale, zero point)."""
+    return quantized_dynamically(ctx.xp, x)
+
+
+KERNELS = [*QUANTIZED_MATMUL, *QUANTIZED_CONVOLUTION]

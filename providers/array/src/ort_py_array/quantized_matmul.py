@@ -1,0 +1,113 @@
+"""MatMulInteger and QLinearMatMul: products of 8-bit integers, exact.
+
+Weights that are known when the session is planned are shifted by their zero point once. See `exact_products` for why
+floating-point GEMM gives exact results here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.errors import InvalidArgument
+from ort_py_array.exact_products import exact_depth, exact_matmul, shifted
+from ort_py_array.matmul import matmul_shape
+from ort_py_array.saturation import quantized
+
+__all__ = ["KERNELS", "matmul_integer", "qlinear_matmul"]
+
+
+def _left_zero(ctx: KernelContext, a: Array, zero_point: Array | None) -> Array | None:
+    """A zero point of the left operand: a scalar, one a row, or the shape the specification gives batches."""
+    return _zero(ctx, "first", zero_point, a.shape[-2] if a.ndim > 1 else 1, axis=-1)
+
+
+def _right_zero(ctx: KernelContext, b: Array, zero_point: Array | None) -> Array | None:
+    return _zero(ctx, "second", zero_point, b.shape[-1] if b.ndim > 1 else 1, axis=-2)
+
+
+def _zero(ctx: KernelContext, which: str, zero_point: Array | None, length: int, axis: int) -> Array | None:
+    if zero_point is None or zero_point.size == 1:
+        return None if zero_point is None else zero_point.reshape(())
+    if zero_point.ndim == 1 and zero_point.size == length:
+        return zero_point[:, None] if axis == -1 else zero_point
+    if zero_point.ndim > 1 and zero_point.shape[axis] == 1:
+        return zero_point
+    raise InvalidArgument(
+        f"The {which} operand's scale or zero point has shape {list(zero_point.shape)}; "
+        f"it needs 1 or {length} entries.",
+        where=ctx.node.location,
+    )
+
+
+def _prepared_right(ctx: KernelContext, data: int, zero: int, present: bool) -> tuple[Array, int] | None:
+    """The right operand, shifted and bounded, where it and its zero point are known at planning."""
+    xp = ctx.xp
+    weights = ctx.constant(data)
+    zero_point = ctx.constant(zero) if present else None
+    if weights is None or (present and zero_point is None):
+        return None
+    b = xp.asarray(weights)
+    shift = _right_zero(ctx, b, None if zero_point is None else xp.asarray(zero_point))
+    values, _ = shifted(xp, b, shift)
+    return values, int(xp.max(xp.abs(values))) if values.size else 1
+
+
+def matmul_integer(ctx: KernelContext) -> KernelCallable:
+    """MatMulInteger 10: ``(a - a_zero_point) @ (b - b_zero_point)`` of int8 or uint8, as int32."""
+    xp = ctx.xp
+    inputs = ctx.node.inputs
+    prepared = _prepared_right(ctx, 1, 3, len(inputs) > 3 and inputs[3] is not None)
+
+    def run(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
+        ctx.check_allocation(matmul_shape(ctx, a, b), xp.int32)
+        left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
+        right, most = prepared or shifted(xp, b, _right_zero(ctx, b, b_zero))
+        return exact_matmul(xp, left, right, exact_depth(bound, most))
+
+    return run
+
+
+def qlinear_matmul(ctx: KernelContext) -> KernelCallable:
+    """QLinearMatMul 10 and 21: the exact integer product, scaled, rounded half to even and saturated."""
+    xp = ctx.xp
+    prepared = _prepared_right(ctx, 3, 5, True)
+
+    def run(
+        a: Array,
+        a_scale: Array,
+        a_zero: Array,
+        b: Array,
+        b_scale: Array,
+        b_zero: Array,
+        y_scale: Array,
+        y_zero: Array,
+    ) -> Array:
+        ctx.check_allocation(matmul_shape(ctx, a, b), xp.float32)
+        left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
+        right, most = prepared or shifted(xp, b, _right_zero(ctx, b, b_zero))
+        product = exact_matmul(xp, left, right, exact_depth(bound, most)).astype(xp.float32)
+        factor = _as_float(xp, _left_zero(ctx, a, a_scale)) * _as_float(xp, _right_zero(ctx, b, b_scale))
+        product = xp.asarray(product * (factor / _as_float(xp, _left_zero(ctx, a, y_scale))))
+        return quantized(xp, product, _left_zero(ctx, a, y_zero), y_zero.dtype)
+
+    return run
+
+
+def _as_float(xp: Any, scale: Array | None) -> Array:
+    assert scale is not None
+    return scale.astype(xp.float32)
+
+
+KERNELS = [
+    KernelDef("MatMulInteger", matmul_integer, since=10, implementation="ort_py_array.quantized_matmul:matmul_integer"),
+    KernelDef(
+        "QLinearMatMul",
+        qlinear_matmul,
+        since=10,
+        until=21,
+        types={variable: frozenset(("tensor(int8)", "tensor(uint8)")) for variable in ("T1", "T2", "T3")},
+        implementation="ort_py_array.quantized_matmul:qlinear_matmul",
+    ),
+]

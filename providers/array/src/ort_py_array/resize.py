@@ -1,0 +1,195 @@
+"""Resize 10–19 and Upsample 7–9: nearest, linear and cubic, separable along the axes.
+
+Each axis that changes size is resampled by itself: nearest picks positions, the others form weighted sums of a few
+gathered slices (`resize_coordinates` has the positions and weights). No loop over pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.errors import InvalidArgument
+from ort_py_array.checks import normalized_axis
+from ort_py_array.precision import rounded, widened
+from ort_py_array.resize_coordinates import Axis, Sampling, nearest, weighted
+
+__all__ = ["KERNELS", "resize", "upsample"]
+
+
+def _sampling(ctx: KernelContext) -> Sampling:
+    attributes = ctx.node.attributes
+    # Resize 10 and Upsample say less: runtimes agree on asymmetric, and on the pixel below except when shrinking.
+    first = ctx.node.since_version < 11
+    sampling = Sampling(
+        mode=attributes.get("mode", "nearest"),
+        coordinates="asymmetric" if first else attributes.get("coordinate_transformation_mode", "half_pixel"),
+        nearest="simple" if first else attributes.get("nearest_mode", "round_prefer_floor"),
+        cubic=attributes.get("cubic_coeff_a", -0.75),
+        exclude_outside=bool(attributes.get("exclude_outside", 0)),
+        extrapolation=attributes.get("extrapolation_value", 0.0),
+        antialias=bool(attributes.get("antialias", 0)),
+    )
+    if sampling.mode == "bilinear":
+        sampling = sampling.with_mode("linear")
+    sampling.check(ctx.node.location)
+    return sampling
+
+
+def _out_size(size: int, scale: float) -> int:
+    return int(size * scale)
+
+
+def resize(ctx: KernelContext) -> KernelCallable:
+    """Resize 10–19: X, [roi,] scales, sizes → X resampled along `axes` (all of them by default).
+
+    Any type for nearest; numeric types for linear and cubic, which are computed in float32 (float64 for float64) and
+    rounded once. Raises InvalidArgument for scales, sizes or roi that do not fit and LimitError through the context.
+    """
+    sampling = _sampling(ctx)
+    attributes = ctx.node.attributes
+    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
+    old = ctx.node.since_version < 11
+
+    def run(x: Array, roi: Any = None, scales: Any = None, sizes: Any = None) -> Array:
+        if old:
+            roi, scales = None, roi
+        axes = [normalized_axis(a, x.ndim, ctx.node.location) for a in attributes.get("axes", ())]
+        axes = axes or list(range(x.ndim))
+        wanted = [int(s) for s in sizes.tolist()] if sizes is not None and sizes.size else None
+        factors = [float(s) for s in scales.tolist()] if wanted is None and scales is not None else None
+        _check(ctx, axes, wanted, factors)
+        if wanted is not None and policy != "stretch":
+            pick = min if policy == "not_larger" else max
+            factor = pick(w / x.shape[a] for a, w in zip(axes, wanted, strict=True))
+            wanted = [int(x.shape[a] * factor + 0.5) for a in axes]
+        region = [float(r) for r in roi.tolist()] if roi is not None and sampling.crops else []
+        if sampling.crops and len(region) != 2 * len(axes):
+            raise InvalidArgument(
+                f"roi has {len(region)} entries instead of {2 * len(axes)}; tf_crop_and_resize needs a start and an "
+                "end for each axis.",
+                where=ctx.node.location,
+            )
+        plans = []
+        for i, axis in enumerate(axes):
+            size = x.shape[axis]
+            start, end = (region[i], region[i + len(axes)]) if region else (0.0, 1.0)
+            if wanted is not None:
+                out = wanted[i]
+                scale = out / size if size and (end - start) else 1.0
+                if region and size:
+                    scale = out / (size * (end - start)) if end != start else 1.0
+            else:
+                assert factors is not None
+                scale = factors[i]
+                out = _out_size(size, scale)
+            plans.append(Axis(axis, size, out, scale, start, end))
+        return _resampled(ctx, x, sampling, plans)
+
+    return run
+
+
+def _check(ctx: KernelContext, axes: Sequence[int], sizes: list[int] | None, factors: list[float] | None) -> None:
+    given: Sequence[float] | None = sizes if sizes is not None else factors
+    name = "sizes" if sizes is not None else "scales"
+    if given is None:
+        raise InvalidArgument(
+            "Neither scales nor sizes are given.", where=ctx.node.location, fix="Feed exactly one of them."
+        )
+    if len(given) != len(axes):
+        raise InvalidArgument(f"{name} has {len(given)} entries for {len(axes)} axes.", where=ctx.node.location)
+    if any(not value > 0 for value in given) and (sizes is None or any(value < 0 for value in given)):
+        raise InvalidArgument(f"{name} is {list(given)}; every entry must be positive.", where=ctx.node.location)
+
+
+def upsample(ctx: KernelContext) -> KernelCallable:
+    """Upsample 7 (scales as attribute) and 9 (as input): as Resize 10."""
+    sampling = _sampling(ctx)
+    attribute = ctx.node.attributes.get("scales")
+
+    def run(x: Array, scales: Any = None) -> Array:
+        factors = [float(s) for s in (attribute if attribute is not None else scales.tolist())]
+        _check(ctx, range(x.ndim), None, factors)
+        plans = [
+            Axis(axis, size, _out_size(size, factor), factor, 0.0, 1.0)
+            for axis, (size, factor) in enumerate(zip(x.shape, factors, strict=True))
+        ]
+        return _resampled(ctx, x, sampling, plans)
+
+    return run
+
+
+def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axis]) -> Array:
+    """Resample axis by axis: those that shrink most first, so that least is computed."""
+    xp = ctx.xp
+    changed = [plan for plan in plans if plan.changes(sampling)]
+    shape = list(x.shape)
+    for plan in changed:
+        shape[plan.axis] = plan.out
+    ctx.check_allocation(shape, x.dtype)
+    if not changed:
+        return x.copy()
+    if 0 in shape:
+        return xp.zeros(shape, x.dtype)
+    if 0 in x.shape:
+        raise InvalidArgument(
+            f"An input of shape {list(x.shape)} has nothing to resample to {shape}.", where=ctx.node.location
+        )
+    dtype = x.dtype
+    if sampling.mode != "nearest":
+        x = widened(xp, x) if dtype.kind == "f" or dtype.name == "bfloat16" else x.astype(xp.float32)
+    outside = None
+    for plan in sorted(changed, key=lambda plan: plan.out / max(plan.size, 1)):
+        x = _along(xp, x, sampling, plan)
+        if sampling.crops:
+            beyond = plan.outside(xp, sampling).reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
+            outside = beyond if outside is None else outside | beyond
+    if outside is not None:
+        x = xp.where(outside, x.dtype.type(sampling.extrapolation), x)
+    return _converted(xp, x, dtype)
+
+
+def _converted(xp: Any, x: Array, dtype: Any) -> Array:
+    """Back to the input's type: integers are cut off towards zero within their range, as a C++ cast does."""
+    if x.dtype == dtype or dtype.kind not in "iu":
+        return rounded(x, dtype)
+    info = xp.iinfo(dtype)
+    return xp.clip(x, float(info.min), float(info.max)).astype(dtype)
+
+
+def _along(xp: Any, x: Array, sampling: Sampling, plan: Axis) -> Array:
+    """One axis resampled."""
+    if sampling.mode == "nearest":
+        repeat, indices = nearest(xp, sampling, plan)
+        return xp.repeat(x, repeat, plan.axis) if repeat else xp.take(x, indices, plan.axis)
+    total = None
+    for indices, weights in weighted(xp, sampling, plan):
+        term = xp.take(x, indices, plan.axis)
+        term *= weights.astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
+        if total is None:
+            total = term
+        else:
+            total += term
+    return total
+
+
+def _definition(name: str, factory: Any, since: int, until: int, host: frozenset[int]) -> KernelDef:
+    return KernelDef(
+        name,
+        factory,
+        since=since,
+        until=until,
+        host_inputs=host,
+        implementation=f"ort_py_array.resize:{name.lower()}",
+    )
+
+
+_define = partial(_definition, host=frozenset((1, 2, 3)))
+
+KERNELS = [
+    _define("Resize", resize, 10, 19),
+    _define("Upsample", upsample, 7, 9),
+]

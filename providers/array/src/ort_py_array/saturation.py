@@ -1,0 +1,81 @@
+"""From floating point to a quantised type: round, shift, saturate; and the scale that just fits some values.
+
+Comes before `quantization`, `quantized_matmul`, `quantized_convolution` and `contrib`. Knows no axes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+
+__all__ = ["SUB_BYTE", "integer_range", "quantized", "quantized_dynamically"]
+
+SUB_BYTE = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+
+_LARGEST = {
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+    "float4_e2m1fn": 6.0,
+    "float6_e2m3fn": 7.5,
+    "float6_e3m2fn": 28.0,
+}
+
+
+def integer_range(dtype: Any) -> tuple[int, int] | None:
+    """(least, greatest) value of an integer dtype, sub-byte ones included; None for other types."""
+    if dtype.name in SUB_BYTE:
+        return SUB_BYTE[dtype.name]
+    if dtype.kind not in "iu":
+        return None
+    bits = 8 * dtype.itemsize
+    return (0, 2**bits - 1) if dtype.kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def quantized(xp: Any, ratio: Array, zero_point: Array | None, dtype: Any, saturate: bool = True) -> Array:
+    """Round half to even, add the zero point, saturate, convert.
+
+    Args:
+        xp: Array module.
+        ratio: Input over scale, in a floating-point type; may be overwritten.
+        zero_point: Broadcasts to `ratio`; None is 0.
+        dtype: Quantised type.
+        saturate: For 8-bit floats: out-of-range values become the largest instead of NaN or infinity.
+    """
+    bounds = integer_range(dtype)
+    if bounds is None:
+        if zero_point is not None:
+            ratio = ratio + zero_point.astype(ratio.dtype)
+        if saturate and dtype.name in _LARGEST:
+            ratio = xp.clip(ratio, -_LARGEST[dtype.name], _LARGEST[dtype.name])
+        return ratio.astype(xp.float32).astype(dtype)
+    if ratio.dtype == xp.float16:  # 65,504 is its largest value: 16-bit integers would not fit
+        ratio = ratio.astype(xp.float32)
+    xp.rint(ratio, out=ratio)
+    if zero_point is not None:
+        ratio += zero_point.astype(ratio.dtype)
+    low, high = bounds
+    xp.clip(ratio, low, high, out=ratio)
+    if dtype.name in SUB_BYTE:
+        return ratio.astype(xp.int8).astype(dtype)
+    return ratio.astype(dtype)
+
+
+def quantized_dynamically(xp: Any, x: Array) -> tuple[Array, Array, Array]:
+    """uint8 values, their float32 scale and uint8 zero point, both of shape ``()``; nothing leaves the device."""
+    if not x.size:
+        return x.astype(xp.uint8), xp.ones((), xp.float32), xp.zeros((), xp.uint8)
+    low = xp.minimum(xp.min(x), xp.float32(0))
+    high = xp.maximum(xp.max(x), xp.float32(0))
+    scale = (high - low) / xp.float32(255)
+    scale = xp.where(scale == 0, xp.float32(1), scale)
+    zero_point = xp.clip(xp.rint(-low / scale), 0, 255)
+    y = x / scale
+    if y.ndim == 0:
+        y = xp.asarray(y)
+    xp.rint(y, out=y)
+    y += zero_point
+    xp.clip(y, 0, 255, out=y)
+    return y.astype(xp.uint8), xp.asarray(scale, dtype=xp.float32), xp.asarray(zero_point).astype(xp.uint8)

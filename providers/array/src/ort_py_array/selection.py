@@ -1,0 +1,101 @@
+"""Where, NonZero, Compress, Trilu, ReverseSequence: elements chosen by a condition or a place. Every element type.
+
+NonZero and Compress have results whose size only the data knows: on a device they wait for it.
+"""
+
+from __future__ import annotations
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py_array.broadcasting import broadcast_shape
+from ort_py_array.checks import host_ints, normalized_axis, shape_error
+
+
+def where(ctx: KernelContext) -> KernelCallable:
+    """Where-9..16: x where the condition holds, else y; all three broadcast."""
+    function: KernelCallable = ctx.xp.where
+    return function
+
+
+@kernel("NonZero", since=9, until=13, strided=True)
+def non_zero(ctx: KernelContext, x: Array) -> Array:
+    """NonZero-9..13: int64 indices of the elements that are not 0, one column an element, in row-major order.
+
+    A scalar, having no axes, gives shape (0, n).
+    """
+    xp = ctx.xp
+    if x.ndim == 0:
+        return xp.zeros((0, int(xp.count_nonzero(x).item())), xp.int64)
+    return xp.stack(xp.nonzero(x)).astype(xp.int64)
+
+
+@kernel("Compress", since=9, until=28, strided=True)
+def compress(ctx: KernelContext, x: Array, condition: Array, *, axis: int | None = None) -> Array:
+    """Compress-9..28: slices along `axis` (elements of the flat tensor where absent) whose condition holds.
+
+    `condition` may be shorter than the axis; what it does not reach is left out.
+
+    Raises:
+        InvalidArgument: `axis` is out of range, or the condition is longer than it or not one-dimensional.
+    """
+    xp, where_ = ctx.xp, ctx.node.location
+    along = None if axis is None else normalized_axis(axis, x.ndim, where_)
+    size = x.size if along is None else x.shape[along]
+    if condition.ndim != 1 or condition.shape[0] > size:
+        raise shape_error(f"The condition does not fit an axis of {size} elements.", where_, [x.shape, condition.shape])
+    chosen = xp.nonzero(condition)[0]
+    return xp.take(x.reshape(-1), chosen, axis=0) if along is None else xp.take(x, chosen, axis=along)
+
+
+@kernel("Trilu", since=14, strided=True, host_inputs=frozenset({1}))
+def trilu(ctx: KernelContext, x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
+    """Trilu-14: the upper or lower triangle of the last two axes from diagonal `k` (host) on; the rest is 0.
+
+    Raises:
+        InvalidArgument: The tensor has fewer than two axes.
+    """
+    xp = ctx.xp
+    if x.ndim < 2:
+        raise shape_error("Trilu needs matrices.", ctx.node.location, [x.shape])
+    (diagonal,) = host_ints(k) or (0,)
+    rows = xp.arange(x.shape[-2]).reshape((-1, 1))
+    distance = xp.subtract(xp.arange(x.shape[-1]), rows)
+    kept = xp.greater_equal(distance, diagonal) if upper else xp.less_equal(distance, diagonal)
+    nothing = xp.full((1,), "" if x.dtype.kind == "O" else 0, x.dtype)
+    return xp.where(kept, x, nothing)
+
+
+@kernel("ReverseSequence", since=10, until=28, strided=True)
+def reverse_sequence(ctx: KernelContext, x: Array, lengths: Array, *, batch_axis: int = 1, time_axis: int = 0) -> Array:
+    """ReverseSequence-10..28: the first ``lengths[b]`` steps of each batch entry in reverse order.
+
+    Raises:
+        InvalidArgument: The axes are not 0 and 1, or there is not one length an entry.
+    """
+    xp, at = ctx.xp, ctx.node.location
+    if {batch_axis, time_axis} != {0, 1} or x.ndim < 2 or tuple(lengths.shape) != (x.shape[batch_axis],):
+        raise shape_error(
+            f"ReverseSequence with batch axis {batch_axis} and time axis {time_axis} cannot take the inputs.",
+            at,
+            [x.shape, lengths.shape],
+        )
+    steps = xp.arange(x.shape[time_axis])
+    counts = lengths.reshape((-1, 1))
+    source = xp.where(steps < counts, xp.subtract(counts - 1, steps), steps)  # (batch, time)
+    entries = xp.arange(x.shape[batch_axis]).reshape((-1, 1))
+    if batch_axis == 0:
+        return x[entries, source]
+    return x[source.T, entries.T]
+
+
+KERNELS: list[KernelDef] = [
+    KernelDef(
+        "Where",
+        where,
+        since=9,
+        until=16,
+        strided=True,
+        output_shape=broadcast_shape,
+        implementation="ufunc:where",
+    ),
+]

@@ -1,0 +1,123 @@
+"""Slice: a view of ranges of some axes, with steps of either sign.
+
+ONNX cuts starts and ends to the axis exactly as Python's slices do, so a node is turned into an index of slices; where
+starts, ends, axes and steps are constants, once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.errors import InvalidArgument, Location
+from ort_py_array.checks import host_ints, normalized_axes
+
+_Ints = tuple[int, ...]
+_WHOLE = slice(None)
+
+
+def _slices(starts: _Ints, ends: _Ints, axes: _Ints, steps: _Ints, where: Location) -> dict[int, slice]:
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise InvalidArgument(
+            f"Slice has {len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} steps.",
+            where=where,
+            fix="There must be as many of each.",
+        )
+    if 0 in steps:
+        raise InvalidArgument(f"Slice has a step of 0 in {steps}.", where=where, fix="Steps are positive or negative.")
+    if len(set(axes)) != len(axes):
+        raise InvalidArgument(f"Slice names an axis twice in {axes}.", where=where)
+    return {axis: slice(*limits) for axis, *limits in zip(axes, starts, ends, steps, strict=True)}
+
+
+def _index(slices: dict[int, slice], rank: int | None, where: Location) -> tuple[Any, ...] | None:
+    """Index that takes the slices; None where it takes the rank to know and `rank` is None."""
+    axes = tuple(slices)
+    if rank is not None:
+        normalized_axes(axes, rank, where)
+        slices = {axis + rank if axis < 0 else axis: part for axis, part in slices.items()}
+        axes = tuple(slices)
+    if all(axis >= 0 for axis in axes):
+        return tuple(slices.get(axis, _WHOLE) for axis in range(max(axes, default=-1) + 1))
+    if all(axis < 0 for axis in axes):
+        return (Ellipsis, *(slices.get(axis, _WHOLE) for axis in range(min(axes), 0)))
+    return None
+
+
+def _constant_slices(ctx: KernelContext) -> dict[int, slice] | None:
+    attributes, where = ctx.node.attributes, ctx.node.location
+    if "starts" in attributes:  # version 1
+        starts, ends = tuple(attributes["starts"]), tuple(attributes["ends"])
+        axes = tuple(attributes.get("axes", range(len(starts))))
+        return _slices(starts, ends, axes, (1,) * len(starts), where)
+    found: list[_Ints | None] = []
+    for position in range(1, 5):
+        present = position < len(ctx.node.inputs) and ctx.node.inputs[position] is not None
+        values = ctx.constant(position) if present else None
+        if present and values is None:
+            return None
+        found.append(host_ints(values))
+    return _completed(found, where)
+
+
+def _completed(parts: list[_Ints | None], where: Location) -> dict[int, slice]:
+    starts, ends, axes, steps = (*parts, None, None)[:4]
+    starts = starts or ()
+    axes = tuple(range(len(starts))) if axes is None else axes
+    return _slices(starts, ends or (), axes, (1,) * len(starts) if steps is None else steps, where)
+
+
+def _one_axis(x: Array, parts: list[_Ints | None], where: Location) -> Array:
+    """The commonest form, one axis counted from the front, without the general way's work."""
+    try:
+        (start,), (end,), (axis,), *rest = parts  # type: ignore[misc]  # None and other lengths raise, as is meant
+        (step,) = rest[0] if rest and rest[0] is not None else (1,)
+        return x[(*(_WHOLE,) * axis, slice(start, end, step))]
+    except (IndexError, TypeError, ValueError):
+        index = _index(_completed(parts, where), x.ndim, where)  # for its message
+        return x[index]
+
+
+def slice_ranges(ctx: KernelContext) -> KernelCallable:
+    """Slice-1..13: data and, as attributes (1) or host inputs (10 on), starts, ends, optional axes and steps.
+
+    Raises:
+        InvalidArgument: An axis is out of range or given twice, a step is 0, or the lengths differ.
+    """
+    where = ctx.node.location
+    known = _constant_slices(ctx)
+
+    def run(x: Array, *parts: Array | None) -> Array:
+        slices = known
+        if slices is None:
+            given = [host_ints(part) for part in parts]
+            if len(given) > 2 and given[2] is not None and len(given[2]) == 1 and given[2][0] >= 0:
+                return _one_axis(x, given, where)
+            slices = _completed(given, where)
+        index = _index(slices, x.ndim, where)
+        return x[index] if index else x
+
+    index = None if known is None else _index(known, None, where)
+    if not index:
+        return run
+
+    def run_known(x: Array, *_parts: Array | None) -> Array:
+        try:
+            return x[index]
+        except IndexError:
+            return run(x)  # for its message
+
+    return run_known
+
+
+_VIEW: dict[str, Any] = {
+    "views": ((0, 0),),
+    "strided": True,
+    "implementation": f"{__name__}:slice_ranges",
+}
+
+KERNELS: list[KernelDef] = [
+    KernelDef("Slice", slice_ranges, since=1, **_VIEW),
+    KernelDef("Slice", slice_ranges, since=10, until=13, host_inputs=frozenset({1, 2, 3, 4}), **_VIEW),
+]

@@ -1,0 +1,119 @@
+"""Softmax, LogSoftmax and Hardmax, along one axis (opset 13) or over the flattened rest of the shape (before).
+
+Rows of a large contiguous array are split over the context's pool; each is read and written while it is in the cache.
+Narrow floats are computed in float32. Comes after `pointwise`, whose blocks cannot look along an axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, TypeAlias
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.devices import HOST
+from ort_py_array.checks import normalized_axis
+from ort_py_array.precision import is_narrow
+
+_ELEMENTS = 32768  # of a block of rows, as in `pointwise`
+
+_Formula: TypeAlias = Callable[[Any, Array, Array, int], None]
+"""``f(xp, x, out, axis)``; `out` may be `x`."""
+
+
+def _softmax(xp: Any, x: Array, out: Array, axis: int) -> None:
+    # Arrays' own methods, whose order of arguments NumPy and CuPy share, cost half of what the module's functions do.
+    xp.subtract(x, x.max(axis, None, True), out)
+    xp.exp(out, out)
+    xp.divide(out, out.sum(axis, None, None, True), out)
+
+
+def _log_softmax(xp: Any, x: Array, out: Array, axis: int) -> None:
+    xp.subtract(x, x.max(axis, None, True), out)
+    total = xp.exp(out).sum(axis, None, None, True)
+    xp.subtract(out, xp.log(total), out)
+
+
+def _hardmax(xp: Any, x: Array, out: Array, axis: int) -> None:
+    size = x.shape[axis]
+    positions = xp.arange(size).reshape((size,) + (1,) * (x.ndim - 1 - axis))
+    out[...] = xp.equal(xp.expand_dims(xp.argmax(x, axis=axis), axis), positions)
+
+
+def _evaluate(ctx: KernelContext, formula: _Formula, x: Array, out: Array, axis: int) -> None:
+    xp = ctx.xp
+    if x.size == 0:
+        return
+    if is_narrow(x.dtype) and formula is not _hardmax:
+        wide = x.astype(xp.float32)
+        _evaluate(ctx, formula, wide, wide, axis)
+        out[...] = wide
+        return
+    by_rows = axis == x.ndim - 1 and x.flags.c_contiguous and out.flags.c_contiguous and ctx.device == HOST
+    if x.size <= _ELEMENTS or not by_rows:
+        formula(xp, x, out, axis)
+        return
+    row = x.shape[axis]
+    rows_x, rows_out = x.reshape((-1, row)), out.reshape((-1, row))
+    step = max(1, _ELEMENTS // row)
+
+    def part(start: int, stop: int) -> None:
+        for first in range(start, stop, step):
+            last = min(first + step, stop)
+            formula(xp, rows_x[first:last], rows_out[first:last], 1)
+
+    ctx.parallel_for(x.size // row, step, part)
+
+
+def along_axis(formula: _Formula, ctx: KernelContext) -> KernelCallable:
+    """Version 13: along `axis`, by default the last."""
+    xp, where = ctx.xp, ctx.node.location
+    axis = ctx.node.attributes.get("axis", -1)
+
+    def run(x: Array, out: Array | None = None) -> Array:
+        if out is None:
+            out = xp.empty(x.shape, x.dtype)
+        if x.ndim == 0:  # a scalar is one row of one element
+            _evaluate(ctx, formula, x.reshape((1,)), out.reshape((1,)), 0)
+        else:
+            _evaluate(ctx, formula, x, out, normalized_axis(axis, x.ndim, where))
+        return out
+
+    return run
+
+
+def flattened(formula: _Formula, ctx: KernelContext) -> KernelCallable:
+    """Versions 1 and 11: the axes from `axis` on, by default from 1, are one."""
+    xp, where = ctx.xp, ctx.node.location
+    axis = ctx.node.attributes.get("axis", 1)
+
+    def run(x: Array) -> Array:
+        first = normalized_axis(axis, x.ndim, where, inclusive=True)
+        matrix = x.reshape((prod(x.shape[:first]), prod(x.shape[first:])))
+        out = xp.empty(matrix.shape, x.dtype)
+        _evaluate(ctx, formula, matrix, out, 1)
+        return out.reshape(x.shape)
+
+    return run
+
+
+def _definitions(op_type: str, formula: _Formula) -> list[KernelDef]:
+    def modern(ctx: KernelContext) -> KernelCallable:
+        return along_axis(formula, ctx)
+
+    def older(ctx: KernelContext) -> KernelCallable:
+        return flattened(formula, ctx)
+
+    name = f"{__name__}:{formula.__name__.lstrip('_')}"
+    return [
+        KernelDef(op_type, modern, since=13, out=True, inplace=((0, 0),), strided=True, implementation=name),
+        KernelDef(op_type, older, since=1, until=11, strided=True, implementation=f"{name} (flattened)"),
+    ]
+
+
+KERNELS: list[KernelDef] = [
+    *_definitions("Softmax", _softmax),
+    *_definitions("LogSoftmax", _log_softmax),
+    *_definitions("Hardmax", _hardmax),
+]

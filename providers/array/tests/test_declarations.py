@@ -1,0 +1,137 @@
+"""What the library declares: real schema versions, no overlaps, every promise the planner relies on."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import defs
+
+from ort_py.contracts.kernel import KernelDef
+from ort_py_array import FAMILIES, kernel_defs
+
+from .backend_cases import cases, compare, definition_for, run_case
+
+_DEFINITIONS = kernel_defs()
+_STANDARD = [definition for definition in _DEFINITIONS if definition.domain in ("", "ai.onnx.ml")]
+
+
+def _schemas(*, deprecated: bool) -> dict[tuple[str, str], list[int]]:
+    versions = defaultdict(list)
+    for schema in defs.get_all_schemas_with_history():
+        if deprecated or not schema.deprecated:
+            versions[schema.domain, schema.name].append(schema.since_version)
+    return versions
+
+
+def test_ranges_begin_and_end_at_schema_versions() -> None:
+    """`since` and `until` name versions that exist, so that a range means what it seems to."""
+    schemas = _schemas(deprecated=True)
+    wrong = [
+        str(definition)
+        for definition in _STANDARD
+        if not {definition.since, definition.last} <= set(schemas[definition.domain, definition.op_type])
+    ]
+    assert wrong == []
+
+
+def test_no_two_kernels_claim_one_node() -> None:
+    """Where version ranges overlap, types tell the kernels apart."""
+    by_operator: dict[tuple[str, str], list[KernelDef]] = defaultdict(list)
+    for definition in _DEFINITIONS:
+        by_operator[definition.domain, definition.op_type].append(definition)
+    for group in by_operator.values():
+        for left, right in itertools.combinations(group, 2):
+            if left.since <= right.last and right.since <= left.last:
+                shared = set(left.types) & set(right.types)
+                assert any(not left.types[name] & right.types[name] for name in shared), f"{left} and {right}"
+
+
+def test_operators_are_covered_without_gaps() -> None:
+    """From the first version an operator's kernels cover to the last, none that is in force is left out."""
+    schemas = _schemas(deprecated=False)
+    covered: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for definition in _STANDARD:
+        versions = schemas[definition.domain, definition.op_type]
+        inside = [version for version in versions if definition.since <= version <= definition.last]
+        covered[definition.domain, definition.op_type].update(inside)
+    gaps = {
+        name: sorted(set(version for version in schemas[name] if version > min(found)) - found)
+        for name, found in covered.items()
+    }
+    assert {name: gap for name, gap in gaps.items() if gap} == {}
+
+
+def test_kernels_say_where_they_are() -> None:
+    """Reports can name each kernel's code."""
+    assert all(definition.implementation for definition in _DEFINITIONS)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_are_modules(name: str) -> None:
+    """Each name in the list is a module of the package."""
+    assert __import__(f"ort_py_array.{name}", fromlist=["_"])
+
+
+@pytest.mark.parametrize("name", sorted(cases()))
+def test_inputs_are_neither_written_nor_returned(name: str) -> None:
+    """Inputs are read only, and what is not declared a view shares no memory with one."""
+    case = cases()[name]
+    arrays = [value for value in case.inputs if isinstance(value, np.ndarray)]
+    before = [array.copy() for array in arrays]
+    results = run_case(case)
+    for array, copy in zip(arrays, before, strict=True):
+        assert array.tobytes() == copy.tobytes() or array.dtype.kind == "O"
+    views = {output for output, _ in definition_for(case).views}
+    for index, result in enumerate(results):
+        if isinstance(result, np.ndarray) and index not in views and result.size:
+            assert not any(np.shares_memory(result, array) for array in arrays), f"output {index} is a view"
+
+
+def _writing() -> list[str]:
+    return sorted(
+        name for name, case in cases().items() if definition_for(case).out and definition_for(case).outputs == 1
+    )
+
+
+@pytest.mark.parametrize("name", _writing())
+def test_declared_outputs_are_written(name: str) -> None:
+    """A kernel that declares `out` fills the array behind its inputs, whatever was in it."""
+    case = cases()[name]
+    out = np.full(case.expected[0].shape, 77).astype(case.expected[0].dtype)
+    run_case(case, outputs=(out,))
+    compare(out, case.expected[0], case)
+
+
+@pytest.mark.parametrize("name", [name for name in _writing() if definition_for(cases()[name]).inplace])
+def test_declared_pairs_share_a_buffer(name: str) -> None:
+    """Each input that may be overwritten may also be the output, where shape and type allow it."""
+    case = cases()[name]
+    for source, _ in definition_for(case).inplace:
+        if source >= len(case.inputs):
+            continue
+        x = case.inputs[source]
+        if x is None or x.shape != case.expected[0].shape or x.dtype != case.expected[0].dtype:
+            continue
+        buffer = x.copy()
+        inputs = (*case.inputs[:source], buffer, *case.inputs[source + 1 :])
+        run_case(replace(case, inputs=inputs), outputs=(buffer,))
+        compare(buffer, case.expected[0], case)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, case in cases().items() if definition_for(case).strided))
+def test_declared_strides_are_read(name: str) -> None:
+    """A kernel that declares `strided` reads tensors whose elements are not next to each other."""
+    case = cases()[name]
+    for left, right in zip(run_case(case, to_device=_spread), case.expected, strict=True):
+        compare(left, right, case)
+
+
+def _spread(value: Any) -> Any:
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return value
+    return np.repeat(value, 2, axis=-1)[..., ::2]

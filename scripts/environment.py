@@ -1,0 +1,92 @@
+"""Make the project's virtual environment, `.venv`, with what a command needs; do nothing where it is there already.
+
+Runs on a bare Python 3.11+: standard library only. The packages of the workspace are installed in editable form, so
+that an edit is seen by the next command; what a stamp file remembers (the text of every requirements file and
+pyproject.toml involved) decides whether anything has to be installed again.
+
+`ORT_PY_ENV` names another environment that is complete already; it is used as it is. `.ci/run` tests wheels this way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+__all__ = ["ROOT", "WORKSPACE", "ensure_environment", "run_in"]
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKSPACE = ("core", "providers/array", "providers/cpu")
+"""Folders of the distributions a checkout is worked on with; the example plug-ins are built by their own tests."""
+
+
+def ensure_environment(requirements: str) -> Path:
+    """The Python of an environment that has the workspace and one file of `requirements/`.
+
+    Args:
+        requirements: Name of the file, e.g. ``"dev.txt"``.
+
+    Returns:
+        Path of the environment's interpreter.
+
+    Raises:
+        SystemExit: This Python is too old, or pip failed; its output stands above.
+    """
+    if sys.version_info < (3, 11):  # noqa: UP036 - the reader may have an older one
+        raise SystemExit(f"ort-py needs Python 3.11 or newer; this is {sys.version.split()[0]}, {sys.executable}.")
+    foreign = os.environ.get("ORT_PY_ENV")
+    if foreign:
+        return _python_of(Path(foreign))
+    folder = ROOT / ".venv"
+    python = _python_of(folder)
+    stamp = folder / f".ort-py-{requirements}"
+    wanted = _fingerprint(requirements)
+    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return python
+    started = time.perf_counter()
+    if not python.exists():
+        _say(f"creating {folder.relative_to(ROOT)} with Python {sys.version.split()[0]}")
+        venv.create(folder, with_pip=True, upgrade_deps=False)
+    _say(f"installing the workspace and requirements/{requirements} (a few minutes the first time)")
+    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    command += ["-r", str(ROOT / "requirements" / requirements)]
+    for member in WORKSPACE:
+        command += ["--editable", str(ROOT / member)]
+    outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    if outcome.returncode:
+        raise SystemExit(f"pip failed with exit code {outcome.returncode}; its messages stand above.")
+    stamp.write_text(wanted)
+    _say(f"environment ready after {time.perf_counter() - started:.0f} s")
+    return python
+
+
+def run_in(python: Path, arguments: list[str]) -> int:
+    """Run the environment's Python in the repository's root; returns its exit code."""
+    environment = dict(os.environ)
+    # The environment's scripts (ort-py, ruff) come first, as they would in an activated environment.
+    environment["PATH"] = f"{python.parent}{os.pathsep}{environment.get('PATH', '')}"
+    sys.stdout.flush()
+    return subprocess.run([str(python), *arguments], cwd=ROOT, env=environment, check=False).returncode
+
+
+def _python_of(folder: Path) -> Path:
+    # Not resolved: the interpreter's own path is what makes it use the environment.
+    windows = sys.platform == "win32"
+    return folder.absolute() / ("Scripts/python.exe" if windows else "bin/python")
+
+
+def _fingerprint(requirements: str) -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    files = sorted((ROOT / "requirements").glob("*.txt")) if requirements != "demo.txt" else []
+    files += [ROOT / "requirements" / requirements, *(ROOT / member / "pyproject.toml" for member in WORKSPACE)]
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _say(message: str) -> None:
+    print(f"[set-up] {message}", file=sys.stderr, flush=True)

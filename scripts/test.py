@@ -1,0 +1,23 @@
+"""Set everything up and run the tests: `python3 scripts/test.py [pytest arguments]`.
+
+Without arguments it runs what CI runs, on two processes. `python3 scripts/test.py -m quick` answers within a minute.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from environment import ensure_environment, run_in
+
+# Two processes: more do not pay on small machines, and memory for the larger models is bounded this way.
+DEFAULT = ["-n", "2", "-m", "not gpu", "-q"]
+
+
+def main(arguments: list[str]) -> int:
+    """Run pytest in the project's environment; returns its exit code."""
+    python = ensure_environment("dev.txt")
+    return run_in(python, ["-m", "pytest", *(arguments or DEFAULT)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

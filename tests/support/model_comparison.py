@@ -1,0 +1,93 @@
+"""Run a model of the catalogue by two runtimes on the same cases and say how far their results are apart.
+
+Used by `tests/models` and by the script that writes the table in `docs/models.md`. Knows no tolerance: `tests/models`
+decides what is close enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tests.support.model_inputs import Case
+
+__all__ = ["Difference", "Runnable", "difference", "open_peer", "run_case"]
+
+
+class Runnable(Protocol):
+    """What a session of either runtime has."""
+
+    def run(self, output_names: Sequence[str] | None, input_feed: dict[str, Any], /) -> Sequence[Any]:
+        """Run the model."""
+
+    def get_outputs(self) -> Sequence[Any]:
+        """Outputs, with their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The largest differences between two lists of outputs.
+
+    Attributes:
+        absolute: Largest difference of two elements.
+        relative: Largest difference divided by the larger of the expected element and one hundredth of the expected
+            output's largest element, so that noise around zero does not hide what matters.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+
+    def __or__(self, other: Difference) -> Difference:
+        return Difference(max(self.absolute, other.absolute), max(self.relative, other.relative))
+
+
+def open_peer(path: Path) -> Runnable:
+    """onnxruntime's session on its CPU provider, silent and on two threads."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 2
+    session: Runnable = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session
+
+
+def run_case(session: Runnable, case: Case) -> list[dict[str, Any]]:
+    """Outputs by name of each run; the session's own outputs are carried on."""
+    names = [output.name for output in session.get_outputs()]
+    results: list[dict[str, Any]] = []
+    for feeds in case.runs:
+        carried = {name: results[-1][source] for name, source in case.carry.items()} if results else {}
+        results.append(dict(zip(names, session.run(None, {**feeds, **carried}), strict=True)))
+    return results
+
+
+def difference(actual: Any, expected: Any) -> Difference:
+    """How far two outputs are apart; infinitely where shape or kind differ. Maps and sequences element by element."""
+    if isinstance(expected, list | tuple):
+        if not isinstance(actual, list | tuple) or len(actual) != len(expected):
+            return Difference(np.inf, np.inf)
+        worst = Difference()
+        for left, right in zip(actual, expected, strict=True):
+            worst |= difference(left, right)
+        return worst
+    if isinstance(expected, dict):
+        if not isinstance(actual, dict) or list(actual) != list(expected):
+            return Difference(np.inf, np.inf)
+        return difference(list(actual.values()), list(expected.values()))
+    left, right = np.asarray(actual), np.asarray(expected)
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return Difference(np.inf, np.inf)
+    if right.dtype.kind not in "fc":
+        return Difference() if np.array_equal(left, right) else Difference(np.inf, np.inf)
+    if not right.size:
+        return Difference()
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    apart = np.abs(left - right)
+    apart[np.isnan(left) & np.isnan(right) | (left == right)] = 0.0
+    floor = max(float(np.nanmax(np.abs(right))) / 100, 1e-37)
+    return Difference(float(apart.max()), float((apart / np.maximum(np.abs(right), floor)).max()))
