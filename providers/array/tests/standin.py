@@ -45,7 +45,21 @@ _AT = frozenset(("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwis
 NAMES: frozenset[str] = frozenset((*_UFUNCS, *_FUNCTIONS, *_VALUES))
 """Every name of the stand-in, compared by eye and by program with CuPy 14.2."""
 
-_METHODS = ("astype", "copy", "max", "mean", "min", "prod", "ravel", "reshape", "squeeze", "sum", "swapaxes", "transpose", "view")
+_METHODS = (
+    "astype",
+    "copy",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ravel",
+    "reshape",
+    "squeeze",
+    "sum",
+    "swapaxes",
+    "transpose",
+    "view",
+)
 _ATTRIBUTES = ("dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides")
 
 
@@ -96,7 +110,21 @@ class StandInArray:
 
 
 def _add_operators() -> None:
-    binary = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul")
+    binary = (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "and",
+        "or",
+        "xor",
+        "lshift",
+        "rshift",
+        "matmul",
+    )
     comparisons = ("eq", "ne", "lt", "le", "gt", "ge")
     for name in [*binary, *(f"r{op}" for op in binary), *comparisons, "neg", "pos", "abs", "invert"]:
         setattr(StandInArray, f"__{name}__", _operator(f"__{name}__"))

@@ -54,7 +54,7 @@ _NAN_IS_ZERO = ("ThresholdedRelu", "Shrink")  # by comparison: NaN is neither ab
 
 
 def _operator(name: str) -> str:
-    return name.split()[0]
+    return name.split(maxsplit=1)[0]
 
 
 @pytest.mark.parametrize("shape", [(4, 25), (), (0, 2), (1000, 70)], ids=str)

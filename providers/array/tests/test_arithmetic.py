@@ -116,7 +116,9 @@ def test_single_input_is_copied() -> None:
     assert not np.shares_memory(run("Sum", [x])[0], x)
 
 
-@pytest.mark.parametrize(("op_type", "count"), [("Add", 2), ("Div", 2), ("Max", 2), ("Max", 3), ("Mean", 3), ("Sum", 1)])
+@pytest.mark.parametrize(
+    ("op_type", "count"), [("Add", 2), ("Div", 2), ("Max", 2), ("Max", 3), ("Mean", 3), ("Sum", 1)]
+)
 def test_outputs_are_written_where_asked(op_type: str, count: int) -> None:
     """A kernel that declares `out` writes to the array it is given behind its inputs."""
     inputs = [sample((2, 3), np.float32, number, 1, 5) for number in range(count)]

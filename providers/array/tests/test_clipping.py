@@ -14,7 +14,9 @@ from .oracle import FLOATS, agree, bound, run, sample
 @pytest.mark.parametrize("dtype", [*FLOATS, np.int8, np.int64, np.uint8], ids=str)
 def test_clip_between_inputs(dtype: Any, constants: Any) -> None:
     """Both bounds, fed or known when the node is bound."""
-    agree("Clip", [sample((3, 50), dtype, 1), np.array(1).astype(dtype), np.array(2).astype(dtype)], constants=constants)
+    agree(
+        "Clip", [sample((3, 50), dtype, 1), np.array(1).astype(dtype), np.array(2).astype(dtype)], constants=constants
+    )
 
 
 @pytest.mark.parametrize("constants", [(), (1, 2)], ids=["fed", "constant"])

@@ -135,3 +135,16 @@ def _spread(value: Any) -> Any:
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         return value
     return np.repeat(value, 2, axis=-1)[..., ::2]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, case in cases().items() if any(np.shape(value) == () for value in case.inputs))
+)
+def test_numpy_scalars_are_tensors(name: str) -> None:
+    """What NumPy's ufuncs make of tensors without axes, scalars instead of arrays, is taken as an input."""
+    case = cases()[name]
+    scalar = [
+        value[()] if isinstance(value, np.ndarray) and value.dtype.kind != "O" else value for value in case.inputs
+    ]
+    for left, right in zip(run_case(replace(case, inputs=tuple(scalar))), case.expected, strict=True):
+        compare(left, right, case)

@@ -26,7 +26,11 @@ _WAYS = pytest.mark.parametrize("constants", [(), (1,)], ids=["fed", "constant"]
 def test_gather(indices: Any, axis: int, opset: int, constants: Any) -> None:
     """Scalars, vectors, matrices and no indices, from either end."""
     agree(
-        "Gather", [sample((3, 3, 3), np.float32), np.array(indices, np.int64)], axis=axis, opset=opset, constants=constants
+        "Gather",
+        [sample((3, 3, 3), np.float32), np.array(indices, np.int64)],
+        axis=axis,
+        opset=opset,
+        constants=constants,
     )
 
 
@@ -98,7 +102,12 @@ def test_gather_elements_of_fewer_rows() -> None:
 
 @pytest.mark.parametrize(
     ("indices", "message"),
-    [([[0, 4]], "Index 4 is out of range"), ([[-5, 0]], "Index -5"), ([0], "do not fit the data"), ([[0]] * 4, "do not fit")],
+    [
+        ([[0, 4]], "Index 4 is out of range"),
+        ([[-5, 0]], "Index -5"),
+        ([0], "do not fit the data"),
+        ([[0]] * 4, "do not fit"),
+    ],
     ids=str,
 )
 def test_bad_element_indices(indices: Any, message: str) -> None:

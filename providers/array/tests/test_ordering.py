@@ -26,7 +26,9 @@ def test_versions(opset: int) -> None:
     """k was an attribute first."""
     x = np.array([1, 3, 2], np.float32)
     values, indices = (
-        run("TopK", [x], opset=opset, outputs=2, k=2) if opset == 1 else run("TopK", [x, i64(2)], opset=opset, outputs=2)
+        run("TopK", [x], opset=opset, outputs=2, k=2)
+        if opset == 1
+        else run("TopK", [x, i64(2)], opset=opset, outputs=2)
     )
     assert (values.tolist(), indices.tolist()) == ([3, 2], [1, 2])
     assert indices.dtype == np.int64

@@ -31,7 +31,11 @@ def test_axes_as_input(op_type: str, axes: Any, keepdims: int) -> None:
 def test_axes_as_attribute(op_type: str, axes: Any, keepdims: int) -> None:
     """Version 11 has the axes as an attribute."""
     agree(
-        op_type, [sample((2, 3, 4), np.float32, 1, 0.5, 2)], opset=11, keepdims=keepdims, **({"axes": axes} if axes else {})
+        op_type,
+        [sample((2, 3, 4), np.float32, 1, 0.5, 2)],
+        opset=11,
+        keepdims=keepdims,
+        **({"axes": axes} if axes else {}),
     )
 
 

@@ -105,6 +105,8 @@ def test_bad_updates(op_type: str, indices: Any, updates: Any, message: str) -> 
 def test_unknown_reduction(op_type: str) -> None:
     """Known ones are listed."""
     with pytest.raises(InvalidArgument, match="unknown reduction 'mean'") as caught:
-        inputs = [np.zeros(2), i64(0), np.ones(1)] if op_type == "ScatterElements" else [np.zeros(2), i64(0), np.array(1.0)]
+        inputs = (
+            [np.zeros(2), i64(0), np.ones(1)] if op_type == "ScatterElements" else [np.zeros(2), i64(0), np.array(1.0)]
+        )
         run(op_type, inputs, reduction="mean")
     assert "none, add, mul, min, max" in str(caught.value)

@@ -15,7 +15,9 @@ _TYPES = [*FLOATS, np.int8, np.bool_, np.complex64, object]
 
 
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
-@pytest.mark.parametrize("shapes", [((2, 3), (2, 3), (2, 3)), ((2, 1), (3,), ()), ((), (), ()), ((0, 1), (1, 3), (3,))], ids=str)
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (2, 3), (2, 3)), ((2, 1), (3,), ()), ((), (), ()), ((0, 1), (1, 3), (3,))], ids=str
+)
 def test_where(shapes: Any, dtype: Any) -> None:
     """All three inputs broadcast; every element type keeps itself."""
     condition = np.asarray(sample(shapes[0], np.float32, 1) > 0)
@@ -23,7 +25,9 @@ def test_where(shapes: Any, dtype: Any) -> None:
     for opset in (9, 16):
         (result,) = run("Where", [condition, x, y], opset=opset)
         assert result.dtype == np.dtype(dtype)
-        np.testing.assert_array_equal(result, np.where(condition, np.ones(shapes[1]), np.zeros(shapes[2])).astype(dtype))
+        np.testing.assert_array_equal(
+            result, np.where(condition, np.ones(shapes[1]), np.zeros(shapes[2])).astype(dtype)
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16, np.int64, np.bool_], ids=str)

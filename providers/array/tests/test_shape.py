@@ -45,7 +45,9 @@ def test_reshape_to_a_scalar(constants: Any) -> None:
 
 
 @_WAYS
-@pytest.mark.parametrize(("target", "allowzero", "expected"), [((3, 0), 1, (3, 0)), ((0, -1), 0, (0, 0)), ((-1,), 0, (0,))])
+@pytest.mark.parametrize(
+    ("target", "allowzero", "expected"), [((3, 0), 1, (3, 0)), ((0, -1), 0, (0, 0)), ((-1,), 0, (0,))]
+)
 def test_reshape_of_empty_tensors(target: Any, allowzero: int, expected: Any, constants: Any) -> None:
     """With `allowzero` a zero is a size; -1 beside a zero is zero."""
     x = np.zeros((0, 4), np.float32)
@@ -95,7 +97,9 @@ def test_squeeze_all() -> None:
 
 
 @_WAYS
-@pytest.mark.parametrize(("axes", "message"), [((1,), r"Axes \(1,\) of shape \(1, 3\)"), ((5,), "Axis 5"), ((0, -2), "twice")])
+@pytest.mark.parametrize(
+    ("axes", "message"), [((1,), r"Axes \(1,\) of shape \(1, 3\)"), ((5,), "Axis 5"), ((0, -2), "twice")]
+)
 def test_bad_squeeze(axes: Any, message: str, constants: Any) -> None:
     """Other sizes, missing and repeated axes are refused."""
     with pytest.raises(InvalidArgument, match=message):
@@ -120,7 +124,9 @@ def test_unsqueeze_of_a_scalar(constants: Any) -> None:
 
 
 @_WAYS
-@pytest.mark.parametrize(("axes", "message"), [((4,), "Axis 4 is out of range for rank 3"), ((1, 1), "twice"), ((0, -4), "twice")])
+@pytest.mark.parametrize(
+    ("axes", "message"), [((4,), "Axis 4 is out of range for rank 3"), ((1, 1), "twice"), ((0, -4), "twice")]
+)
 def test_bad_unsqueeze(axes: Any, message: str, constants: Any) -> None:
     """Missing and repeated places are refused."""
     with pytest.raises(InvalidArgument, match=message):

@@ -20,7 +20,15 @@ from ort_py.api.reports import LoadReport, MemoryReport
 from ort_py.cache.artifacts import ArtifactCache, artifact_key
 from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, SessionContext
 from ort_py.devices import HOST
-from ort_py.discovery import FallbackRecord, Instances, Selected, create_instances, default_catalog, select_providers
+from ort_py.discovery import (
+    FallbackRecord,
+    ProviderInstances,
+    Selection,
+    create_instances,
+    default_catalog,
+    select_providers,
+    strictness,
+)
 from ort_py.errors import EPFail, OrtPyError, PluginError
 from ort_py.execution.thread_count import ThreadCount, thread_count
 from ort_py.execution.thread_pool import RowSplitter
@@ -57,15 +65,15 @@ def construct(
         OrtPyError: The providers cannot be had, or the model is wrong.
     """
     catalog = default_catalog()
-    strict = options.strict if options.strict is not None else os.environ.get("ORT_PY_STRICT", "")
+    strict = strictness(options.strict)
     selection = select_providers(
         providers, provider_options, catalog=catalog, strict=strict, pin_plain_cpu=options.pin_cpu
     )
     construction = Construction(
         options, catalog.hooks, FallbackPolicy(Strictness(strict), enabled=fallback_enabled), session_id
     )
-    construction.choose(selection.requested, selection.selected, selection.fallbacks)
     try:
+        construction.choose(selection)
         construction.load(source)
         construction.assemble()
     except BaseException:
@@ -111,7 +119,7 @@ class Construction:
         self.names: list[str] = []
         self.provider_options: dict[str, dict[str, str]] = {}
         self.title = "model"
-        self._instances: Instances | None = None
+        self._instances: ProviderInstances | None = None
         self._assembler: Assembler | None = None
         self._kernels = KernelRegistry()
         cache_dir = os.fspath(options.cache_dir)
@@ -134,30 +142,34 @@ class Construction:
             for provider in self.providers
         )
 
-    def choose(
-        self, requested: Sequence[str], selected: Sequence[Selected], fallbacks: Sequence[FallbackRecord]
-    ) -> None:
-        """Create the selected providers and register their kernels."""
+    def choose(self, selection: Selection) -> None:
+        """Create the selected providers and register their kernels, those that plug-ins add included."""
         context = SessionContext(
             threads=self.threads.count,
             precision=self._options.precision,
             cache_folder=os.fspath(self._options.cache_dir) or None,
             deterministic=self._options.use_deterministic_compute,
         )
-        for record in fallbacks:
+        for record in selection.fallbacks:
             self._note(record)
-        self._instances = create_instances(selected, context)
+        self._instances = create_instances(selection.selected, context, strict=self.policy.strictness.value)
         for record in self._instances.fallbacks:
             self._note(record)
-        self.names = list(requested)
-        for provider, chosen in zip(self._instances.providers, self._instances.selected, strict=True):
-            self._kernels.register(provider.name, provider.kernel_registry(), chosen.record.distribution or provider.name)
-            if chosen.requested_as in self.names:
-                options = {key: str(value) for key, value in chosen.options.items()}
-                self.provider_options.setdefault(chosen.requested_as, options)
+        created = {record.name for record, _ in self._instances}
+        self.names = [name for name in selection.names if name in created or self._fills(selection, name, created)]
+        for one in selection.selected:
+            if one.record.name in self.names:
+                self.provider_options[one.record.name] = {key: str(value) for key, value in one.options.items()}
+        for found, provider in self._instances:
+            self._kernels.register(provider.name, provider.kernel_registry(), found.origin)
         override = self._options.has_entry("session.plugin_kernels_override")
         for plugin, contribution in self.hooks.contributions("ort_py_kernels"):
             self._kernels.contribute(contribution.provider, contribution.kernels, plugin, override=override)
+
+    @staticmethod
+    def _fills(selection: Selection, role: str, created: set[str]) -> bool:
+        """Whether a provider that was created stands in for a role the user named."""
+        return any(one.requested_as == role and one.record.name in created for one in selection.selected)
 
     def load(self, source: Any) -> None:
         """Load the model and describe it."""

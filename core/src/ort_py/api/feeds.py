@@ -164,7 +164,9 @@ def _as_array(declared: TensorType, value: Any, name: str) -> np.ndarray[Any, An
                 fix="Bring it to the host first.",
             ) from error
     raise InvalidArgument(
-        f"Input '{name}' is a {type(value).__name__}, which is no tensor.", where=Location(value=name), fix=_wanted(declared)
+        f"Input '{name}' is a {type(value).__name__}, which is no tensor.",
+        where=Location(value=name),
+        fix=_wanted(declared),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from ort_py.api.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OptionError
@@ -21,9 +21,9 @@ class _CheckedOptions:
 
     __slots__ = ("_config", "_values")
 
-    _DEFAULTS: dict[str, Any]
-    _TYPES: dict[str, tuple[type, ...]]
-    _CHOICES: dict[str, tuple[Any, ...]] = {}
+    _DEFAULTS: ClassVar[dict[str, Any]]
+    _TYPES: ClassVar[dict[str, tuple[type, ...]]]
+    _CHOICES: ClassVar[dict[str, tuple[Any, ...]]] = {}
 
     def __init__(self) -> None:
         object.__setattr__(self, "_values", dict(self._DEFAULTS))
@@ -89,7 +89,8 @@ class _CheckedOptions:
             raise TypeError(f"Config entries are strings, not {key!r}: {value!r}.")
         if not key or len(key) > 1024:
             raise InvalidArgument(
-                f"A config key has 1 to 1024 characters, this one has {len(key)}.", fix="Use a key of the documentation."
+                f"A config key has 1 to 1024 characters, this one has {len(key)}.",
+                fix="Use a key of the documentation.",
             )
         self._config[key] = value
 
@@ -131,7 +132,7 @@ class SessionOptions(_CheckedOptions):
     * `external_data_folder`: where external data of a model given as bytes lies.
     """
 
-    _DEFAULTS = {
+    _DEFAULTS: ClassVar[dict[str, Any]] = {
         "enable_cpu_mem_arena": True,
         "enable_mem_pattern": True,
         "enable_mem_reuse": True,
@@ -157,7 +158,7 @@ class SessionOptions(_CheckedOptions):
         "cache_dir": "",
         "external_data_folder": "",
     }
-    _TYPES = {
+    _TYPES: ClassVar[dict[str, tuple[type, ...]]] = {
         "enable_cpu_mem_arena": (bool,),
         "enable_mem_pattern": (bool,),
         "enable_mem_reuse": (bool,),
@@ -183,7 +184,7 @@ class SessionOptions(_CheckedOptions):
         "cache_dir": _PATH,
         "external_data_folder": _PATH,
     }
-    _CHOICES = {
+    _CHOICES: ClassVar[dict[str, tuple[Any, ...]]] = {
         "precision": ("float32", "bfloat16", "float16"),
         "strict": (None, "", "provider", "node"),
         "cost_model": ("transfer", "always"),
@@ -211,14 +212,14 @@ class RunOptions(_CheckedOptions):
     """Options of one run: `log_severity_level`, `log_verbosity_level`, `logid`, `only_execute_path_to_fetches`,
     `terminate`. Setting `terminate` from another thread stops the run between two steps."""
 
-    _DEFAULTS = {
+    _DEFAULTS: ClassVar[dict[str, Any]] = {
         "log_severity_level": -1,
         "log_verbosity_level": 0,
         "logid": "",
         "only_execute_path_to_fetches": False,
         "terminate": False,
     }
-    _TYPES = {
+    _TYPES: ClassVar[dict[str, tuple[type, ...]]] = {
         "log_severity_level": (int,),
         "log_verbosity_level": (int,),
         "logid": (str,),

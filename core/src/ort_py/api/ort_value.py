@@ -64,9 +64,8 @@ class OrtValue:
         """
         _expect_host(device_type)
         data_type = DataType(element_type) if isinstance(element_type, int) else data_type_of(np.dtype(element_type))
-        return OrtValue(
-            np.empty(tuple(shape), numpy_dtype(data_type)), TensorType(data_type, tuple(shape)), Device("cpu", device_id)
-        )
+        array = np.empty(tuple(shape), numpy_dtype(data_type))
+        return OrtValue(array, TensorType(data_type, array.shape), Device("cpu", device_id))
 
     @property
     def value(self) -> Any:

@@ -21,6 +21,8 @@ from ort_py.graph.ir import Graph, Node
 from ort_py.graph.names import Names
 from ort_py.graph.parse_graph import GraphReader
 from ort_py.graph.protos import fill_attribute, fill_type
+from ort_py.graph.resolved_schema import from_onnx
+from ort_py.graph.schema import SchemaRegistry
 from ort_py.graph.tensors import TensorReader
 from ort_py.graph.weight_store import WeightStore, process_store
 from ort_py.graph.written import FunctionKey, WrittenFunction, WrittenNode, walk_written
@@ -102,7 +104,12 @@ def _recursion(circle: list[FunctionKey]) -> InvalidGraph:
 
 
 def expand_schema_function(
-    node: Node, *, store: WeightStore | None = None, names: Names | None = None, limits: Limits | None = None
+    node: Node,
+    schemas: SchemaRegistry | None = None,
+    *,
+    store: WeightStore | None = None,
+    names: Names | None = None,
+    limits: Limits | None = None,
 ) -> list[Node] | None:
     """Replace a node by the function that ONNX defines for its operator.
 
@@ -110,7 +117,8 @@ def expand_schema_function(
     the operator's name as `origin`, and the function's opset where it is another than the model's.
 
     Args:
-        node: A node with `since_version` resolved; for operators whose body depends on types, with typed inputs.
+        node: The node; for operators whose body depends on types, its inputs must be typed.
+        schemas: Knows the opset of domains that the model does not import; without it there is no function for these.
         store: Keeps the constants of the body.
         names: Names taken in the model, where the caller expands many nodes; else they are gathered anew.
         limits: Bounds for the body.
@@ -118,13 +126,13 @@ def expand_schema_function(
     Returns:
         The new nodes, or None where ONNX defines the operator by no function, or not for these types.
     """
-    function = _schema_function(node, store or process_store(), limits or Limits())
+    store, budget = store or process_store(), Budget(limits or Limits())
+    function = _schema_function(node, schemas.opset(node) if schemas is not None else node.opset_version, store, budget)
     if function is None:
         return None
     graph = node.graph
     before = len(graph.nodes)
-    names = names or Names.of(graph.model)
-    builder = Builder(graph.model, {}, Budget(limits or Limits()), store or process_store(), names)
+    builder = Builder(graph.model, {}, budget, store, names or Names.of(graph.model))
     builder.expand(node, function)
     made = graph.nodes[before:]
     place = graph.nodes.index(node)
@@ -133,27 +141,22 @@ def expand_schema_function(
     return made
 
 
-def _schema_function(node: Node, store: WeightStore, limits: Limits) -> WrittenFunction | None:
-    proto = _function_proto(node)
+def _schema_function(node: Node, opset: int, store: WeightStore, budget: Budget) -> WrittenFunction | None:
+    proto = _function_proto(node, opset)
     if proto is None:
         return None
-    budget = Budget(limits)
     reader = GraphReader(TensorReader(store, budget, ExternalFiles(None, store, budget)), budget)
     function = reader.function(proto)
     function.key = (node.domain, node.op_type, "")
-    schema = onnx.defs.get_schema(node.op_type, node.opset_version, node.domain)
-    for name, attribute in schema.attributes.items():
-        # A default the schema gives counts for the references in the body as if the node had it.
-        if attribute.default_value.type and name not in function.defaults:
-            default = onnx.helper.get_attribute_value(attribute.default_value)
-            if isinstance(default, bytes):
-                default = default.decode()
-            function.defaults[name] = tuple(default) if isinstance(default, list) else default
+    schema = from_onnx(node.op_type, node.domain, opset)
+    if schema is not None:
+        # A default that the schema gives counts for references in the body as if the node had it.
+        defaults = {name: spec.default for name, spec in schema.attributes.items() if spec.default is not None}
+        function.defaults = defaults | function.defaults
     return function
 
 
-def _function_proto(node: Node) -> onnx.FunctionProto | None:
-    opset = node.opset_version
+def _function_proto(node: Node, opset: int) -> onnx.FunctionProto | None:
     try:
         schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:

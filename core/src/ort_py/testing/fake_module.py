@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["FakeModule", "module_of"]
 
 
-
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -37,10 +36,10 @@ _UFUNCS = _words(
 )
 _FUNCTIONS = _words(
     """
-    all any arange argmax argmin argpartition argsort average broadcast_arrays clip concatenate count_nonzero cumprod cumsum diag diff dot einsum eye full
-    full_like hstack identity inner interp isclose linspace matmul max mean median meshgrid min nan_to_num ones
-    ones_like outer pad partition prod repeat roll round searchsorted sort     stack std sum take take_along_axis tensordot tile trace tri tril triu unravel_index var vdot
-    vstack where zeros zeros_like
+    all any arange argmax argmin argpartition argsort average broadcast_arrays clip concatenate count_nonzero cumprod
+    cumsum diag diff dot einsum eye full full_like hstack identity inner interp isclose linspace matmul max mean median
+    meshgrid min nan_to_num ones ones_like outer pad partition prod repeat roll round searchsorted sort stack std sum
+    take take_along_axis tensordot tile trace tri tril triu unravel_index var vdot vstack where zeros zeros_like
     """
 )
 _WAITING = _words("bincount compress extract flatnonzero nonzero unique")

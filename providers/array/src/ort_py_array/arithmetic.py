@@ -14,6 +14,7 @@ from ort_py.contracts.kernel import ALL_FLOATS, ALL_INTEGERS, KernelCallable, Ke
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument
 from ort_py_array.broadcasting import aligned, broadcast_shape
+from ort_py_array.checks import constant_input
 from ort_py_array.precision import is_narrow
 from ort_py_array.ufuncs import extremum, legacy_ufunc, ufunc
 
@@ -36,7 +37,7 @@ def _refuse_zero(ctx: KernelContext, divisor: Array) -> None:
 
 
 def _divisor_is_safe(ctx: KernelContext) -> bool:
-    known = ctx.constant(1)
+    known = constant_input(ctx, 1)
     return known is not None and bool((known != 0).all())
 
 
@@ -81,7 +82,7 @@ def power(ctx: KernelContext) -> KernelCallable:
     A constant scalar exponent of a float base that has a ufunc of its own (2, 0.5, -1, 1) becomes that ufunc.
     """
     xp = ctx.xp
-    exponent = ctx.constant(1)
+    exponent = constant_input(ctx, 1)
     if exponent is not None and exponent.ndim == 0 and ctx.node.type_bindings.get("T") in ALL_FLOATS:
         name = _KNOWN_POWERS.get(float(exponent))
         if name is not None:

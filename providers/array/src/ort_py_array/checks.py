@@ -15,6 +15,7 @@ from ort_py.errors import InvalidArgument, Location
 __all__ = [
     "LARGE",
     "check_indices",
+    "constant_input",
     "host_ints",
     "index_error",
     "normalized_axes",
@@ -58,6 +59,12 @@ def normalized_axes(axes: Iterable[int], rank: int, where: Location) -> tuple[in
     if len(set(found)) != len(found):
         raise InvalidArgument(f"Axes {given} name an axis of a rank {rank} tensor twice.", where=where)
     return found
+
+
+def constant_input(ctx: KernelContext, index: int) -> Array | None:
+    """Input `index` as a host array where it is there and known when the node is bound, else None."""
+    inputs = ctx.node.inputs
+    return ctx.constant(index) if index < len(inputs) and inputs[index] is not None else None
 
 
 def host_ints(values: Array | None) -> tuple[int, ...] | None:

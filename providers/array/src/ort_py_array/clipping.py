@@ -10,6 +10,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py_array.checks import constant_input
 from ort_py_array.pointwise import blocked
 
 _FLOAT32_MAX = 3.4028234663852886e38
@@ -31,7 +32,7 @@ def clip(ctx: KernelContext) -> KernelCallable:
     bounds = []
     for index in (1, 2):
         present = index < len(ctx.node.inputs) and ctx.node.inputs[index] is not None
-        known = ctx.constant(index) if present else None
+        known = constant_input(ctx, index)
         bounds.append((present, None if known is None else xp.asarray(known.reshape(()))))
     count = len(bounds) if bounds[1][0] else 1 if bounds[0][0] else 0  # absent inputs at the end are not passed
     if all(not present or known is not None for present, known in bounds):

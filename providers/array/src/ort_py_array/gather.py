@@ -12,7 +12,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.devices import HOST
-from ort_py_array.checks import LARGE, check_indices, index_error, normalized_axis
+from ort_py_array.checks import LARGE, check_indices, constant_input, index_error, normalized_axis
 from ort_py_array.indexing import element_positions, row_positions
 
 
@@ -24,7 +24,7 @@ def gather(ctx: KernelContext) -> KernelCallable:
         LimitError: The result would be too large.
     """
     axis = ctx.node.attributes.get("axis", 0)
-    known = ctx.constant(1)
+    known = constant_input(ctx, 1)
     if known is not None and known.ndim == 0:
         return _single(ctx, axis, int(known))
     return _taken(ctx, axis)

@@ -11,7 +11,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument
 from ort_py_array.broadcasting import broadcast_dims
-from ort_py_array.checks import LARGE, host_ints, normalized_axis, shape_error
+from ort_py_array.checks import LARGE, constant_input, host_ints, normalized_axis, shape_error
 
 _MAX_VIEWS = 64
 """Outputs of one Split that are declared as views; later ones are copied. Declarations are made before any node."""
@@ -79,7 +79,7 @@ def split(ctx: KernelContext) -> KernelCallable:
     count = len(ctx.node.outputs)
     uneven = "num_outputs" in attributes
     given = attributes.get("split")
-    known = tuple(given) if given is not None else host_ints(ctx.constant(1))
+    known = tuple(given) if given is not None else host_ints(constant_input(ctx, 1))
 
     def run(x: Array, sizes_input: Array | None = None) -> tuple[Array, ...]:
         axis = normalized_axis(axis_given, x.ndim, where)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
-from ort_py_array.checks import host_ints, normalized_axes
+from ort_py_array.checks import constant_input, host_ints, normalized_axes
 from ort_py_array.precision import is_narrow
 
 _Formula: TypeAlias = Callable[[Any, Array, tuple[int, ...], bool], Array]
@@ -102,7 +102,7 @@ def reduction(formula: _Formula, ctx: KernelContext) -> KernelCallable:
     keepdims = bool(attributes.get("keepdims", 1))
     all_when_empty = not attributes.get("noop_with_empty_axes", 0)
     given = attributes.get("axes")
-    known = tuple(given) if given is not None else host_ints(ctx.constant(1))
+    known = tuple(given) if given is not None else host_ints(constant_input(ctx, 1))
 
     def run(x: Array, axes_input: Array | None = None) -> Array:
         axes = known if known is not None else host_ints(axes_input)

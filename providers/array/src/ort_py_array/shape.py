@@ -14,7 +14,7 @@ import numpy as np  # Shape and Size make host arrays, whatever the array module
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument, Location
-from ort_py_array.checks import host_ints, normalized_axes, normalized_axis
+from ort_py_array.checks import constant_input, host_ints, normalized_axes, normalized_axis
 
 _VIEW: dict[str, Any] = {"views": ((0, 0),), "strided": True}
 _WHOLE = slice(None)
@@ -78,7 +78,7 @@ def reshape(ctx: KernelContext) -> KernelCallable:
     """
     where = ctx.node.location
     allow_zero = bool(ctx.node.attributes.get("allowzero", 0))
-    wanted = host_ints(ctx.constant(1))
+    wanted = host_ints(constant_input(ctx, 1))
     if wanted is None:
 
         def run(x: Array, shape: Array) -> Array:
@@ -143,7 +143,7 @@ def squeeze(ctx: KernelContext) -> KernelCallable:
     """
     where = ctx.node.location
     given = ctx.node.attributes.get("axes")
-    known = tuple(given) if given is not None else host_ints(ctx.constant(1))
+    known = tuple(given) if given is not None else host_ints(constant_input(ctx, 1))
     if known:
         axes = known
 
@@ -183,7 +183,7 @@ def unsqueeze(ctx: KernelContext) -> KernelCallable:
     """
     where = ctx.node.location
     given = ctx.node.attributes.get("axes")
-    known = tuple(given) if given is not None else host_ints(ctx.constant(1))
+    known = tuple(given) if given is not None else host_ints(constant_input(ctx, 1))
     index = None if known is None else _new_axes_index(known, None, where)
 
     def run(x: Array, axes_input: Array | None = None) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument, Location
-from ort_py_array.checks import host_ints, normalized_axes
+from ort_py_array.checks import constant_input, host_ints, normalized_axes
 
 _Ints = tuple[int, ...]
 _WHOLE = slice(None)
@@ -54,7 +54,7 @@ def _constant_slices(ctx: KernelContext) -> dict[int, slice] | None:
     found: list[_Ints | None] = []
     for position in range(1, 5):
         present = position < len(ctx.node.inputs) and ctx.node.inputs[position] is not None
-        values = ctx.constant(position) if present else None
+        values = constant_input(ctx, position)
         if present and values is None:
             return None
         found.append(host_ints(values))

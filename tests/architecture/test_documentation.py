@@ -1,0 +1,101 @@
+"""Every module says what it is, every test what it tests, and pages link to what exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.support.source_tree import ROOT, parsed, python_files
+
+PACKAGES = ("core/src", "providers", "plugins-example", "examples", "scripts", "tests")
+
+
+def _own_pages() -> list[Path]:
+    names = ("*.md", "core/*.md", "providers/*/*.md", "plugins-example/*/*.md", "docs/**/*.md")
+    return sorted(page for pattern in names for page in ROOT.glob(pattern))
+
+
+def test_every_module_has_a_docstring() -> None:
+    """The first thing in a file says what it does."""
+    missing = [str(file.relative_to(ROOT)) for file in python_files(*PACKAGES) if not ast.get_docstring(parsed(file))]
+    assert missing == []
+
+
+def test_every_test_has_a_docstring() -> None:
+    """The list of tests reads as a specification."""
+    missing = [
+        f"{file.relative_to(ROOT)}::{node.name}"
+        for file in python_files("core/tests", "providers", "plugins-example", "tests")
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and file.name.startswith("test_")
+        and not ast.get_docstring(node)
+    ]
+    assert missing == []
+
+
+def test_only_the_command_line_prints() -> None:
+    """Packages speak through `logging`, reports and exceptions."""
+    wrong = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in python_files("core/src", "providers", "plugins-example")
+        if "cli" not in file.parts and "tests" not in file.parts
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert wrong == []
+
+
+def test_no_file_is_longer_than_its_idea() -> None:
+    """Beyond 400 lines a module of a package is asking to be split."""
+    files = [file for file in python_files("core/src", "providers", "plugins-example") if "tests" not in file.parts]
+    lengths = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
+    assert {str(file.relative_to(ROOT)): length for file, length in lengths.items() if length > 400} == {}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """Relative links name files and folders that exist."""
+    broken = []
+    for page in _own_pages():
+        targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+        broken += [f"{page.relative_to(ROOT)}: {target}" for target in missing]
+    assert broken == []
+
+
+def test_paths_named_in_the_papers_exist() -> None:
+    """Files and folders of the repository that pages name in code spans are there; patterns and placeholders aside."""
+    roots = "core|providers|plugins-example|examples|scripts|tests|docs|requirements"
+    missing = []
+    for page in _own_pages():
+        if page.parent.name == "changes":
+            continue
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        named = re.findall(rf"`((?:{roots})/[\w./-]+)`", text)
+        missing += [f"{page.relative_to(ROOT)}: {path}" for path in named if not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_change_fragments_are_well_formed() -> None:
+    """What the commit hook checks, checked."""
+    from scripts.check_fragments import FOLDER, problems_of
+
+    fragments = [file for file in FOLDER.iterdir() if file.name != "README.md"]
+    assert [problem for file in fragments for problem in problems_of(file)] == []
+
+
+def test_malformed_fragments_are_refused(tmp_path: Path) -> None:
+    """Name, type, form and emptiness, each with its own words."""
+    from scripts.check_fragments import problems_of
+
+    def problems(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return " ".join(problems_of(tmp_path / name))
+
+    assert problems("2.added.md", "ort-py-core: something new.\n") == ""
+    assert "is called <id>.<type>.md" in problems("notes.md", "ort-py-core: something new.\n")
+    assert "type 'new' is not one of" in problems("2.new.md", "ort-py-core: something new.\n")
+    assert "begin with a distribution and a colon" in problems("2.fixed.md", "Something new.\n")
+    assert "is empty" in problems("2.removed.md", "\n")

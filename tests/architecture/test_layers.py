@@ -1,0 +1,124 @@
+"""Who imports whom: rooms of the core stand on layers, plug-ins see the contracts only, the core names no vendor."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.source_tree import ROOT, imports_of, python_files
+
+CORE = ROOT / "core" / "src" / "ort_py"
+
+LAYERS = (
+    {"errors", "dtypes", "devices"},
+    {"contracts", "hooks"},
+    {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache"},
+    {"transforms", "partition", "planning"},
+    {"execution", "fallback"},
+    {"api"},
+    {"compat", "cli"},
+)
+"""From the leaves upwards; a room imports from its own layer and those before it. `testing` stands beside all."""
+
+OPEN_TO_PLUGINS = {"contracts", "hooks", "errors", "dtypes", "devices"}
+
+VENDORS = re.compile(
+    r"\b(nvidia|cuda|cudnn|tensorrt|cupy|openvino|onednn|dnnl|intel|amd|rocm|migraphx|apple|coreml|qualcomm|qnn|"
+    r"directml|vulkan|metal|mkl)\b",
+    re.IGNORECASE,
+)
+VENDOR_DATA = {"discovery/known_names.py"}
+"""The one table of provider names and options that onnxruntime's users know."""
+
+
+def _level(room: str) -> int | None:
+    return next((level for level, rooms in enumerate(LAYERS) if room in rooms), None)
+
+
+def _room(file: Path) -> str:
+    return file.relative_to(CORE).parts[0].removesuffix(".py")
+
+
+def test_every_room_has_a_layer() -> None:
+    """A new folder or module of the core is put on a layer when it is made."""
+    rooms = {_room(file) for file in python_files("core/src/ort_py")}
+    assert {room for room in rooms if _level(room) is None} <= {"__init__", "testing"}
+
+
+def test_no_room_imports_from_a_higher_layer() -> None:
+    """Every import statement inside the core goes down or stays on its layer."""
+    wrong = []
+    for file in python_files("core/src/ort_py"):
+        level = _level(_room(file))
+        if level is None:
+            continue
+        for found in imports_of(file):
+            parts = found.module.split(".")
+            if parts[0] != "ort_py" or len(parts) == 1:
+                continue
+            target = _level(parts[1])
+            if parts[1] == "testing" or (target is not None and target > level):
+                wrong.append(str(found))
+    assert wrong == []
+
+
+def test_the_engine_does_not_import_the_public_surface() -> None:
+    """Only the command line and the compatibility layer use `ort_py` as a user would."""
+    wrong = [
+        str(found)
+        for file in python_files("core/src/ort_py")
+        if _room(file) not in {"cli", "compat", "testing", "__init__"}
+        for found in imports_of(file)
+        if found.module == "ort_py" or re.fullmatch(r"ort_py\.[A-Z_]\w*|ort_py\.get_\w+", found.module)
+    ]
+    assert wrong == []
+
+
+def test_contracts_import_leaves_only() -> None:
+    """A plug-in that imports the contracts loads no room of the engine."""
+    allowed = OPEN_TO_PLUGINS - {"hooks"}
+    wrong = [
+        str(found)
+        for file in python_files("core/src/ort_py/contracts")
+        for found in imports_of(file)
+        if found.module.startswith("ort_py.") and found.module.split(".")[1] not in allowed
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("folder", ["providers", "plugins-example"])
+def test_plugins_import_only_what_is_open_to_them(folder: str) -> None:
+    """Contracts, hooks and leaves; in their tests also the test kit, and the public surface that users see."""
+    wrong = []
+    for file in python_files(folder):
+        in_tests = "tests" in file.parts
+        for found in imports_of(file):
+            parts = found.module.split(".")
+            if parts[0] != "ort_py" or (in_tests and (len(parts) == 1 or parts[1] == "testing")):
+                continue
+            if len(parts) == 1 or parts[1] not in OPEN_TO_PLUGINS:
+                wrong.append(str(found))
+    assert wrong == []
+
+
+def test_no_code_of_the_core_names_a_vendor() -> None:
+    """Not in code, strings or comments; one table of known names is the exception."""
+    wrong = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for file in python_files("core/src/ort_py")
+        if file.relative_to(CORE).as_posix() not in VENDOR_DATA
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if VENDORS.search(line)
+    ]
+    assert wrong == []
+
+
+def test_every_room_is_on_the_maps() -> None:
+    """`core/README.md` and `docs/architecture/map.md` name every room."""
+    rooms = {folder.name for folder in CORE.iterdir() if folder.is_dir() and any(folder.glob("*.py"))}
+    walk = (ROOT / "core" / "README.md").read_text(encoding="utf-8")
+    layers = (ROOT / "docs" / "architecture" / "map.md").read_text(encoding="utf-8")
+    assert {room for room in rooms if f"`{room}/`" not in walk} == set()
+    assert {room for room in rooms if not re.search(rf"\b{room}\b", layers)} == set()

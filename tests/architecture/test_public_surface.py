@@ -1,0 +1,37 @@
+"""What other people's code may import, compared with a list that is checked in: a change of it is seen in review.
+
+To change the surface on purpose, change `public_surface.toml` with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+SURFACE: dict[str, list[str]] = tomllib.loads(
+    (Path(__file__).parent / "public_surface.toml").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("module", SURFACE)
+def test_public_names_are_the_listed_ones(module: str) -> None:
+    """`__all__` is exactly the list."""
+    assert sorted(importlib.import_module(module).__all__) == sorted(SURFACE[module])
+
+
+@pytest.mark.parametrize("module", SURFACE)
+def test_every_public_name_exists(module: str) -> None:
+    """Lazily loaded names too."""
+    found = importlib.import_module(module)
+    assert [name for name in SURFACE[module] if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize("module", SURFACE)
+def test_every_public_class_and_function_is_documented(module: str) -> None:
+    """What can be imported says what it is."""
+    found = importlib.import_module(module)
+    objects = {name: getattr(found, name) for name in SURFACE[module]}
+    assert [name for name, value in objects.items() if callable(value) and not (value.__doc__ or "").strip()] == []
