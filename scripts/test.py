@@ -10,7 +10,7 @@ import sys
 from environment import ensure_environment, run_in
 
 # Two processes: more do not pay on small machines, and memory for the larger models is bounded this way.
-DEFAULT = ["-n", "2", "-m", "not gpu", "-q"]
+DEFAULT = ["-n", "2", "--dist", "loadgroup", "-m", "not gpu", "-q"]
 
 
 def main(arguments: list[str]) -> int:

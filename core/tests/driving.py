@@ -6,7 +6,6 @@ are the fake device's, over NumPy, so results are always compared with `onnx.ref
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +25,7 @@ from ort_py.graph.ir import Model
 from ort_py.graph.loader import load_model
 from ort_py.graph.schema import SchemaRegistry
 from ort_py.graph.shapes import infer_types
-from ort_py.graph.validate import validate
+from ort_py.graph.validate import check_types, validate
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry
@@ -41,7 +40,7 @@ from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.resources import PlanResources
 from ort_py.testing.fake_device import fake_kernels
 
-__all__ = ["Driven", "HostProvider", "drive", "model_of", "reference", "typed_model"]
+__all__ = ["Driven", "HostProvider", "drive", "floats", "model_of", "reference", "typed_model"]
 
 
 class HostProvider(IExecutionProvider):
@@ -120,6 +119,7 @@ def typed_model(text: str | onnx.ModelProto, limits: Limits | None = None) -> Mo
     model = load_model(model_of(text), limits=limits)
     validate(model, schemas)
     infer_types(model, schemas)
+    check_types(model, schemas)
     return model
 
 
@@ -170,9 +170,3 @@ def drive(
 def floats(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
     """Seeded float32 numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-@contextlib.contextmanager
-def nothing() -> Any:
-    """A context that does nothing."""
-    yield

@@ -80,7 +80,7 @@ def test_paths_named_in_the_papers_exist() -> None:
 
 def test_change_fragments_are_well_formed() -> None:
     """What the commit hook checks, checked."""
-    from scripts.check_fragments import FOLDER, problems_of
+    from check_fragments import FOLDER, problems_of
 
     fragments = [file for file in FOLDER.iterdir() if file.name != "README.md"]
     assert [problem for file in fragments for problem in problems_of(file)] == []
@@ -88,7 +88,7 @@ def test_change_fragments_are_well_formed() -> None:
 
 def test_malformed_fragments_are_refused(tmp_path: Path) -> None:
     """Name, type, form and emptiness, each with its own words."""
-    from scripts.check_fragments import problems_of
+    from check_fragments import problems_of
 
     def problems(name: str, text: str) -> str:
         (tmp_path / name).write_text(text, encoding="utf-8")

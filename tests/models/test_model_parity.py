@@ -17,7 +17,17 @@ pytestmark = pytest.mark.models
 
 every_model = pytest.mark.parametrize("model", CATALOGUE, ids=lambda model: model.name)
 
-LOOSER: dict[str, tuple[float, float, str]] = {}
+_ROUNDING = (
+    "the model rounds activations to 8 bits at run time, so a last-place difference before a tie moves one by a whole "
+    "step, and a recurrent layer carries that on; onnxruntime differs from itself by as much when the model's scales "
+    "are changed in the last place"
+)
+
+LOOSER: dict[str, tuple[float, float, str]] = {
+    "tashkeel-bilstm": (1e-2, 1e-2, _ROUNDING),
+    "tashkeel-rawi": (1e-2, 1e-1, _ROUNDING),
+    "tashkeel-rawi-v3": (1e-2, 1e-1, _ROUNDING),
+}
 """Relative and absolute tolerance of the few models that need more than their element type's, and why."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["ROOT", "Import", "imports_of", "parsed", "python_files"]
+__all__ = ["ROOT", "Import", "code_words", "imports_of", "parsed", "python_files"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,13 +41,31 @@ def imports_of(file: Path) -> Iterator[Import]:
     """Every import of a file, those inside functions too; ``from a.b import c`` counts as ``a.b.c``."""
     typing_only = _typing_only_lines(parsed(file))
     for node in ast.walk(parsed(file)):
-        names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
         for name in names:
             yield Import(name, file, node.lineno, node.lineno in typing_only)
+
+
+def code_words(file: Path) -> Iterator[tuple[str, int]]:
+    """Names, imported modules and strings that are no documentation, each with its line."""
+    documentation = {
+        id(node.value)
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(parsed(file)):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.arg(arg=word) | ast.alias(name=word):
+                yield word, node.lineno
+            case ast.FunctionDef(name=word) | ast.ClassDef(name=word):
+                yield word, node.lineno
+            case ast.Constant(value=str(word)) if id(node) not in documentation:
+                yield word, node.lineno
 
 
 def _typing_only_lines(tree: ast.Module) -> set[int]:

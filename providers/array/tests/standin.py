@@ -17,11 +17,12 @@ import numpy as np
 __all__ = ["NAMES", "StandInArray", "array_module", "to_device", "to_host"]
 
 _UFUNCS = """
-abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or bitwise_xor cbrt ceil
-copysign cos cosh deg2rad divide equal exp exp2 expm1 fabs floor floor_divide fmax fmin fmod frexp greater greater_equal hypot
-invert isfinite isinf isnan ldexp left_shift less less_equal log log10 log1p log2 logaddexp logical_and logical_not
-logical_or logical_xor maximum minimum mod modf multiply negative nextafter not_equal positive power rad2deg reciprocal
-remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc
+ abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or bitwise_xor cbrt ceil
+copysign cos cosh deg2rad divide equal exp exp2 expm1 fabs floor floor_divide fmax fmin fmod frexp greater
+greater_equal hypot invert isfinite isinf isnan ldexp left_shift less less_equal log log10 log1p log2 logaddexp
+logical_and logical_not logical_or logical_xor maximum minimum mod modf multiply negative nextafter not_equal positive
+power rad2deg reciprocal remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide
+trunc
 """.split()  # noqa: SIM905 - a wall of quotes would hide the names
 
 _FUNCTIONS = """

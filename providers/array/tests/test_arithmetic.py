@@ -34,7 +34,8 @@ def test_element_types(op_type: str, dtype: Any) -> None:
         pytest.skip("Pow has no such base types")
     x = sample((3, 4), dtype, 1, 1, 9)
     inputs = [x] if op_type in ("Neg", "Abs") else [x, sample((4,), dtype, 2, 1, 4)]
-    agree(op_type, inputs, **({"fmod": 1} if op_type == "Mod" and kind not in "iu" else {}))
+    attributes: dict[str, Any] = {"fmod": 1} if op_type == "Mod" and kind not in "iu" else {}
+    agree(op_type, inputs, **attributes)
 
 
 def test_integer_division_truncates_toward_zero() -> None:

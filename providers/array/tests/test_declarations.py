@@ -60,7 +60,7 @@ def test_operators_are_covered_without_gaps() -> None:
         inside = [version for version in versions if definition.since <= version <= definition.last]
         covered[definition.domain, definition.op_type].update(inside)
     gaps = {
-        name: sorted(set(version for version in schemas[name] if version > min(found)) - found)
+        name: sorted({version for version in schemas[name] if version > min(found)} - found)
         for name, found in covered.items()
     }
     assert {name: gap for name, gap in gaps.items() if gap} == {}
@@ -79,7 +79,7 @@ def test_families_are_modules(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_inputs_are_neither_written_nor_returned(name: str) -> None:
-    """Inputs are read only, and what is not declared a view shares no memory with one."""
+    """Inputs are read only; what is not declared a view shares no memory with one, and is contiguous if they are."""
     case = cases()[name]
     arrays = [value for value in case.inputs if isinstance(value, np.ndarray)]
     before = [array.copy() for array in arrays]
@@ -90,6 +90,7 @@ def test_inputs_are_neither_written_nor_returned(name: str) -> None:
     for index, result in enumerate(results):
         if isinstance(result, np.ndarray) and index not in views and result.size:
             assert not any(np.shares_memory(result, array) for array in arrays), f"output {index} is a view"
+            assert result.flags.c_contiguous, f"output {index} is strided, though the inputs are not"
 
 
 def _writing() -> list[str]:

@@ -171,5 +171,5 @@ def test_sizes_decided_by_data_are_announced(op_type: str, inputs: list[Any], at
 
 
 def test_sample_covers_integers() -> None:
-    """The helper of these tests gives whole numbers to integer types."""
+    """`sample` gives integer types whole numbers."""
     assert sample((3,), np.int8).dtype == np.int8

@@ -1,4 +1,4 @@
-"""TopK: order, ties, NaN, versions, and its shortcut for a few of many."""
+"""TopK: order, ties, NaN, versions, and its shortcut for a few of many. Unique: its four outputs in both orders."""
 
 from __future__ import annotations
 
@@ -88,3 +88,36 @@ def test_k_out_of_range(k: int) -> None:
     """k is at most the axis."""
     with pytest.raises(InvalidArgument, match=f"TopK cannot find {k} elements"):
         run("TopK", [np.zeros(3, np.float32), i64(k)], outputs=2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, object], ids=str)
+@pytest.mark.parametrize("in_order", [0, 1])
+def test_unique_elements(in_order: int, dtype: Any) -> None:
+    """Different elements, sorted or as they come, with their places and counts, strings too."""
+    x = np.array([[3, 1], [2, 3]]).astype(str if dtype is object else dtype).astype(dtype)
+    values, first, inverse, counts = run("Unique", [x], outputs=4, sorted=in_order)
+    expected = [1, 2, 3] if in_order else [3, 1, 2]
+    assert [int(value) for value in values] == expected
+    np.testing.assert_array_equal(x.reshape(-1)[first], values)
+    np.testing.assert_array_equal(values[inverse], x.reshape(-1))
+    assert counts.tolist() == [1, 1, 2] if in_order else [2, 1, 1]
+    assert {part.dtype for part in (first, inverse, counts)} == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize("in_order", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_unique_slices(axis: int, in_order: int) -> None:
+    """Whole slices along an axis; the reference is wrong for unsorted ones of another axis than the first."""
+    x = np.array([[2, 2, 0], [1, 1, 0], [2, 2, 0]], np.float32)
+    values, first, inverse, counts = run("Unique", [x], outputs=4, axis=axis, sorted=in_order)
+    np.testing.assert_array_equal(np.take(x, first, axis), values)
+    np.testing.assert_array_equal(np.take(values, inverse, axis), x)
+    assert sorted(counts.tolist()) == [1, 2]
+    other = 1 if axis == 0 else 2
+    assert first.tolist() == ([other, 0] if in_order else [0, other])
+
+
+def test_unique_axis_out_of_range() -> None:
+    """An axis that does not exist is refused."""
+    with pytest.raises(InvalidArgument, match="Axis 1 is out of range for rank 1"):
+        run("Unique", [np.zeros(2, np.float32)], outputs=4, axis=1)

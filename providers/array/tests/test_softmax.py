@@ -19,7 +19,8 @@ _OPERATORS = ["Softmax", "LogSoftmax", "Hardmax"]
 @pytest.mark.parametrize("op_type", _OPERATORS)
 def test_along_an_axis(op_type: str, axis: int, dtype: Any) -> None:
     """Version 13 looks along one axis, by default the last."""
-    agree(op_type, [sample((2, 3, 4), dtype, 1)], **({} if axis == -1 else {"axis": axis}))
+    attributes: dict[str, Any] = {} if axis == -1 else {"axis": axis}
+    agree(op_type, [sample((2, 3, 4), dtype, 1)], **attributes)
 
 
 @pytest.mark.parametrize("opset", [7, 11])
@@ -37,7 +38,8 @@ def test_flattening_before_opset_13(op_type: str, axis: int | None, opset: int) 
 
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
 def test_large_numbers_do_not_overflow(op_type: str) -> None:
-    """The greatest element is taken out first, and LogSoftmax takes no logarithm of an underflow, as the reference does."""
+    """The greatest element is taken out first, and LogSoftmax takes no logarithm of what has underflowed."""
+    # The reference does, and gives minus infinity; so the expectation is written out.
     x = np.array([[1e4, 1e4 - 1, -1e4]])
     expected = x - 1e4 - np.log(1 + np.exp(-1))
     (result,) = run(op_type, [x.astype(np.float32)])

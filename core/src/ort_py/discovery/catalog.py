@@ -168,8 +168,9 @@ class ProviderCatalog:
         failure = self._hooks.failure(self._plugin_name(entry))
         if failure is not None and record.state is not RecordState.BROKEN:
             record = self._loaded[entry] = broken(record, str(failure), failure.error)
-        # A remark about a rival that does not get the name.
-        return replace(record, reason=before.reason) if record.usable and not record.reason else record
+        if before.reason and record.usable and not record.reason:
+            return replace(record, reason=before.reason)  # a remark about a rival that does not get the name
+        return record
 
     def _record_of_registered(self, name: str) -> ProviderRecord:
         record = _or_blocked(self._registered[name])

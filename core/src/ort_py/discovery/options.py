@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ort_py.contracts import OptionSpec
 from ort_py.discovery.known_names import KNOWN_OPTIONS
 from ort_py.discovery.suggestions import did_you_mean
@@ -85,6 +87,7 @@ def _convert(provider: str, spec: OptionSpec, value: Any) -> Any:
     if value is None and spec.default is None:
         return None
     try:
+        value = value.item() if isinstance(value, np.generic) else value
         converted = _CONVERTERS.get(spec.kind, _as_is)(value)
     except (TypeError, ValueError):
         converted = None
@@ -109,7 +112,7 @@ def _convert(provider: str, spec: OptionSpec, value: Any) -> Any:
 def _to_bool(value: Any) -> bool | None:
     if isinstance(value, str):
         return _BOOLS.get(value.strip().lower())
-    number = operator.index(value)  # bool, int, and NumPy's integers; not floats
+    number = operator.index(value)  # bools and integers, not floats
     return bool(number) if number in {0, 1} else None
 
 

@@ -6,19 +6,27 @@ Also finds a provider by the part of its name that people say: ``cuda`` or ``CUD
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 __all__ = ["close_names", "did_you_mean"]
 
-_SUFFIX = "executionprovider"
+# All providers share a long ending, which would make any two of their names look alike.
+_ENDING = re.compile(r"(exec.*|ep)$")
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
-    """At most three of the known names, the closest first; case and the suffix ExecutionProvider do not count."""
+    """At most three of the known names, the closest first; case, underscores and the common ending do not count."""
     by_stem: dict[str, list[str]] = {}
+    by_whole: dict[str, list[str]] = {}
     for candidate in known:
         by_stem.setdefault(_stem(candidate), []).append(candidate)
-    return [full for stem in difflib.get_close_matches(_stem(name), by_stem, 3) for full in by_stem[stem]][:3]
+        by_whole.setdefault(candidate.lower(), []).append(candidate)
+    found = [full for stem in difflib.get_close_matches(_stem(name), by_stem, 3) for full in by_stem[stem]]
+    if not found:  # the slip may be in the ending
+        close = difflib.get_close_matches(name.lower(), by_whole, 3, cutoff=0.9)
+        found = [full for whole in close for full in by_whole[whole]]
+    return found[:3]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -29,4 +37,4 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def _stem(name: str) -> str:
     lower = name.lower().replace("_", "")
-    return lower.removesuffix(_SUFFIX) or lower
+    return _ENDING.sub("", lower) or lower

@@ -15,17 +15,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 import onnx
 
-from ort_py.contracts.schema import OperatorSchema
+from ort_py.contracts.schema import TypeFunction
 from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 from ort_py.errors import InvalidGraph, Location, OrtPyError, PluginError
 from ort_py.graph.inference import can_infer, follows_data, run_inference
 from ort_py.graph.inference_gaps import gap_types
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
 from ort_py.graph.protos import fill_tensor, fill_type, type_from_proto
+from ort_py.graph.schema import SchemaRegistry
 from ort_py.graph.serialize import GraphWriter, new_proto
 from ort_py.graph.type_merge import (
     element_conflict,
@@ -37,7 +37,7 @@ from ort_py.graph.type_merge import (
 )
 from ort_py.graph.view import graph_inputs, node_spec
 
-__all__ = ["ContributedSchemas", "infer_node", "infer_types", "substitute"]
+__all__ = ["infer_node", "infer_types", "substitute"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,14 +46,7 @@ _ROUNDS = 4
 further one carries their types through the nodes after them."""
 
 
-class ContributedSchemas(Protocol):
-    """The part of the schema registry that is asked here."""
-
-    def contributed(self, op_type: str, domain: str, opset: int) -> OperatorSchema | None:
-        """The schema that a plug-in contributed for an operator at an opset of its domain."""
-
-
-def infer_types(model: Model, schemas: ContributedSchemas | None = None) -> None:
+def infer_types(model: Model, schemas: SchemaRegistry | None = None) -> None:
     """Set `Value.type` of every value as far as it can be known.
 
     Args:
@@ -68,12 +61,12 @@ def infer_types(model: Model, schemas: ContributedSchemas | None = None) -> None
 
 
 class _Inference:
-    def __init__(self, model: Model, schemas: ContributedSchemas | None) -> None:
+    def __init__(self, model: Model, schemas: SchemaRegistry | None) -> None:
         self._model = model
         self._declared: dict[Value, ValueType] = {}
         self._given: dict[Value, ValueType] = {}
         self._opaque: set[Value] = set()
-        self._contributed: list[tuple[Node, OperatorSchema]] = []
+        self._contributed: list[tuple[Node, TypeFunction]] = []
         for graph in walk(model.graph):
             self._collect(graph, schemas)
         fixed = [value.type for value in graph_inputs(model.graph)]
@@ -84,7 +77,7 @@ class _Inference:
             for known in fixed
         )
 
-    def _collect(self, graph: Graph, schemas: ContributedSchemas | None) -> None:
+    def _collect(self, graph: Graph, schemas: SchemaRegistry | None) -> None:
         """Read what the model declares, and tell the values that inference must be told."""
         for value in graph.initializers.values():
             if value.weight is not None:
@@ -98,11 +91,10 @@ class _Inference:
                 self._declared[value] = value.type
                 self._given[value] = value.type if opaque else _without_shape(value.type)
         for node in graph.nodes:
-            opset = node.opset_version
-            known = can_infer(node.op_type, node.domain, opset)
-            schema = schemas.contributed(node.op_type, node.domain, opset) if schemas and not known else None
-            if schema is not None and schema.infer is not None:
-                self._contributed.append((node, schema))
+            known = can_infer(node.op_type, node.domain, node.opset_version)
+            infer = None if known else _type_function(node, schemas)
+            if infer is not None:
+                self._contributed.append((node, infer))
             for output in node.outputs:
                 if output is None:
                     continue
@@ -164,8 +156,8 @@ class _Inference:
 
     def _ask_contributed(self) -> dict[Value, ValueType]:
         answers: dict[Value, ValueType] = {}
-        for node, schema in self._contributed:
-            for value, known in zip(node.outputs, _contributed_types(node, schema), strict=False):
+        for node, infer in self._contributed:
+            for value, known in zip(node.outputs, _contributed_types(node, infer), strict=False):
                 if value is not None and known is not None and known != value.type:
                     value.type = answers[value] = known
         return answers
@@ -208,11 +200,14 @@ def _location(value: Value) -> Location:
     return Location(node=node.name, op_type=node.op_type, domain=node.domain, value=value.name, path=node.path)
 
 
-def _contributed_types(node: Node, schema: OperatorSchema) -> list[ValueType | None]:
-    if schema.infer is None:
-        return []
+def _type_function(node: Node, schemas: SchemaRegistry | None) -> TypeFunction | None:
+    schema = schemas.lookup(node) if schemas is not None else None
+    return schema.infer if schema is not None else None
+
+
+def _contributed_types(node: Node, infer: TypeFunction) -> list[ValueType | None]:
     try:
-        return list(schema.infer(node_spec(node)))
+        return list(infer(node_spec(node)))
     except OrtPyError:
         raise
     except Exception as error:
@@ -223,7 +218,7 @@ def _contributed_types(node: Node, schema: OperatorSchema) -> list[ValueType | N
         ) from error
 
 
-def infer_node(node: Node, schemas: ContributedSchemas | None = None) -> list[ValueType | None]:
+def infer_node(node: Node, schemas: SchemaRegistry | None = None) -> list[ValueType | None]:
     """Types of one node's outputs from its inputs' types; None where nothing is known.
 
     Args:
@@ -236,8 +231,8 @@ def infer_node(node: Node, schemas: ContributedSchemas | None = None) -> list[Va
     """
     opset = node.opset_version
     if not can_infer(node.op_type, node.domain, opset):
-        schema = schemas.contributed(node.op_type, node.domain, opset) if schemas is not None else None
-        return _contributed_types(node, schema) if schema is not None else gap_types(node)
+        infer = _type_function(node, schemas)
+        return _contributed_types(node, infer) if infer is not None else gap_types(node)
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     captured = [value for nested in node.subgraphs for value in nested.captures()]

@@ -19,9 +19,6 @@ __all__ = ["ALIGNMENT", "aligned_copy", "aligned_empty", "frozen", "memory_bytes
 ALIGNMENT = 64
 """A cache line and an AVX-512 register. NumPy aligns to 16; an unaligned operand makes a matrix product 13× slower."""
 
-_SIGNED = {DataType.INT4: 8, DataType.INT2: 2}
-"""Sign bit of the packed signed integers."""
-
 
 def memory_bytes(data_type: DataType, shape: tuple[int, ...]) -> int:
     """Bytes of the array in memory; a string counts as the pointer to it."""
@@ -82,7 +79,7 @@ def unpack(raw: bytes | memoryview, data_type: DataType, shape: tuple[int, ...])
     if data_type.bits == 6:
         _six_bits(source, target.view(np.uint8))
     elif data_type.bits < 8:
-        _sub_byte(source, target.view(np.uint8), data_type)
+        _sub_byte(source, target.view(np.uint8), data_type.bits)
     elif data_type is DataType.BOOL:
         np.not_equal(source, 0, out=target)
     else:
@@ -104,20 +101,14 @@ def to_host_order(array: np.ndarray[Any, Any], data_type: DataType, order: str =
         array.view(np.dtype(f"u{width}")).byteswap(inplace=True)
 
 
-def _sub_byte(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any], data_type: DataType) -> None:
-    """Two or four elements a byte, the first in the lowest bits."""
-    bits = data_type.bits
+def _sub_byte(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any], bits: int) -> None:
+    """Two or four elements a byte, the first in the lowest bits; `ml_dtypes` keeps signed ones without sign bits above."""
     per_byte = 8 // bits
     mask = (1 << bits) - 1
     for lane in range(per_byte):
         part = target[lane::per_byte]
         np.right_shift(source[: len(part)], lane * bits, out=part)
         np.bitwise_and(part, mask, out=part)
-    sign = _SIGNED.get(data_type)
-    if sign is not None:
-        # x ^ sign - sign extends the sign; unsigned arithmetic wraps to the same bits.
-        np.bitwise_xor(target, sign, out=target)
-        np.subtract(target, sign, out=target)
 
 
 def _six_bits(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:

@@ -107,31 +107,30 @@ def _check_outputs(graph: Graph) -> Iterator[str]:
 
 
 def _check_order(graph: Graph) -> Iterator[str]:
-    """Each value that is read is defined before, in the graph itself or in one around it.
-
-    Graphs are visited where their owner stands, which a walk with an explicit stack of iterators does.
-    """
-    known: set[Value] = set(graph.inputs) | set(graph.initializers.values())
-    around = graph.owner is not None
-    stack: list[tuple[Graph, Iterator[Node]]] = [(graph, iter(graph.nodes))]
-    entered: dict[Node, Iterator[Graph]] = {}
-    inside = {graph}
+    """Each value that is read is defined before, in the graph itself or in one around it."""
+    outside = graph.owner is not None
+    inside = set(walk(graph))
+    known: set[Value] = set()
+    # A graph is entered, a node's outputs come to be once the graphs in it are left, a running graph gives its nodes.
+    stack: list[Graph | Node | tuple[Graph, Iterator[Node]]] = [graph]
     while stack:
-        current, nodes = stack[-1]
-        node = next(nodes, None)
-        if node is None:
-            stack.pop()
-            for value in current.outputs:
-                if value not in known and (value.graph in inside or not around):
-                    yield f"output '{value.name}' of graph '{current.name}' is not defined there"
+        item = stack.pop()
+        if isinstance(item, Graph):
+            known.update(item.inputs)
+            known.update(item.initializers.values())
+            stack.append((item, iter(item.nodes)))
             continue
-        for value in node.inputs:
-            if value is not None and value not in known and (value.graph in inside or not around):
-                yield f"node '{node.name}' reads '{value.name}' before it is defined"
-        entered[node] = iter(node.subgraphs)
-        for nested in entered[node]:
-            inside.add(nested)
-            known.update(nested.inputs)
-            known.update(nested.initializers.values())
-            stack.append((nested, iter(nested.nodes)))
-        known.update(value for value in node.outputs if value is not None)
+        if isinstance(item, Node):
+            known.update(value for value in item.outputs if value is not None)
+            continue
+        current, nodes = item
+        node = next(nodes, None)
+        read = [value for value in (current.outputs if node is None else node.inputs) if value is not None]
+        for value in read:
+            if value not in known and not (outside and value.graph not in inside):
+                reader = f"graph '{current.name}' returns" if node is None else f"node '{node.name}' reads"
+                yield f"{reader} '{value.name}', which is not defined there"
+        if node is None:
+            known.difference_update(_values(current))
+        else:
+            stack += [item, node, *reversed(node.subgraphs)]

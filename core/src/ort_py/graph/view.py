@@ -12,8 +12,9 @@ from typing import Any
 from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
 from ort_py.errors import InvalidArgument
 from ort_py.graph.ir import Graph, Node, Value, walk
+from ort_py.graph.positions import owner_in
 
-__all__ = ["ModelGraphView", "SpecCache", "SubsetView", "graph_inputs", "node_spec", "returned_by_nested"]
+__all__ = ["ModelGraphView", "NodesView", "SpecCache", "SubsetView", "graph_inputs", "node_spec", "returned_by_nested"]
 
 
 def graph_inputs(graph: Graph) -> list[Value]:
@@ -117,7 +118,7 @@ def node_spec(node: Node, index: int = 0) -> NodeSpec:
     return SpecCache().node(node, index)
 
 
-class _NodesView(GraphView):
+class NodesView(GraphView):
     """A view over nodes of one graph; subclasses say what crosses the border."""
 
     def __init__(self, graph: Graph, members: Sequence[Node], cache: SpecCache) -> None:
@@ -160,7 +161,7 @@ class _NodesView(GraphView):
         value = self.ir_value(name)
         if value is None or value.producer is None:
             return None
-        return self._positions.get(value.producer)
+        return self._position(value.producer)
 
     def consumers(self, name: str) -> Sequence[int]:
         value = self.ir_value(name)
@@ -176,11 +177,11 @@ class _NodesView(GraphView):
             )
         return SubsetView(self.graph, [self._members[index] for index in indices], self._cache)
 
-    @property
-    def _positions(self) -> dict[Node, int]:
+    def _position(self, node: Node) -> int | None:
+        """Index of a node; None where it is not in the view."""
         if self._index is None:
             self._index = {node: index for index, node in enumerate(self._members)}
-        return self._index
+        return self._index.get(node)
 
     @property
     def _returned(self) -> dict[Value, dict[Node, None]]:
@@ -204,22 +205,14 @@ class _NodesView(GraphView):
         return self._names
 
     def _consumers(self, value: Value) -> tuple[int, ...]:
-        positions = self._positions
-        found: set[int] = set()
-        for reader, _ in value.uses:
-            # Most readers are in this very graph; the others count as the node of this graph that holds them.
-            node: Node | None = reader
-            while node is not None and node.graph is not self.graph:
-                node = node.graph.owner
-            if node in positions:
-                found.add(positions[node])
-        for node in self._returned.get(value, ()):
-            if node in positions:
-                found.add(positions[node])
-        return tuple(sorted(found))
+        # Most readers are in this very graph; the others count as the node of this graph that holds them.
+        readers = [owner_in(self.graph, reader) for reader, _ in value.uses]
+        readers.extend(self._returned.get(value, ()))
+        found = {self._position(node) for node in readers if node is not None}
+        return tuple(sorted(index for index in found if index is not None))
 
 
-class ModelGraphView(_NodesView):
+class ModelGraphView(NodesView):
     """A whole graph: the main one or a nested one."""
 
     def __init__(self, graph: Graph, cache: SpecCache | None = None) -> None:
@@ -234,7 +227,7 @@ class ModelGraphView(_NodesView):
         return tuple([self._cache.value(value) for value in self.graph.outputs])
 
 
-class SubsetView(_NodesView, RegionView):
+class SubsetView(NodesView, RegionView):
     """Some nodes of a graph, with the values that cross their border."""
 
     def __init__(self, graph: Graph, members: Sequence[Node], cache: SpecCache | None = None) -> None:
@@ -285,9 +278,7 @@ class SubsetView(_NodesView, RegionView):
         if value.is_graph_output:
             return True
         for reader, _ in value.uses:
-            node: Node | None = reader
-            while node is not None and node.graph is not self.graph:
-                node = node.graph.owner
+            node = owner_in(self.graph, reader)
             if node is not None and node not in members:
                 return True
         return any(node not in members for node in self._returned.get(value, ()))

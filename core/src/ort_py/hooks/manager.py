@@ -146,6 +146,8 @@ class HookManager:
             ``(plug-in, item)`` pairs, by name of the plug-in, then in its own order. Those of a plug-in that raises or
             returns something of a wrong type are left out as a whole.
         """
+        if hook_name not in HOOK_NAMES:
+            raise PluginError(f"There is no hook '{hook_name}'.", fix=f"The hooks are: {', '.join(HOOK_NAMES)}.")
         found: list[tuple[str, Any]] = []
         with self._lock.held():
             for name in self.plugins():
@@ -201,8 +203,6 @@ class HookManager:
 
     def _implementations(self, hook_name: str, plugin: str | None = None) -> list[tuple[str, Callable[..., Any]]]:
         """Implementations by plug-in name, as functions of all the hook's arguments by position."""
-        if hook_name not in HOOK_NAMES:
-            raise PluginError(f"There is no hook '{hook_name}'.", fix=f"The hooks are: {', '.join(HOOK_NAMES)}.")
         caller = getattr(self._pluggy.hook, hook_name)
         return sorted(
             (

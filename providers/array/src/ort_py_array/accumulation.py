@@ -23,7 +23,7 @@ def _accumulate(
         first = xp.full((*x.shape[:axis], min(1, x.shape[axis]), *x.shape[axis + 1 :]), neutral, wide.dtype)
         wide = xp.concatenate((first, wide[(*head, slice(None, -1))]), axis=axis)
     result = getattr(xp, name)(wide, axis=axis, dtype=wide.dtype)
-    return rounded(xp.flip(result, axis) if reverse else result, x.dtype)
+    return rounded(xp.ascontiguousarray(xp.flip(result, axis)) if reverse else result, x.dtype)
 
 
 @kernel("CumSum", since=11, until=14, strided=True, host_inputs=frozenset({1}))

@@ -73,13 +73,14 @@ def mod(ctx: KernelContext) -> KernelCallable:
     return run
 
 
-_KNOWN_POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", 1.0: "positive"}
+# Not 0.5: sqrt(-inf) is NaN where pow(-inf, 0.5) is inf.
+_KNOWN_POWERS = {2.0: "square", -1.0: "reciprocal", 1.0: "positive"}
 
 
 def power(ctx: KernelContext) -> KernelCallable:
     """Pow-7..15: the result has the base's type; a float exponent of an integer base is computed in float64.
 
-    A constant scalar exponent of a float base that has a ufunc of its own (2, 0.5, -1, 1) becomes that ufunc.
+    A constant scalar exponent of a float base that has a ufunc of its own (2, -1, 1) becomes that ufunc.
     """
     xp = ctx.xp
     exponent = constant_input(ctx, 1)

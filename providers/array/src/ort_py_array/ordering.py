@@ -1,4 +1,4 @@
-"""TopK: the greatest or smallest elements of an axis, in order, equal ones in the order of their indices.
+"""TopK, the greatest or smallest elements of an axis in order, and Unique, its different elements.
 
 A few of many are found by partitioning; otherwise the whole axis is sorted. NaN counts as greater than all numbers.
 """
@@ -27,8 +27,9 @@ def _top(ctx: KernelContext, x: Array, k: int, axis_given: int, largest: int) ->
     few = 0 < k <= size // 8 and size >= 256 and ctx.device == HOST  # on a device, partitioning is sorting
     indices = _few_of_many(xp, x, k, axis, largest=bool(largest)) if few else None
     if indices is None:
-        indices = _sorted_indices(xp, x, axis, largest=bool(largest))[(*(slice(None),) * axis, slice(0, k))]
-    return xp.take_along_axis(x, indices, axis), indices
+        order = _sorted_indices(xp, x, axis, largest=bool(largest))
+        indices = xp.ascontiguousarray(order[(*(slice(None),) * axis, slice(0, k))])
+    return xp.ascontiguousarray(xp.take_along_axis(x, indices, axis)), indices
 
 
 def _sorted_indices(xp: Any, x: Array, axis: int, *, largest: bool) -> Array:
@@ -86,3 +87,35 @@ def top_k(
 def top_k_1(ctx: KernelContext, x: Array, *, k: int, axis: int = -1) -> tuple[Array, Array]:
     """TopK-1: k is an attribute."""
     return _top(ctx, x, k, axis, 1)
+
+
+@kernel("Unique", since=11, until=28, outputs=4, strided=True)
+def unique(
+    ctx: KernelContext,
+    x: Array,
+    *,
+    axis: int | None = None,
+    sorted: int = 1,  # noqa: A002 - the attribute's name
+) -> tuple[Array, ...]:
+    """Unique-11..28: different elements, or slices along `axis`, with first places, places of all, and counts (int64).
+
+    With ``sorted=0`` they come in the order of their first places.
+
+    Raises:
+        InvalidArgument: `axis` is out of range.
+    """
+    xp = ctx.xp
+    along = None if axis is None else normalized_axis(axis, x.ndim, ctx.node.location)
+    if along is None:
+        x, along = x.reshape(-1), 0
+    found = xp.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=None if x.ndim == 1 else along
+    )
+    values, first, inverse, counts = found
+    inverse = inverse.reshape(-1)
+    if not sorted:
+        order = xp.argsort(first)
+        values, first, counts = xp.take(values, order, axis=along), xp.take(first, order), xp.take(counts, order)
+        inverse = xp.take(xp.argsort(order), inverse)
+    values = xp.ascontiguousarray(values)  # found along another axis than the first, they are a transposed view
+    return values, first.astype(xp.int64), inverse.astype(xp.int64), counts.astype(xp.int64)

@@ -62,6 +62,7 @@ def resize(ctx: KernelContext) -> KernelCallable:
         wanted = [int(s) for s in sizes.tolist()] if sizes is not None and sizes.size else None
         factors = [float(s) for s in scales.tolist()] if wanted is None and scales is not None else None
         _check(ctx, axes, wanted, factors)
+        factor: float | None = None
         if wanted is not None and policy != "stretch":
             pick = min if policy == "not_larger" else max
             factor = pick(w / x.shape[a] for a, w in zip(axes, wanted, strict=True))
@@ -79,9 +80,7 @@ def resize(ctx: KernelContext) -> KernelCallable:
             start, end = (region[i], region[i + len(axes)]) if region else (0.0, 1.0)
             if wanted is not None:
                 out = wanted[i]
-                scale = out / size if size and (end - start) else 1.0
-                if region and size:
-                    scale = out / (size * (end - start)) if end != start else 1.0
+                scale = factor or (out / size if size else 1.0)
             else:
                 assert factors is not None
                 scale = factors[i]

@@ -85,7 +85,7 @@ def reverse_sequence(ctx: KernelContext, x: Array, lengths: Array, *, batch_axis
     entries = xp.arange(x.shape[batch_axis]).reshape((-1, 1))
     if batch_axis == 0:
         return x[entries, source]
-    return x[source.T, entries.T]
+    return xp.ascontiguousarray(x[source.T, entries.T])  # NumPy lays the result out as it finds the indices
 
 
 KERNELS: list[KernelDef] = [

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
+from ort_py.contracts import (
+    Availability,
+    IExecutionProvider,
+    OperatorSchema,
+    OptionSpec,
+    ProviderFactory,
+    SessionContext,
+)
 from ort_py.devices import HOST
 from ort_py.hooks import hookimpl
 from ort_py_cpu.options import OPTIONS
 
-__all__ = ["CpuProviderFactory", "ort_py_providers"]
+__all__ = ["CpuProviderFactory", "ort_py_operator_schemas", "ort_py_providers"]
 
 NAME = "CPUExecutionProvider"
 
@@ -55,3 +62,11 @@ class CpuProviderFactory(ProviderFactory):
 def ort_py_providers() -> Iterable[ProviderFactory]:
     """The hook: one factory."""
     return [CpuProviderFactory()]
+
+
+@hookimpl
+def ort_py_operator_schemas() -> Iterable[OperatorSchema]:
+    """The hook: operators of domains ONNX does not define that the library has kernels for."""
+    from ort_py_array.contrib_schemas import SCHEMAS
+
+    return SCHEMAS

@@ -1,0 +1,199 @@
+"""SessionOptions and RunOptions: onnxruntime's defaults, checked values, copies, pickling."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+
+import ort_py
+from ort_py.errors import InvalidArgument, OptionError
+
+OWN = {
+    "limits",
+    "precision",
+    "strict",
+    "pin_cpu",
+    "disabled_transforms",
+    "cost_model",
+    "cache_dir",
+    "external_data_folder",
+}
+
+
+def attributes(options: Any) -> dict[str, Any]:
+    """Public attributes that are no methods."""
+    names = [name for name in dir(options) if not name.startswith("_")]
+    return {name: getattr(options, name) for name in names if not callable(getattr(options, name))}
+
+
+def comparable(value: Any) -> Any:
+    """Enumerations of both sides by name."""
+    return getattr(value, "name", value)
+
+
+@pytest.mark.parametrize("name", sorted(attributes(onnxruntime.SessionOptions())))
+def test_session_default_is_that_of_onnxruntime(name: str) -> None:
+    """Each attribute of onnxruntime's SessionOptions is there, with its default."""
+    expected = attributes(onnxruntime.SessionOptions())[name]
+    assert comparable(getattr(ort_py.SessionOptions(), name)) == comparable(expected)
+
+
+@pytest.mark.parametrize("name", sorted(attributes(onnxruntime.RunOptions())))
+def test_run_default_is_that_of_onnxruntime(name: str) -> None:
+    """Each attribute of onnxruntime's RunOptions is there, with its default."""
+    assert getattr(ort_py.RunOptions(), name) == attributes(onnxruntime.RunOptions())[name]
+
+
+def test_own_session_attributes_are_listed() -> None:
+    """Beyond onnxruntime's attributes there are exactly the documented ones."""
+    own = set(attributes(ort_py.SessionOptions())) - set(attributes(onnxruntime.SessionOptions()))
+    assert own == OWN
+
+
+@pytest.mark.parametrize("enum", ["GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder"])
+def test_enumerations_are_those_of_onnxruntime(enum: str) -> None:
+    """Names and numbers of the enumerations agree."""
+    theirs = {name: int(value) for name, value in getattr(onnxruntime, enum).__members__.items()}
+    assert {name: int(value) for name, value in getattr(ort_py, enum).__members__.items()} == theirs
+
+
+def test_values_are_kept() -> None:
+    """What was set is what is read."""
+    options = ort_py.SessionOptions()
+    options.intra_op_num_threads = 3
+    options.graph_optimization_level = ort_py.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert options.intra_op_num_threads == 3
+    assert options.graph_optimization_level is ort_py.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+
+def test_unknown_attribute_names_a_close_one() -> None:
+    """A misspelt option is refused with a suggestion."""
+    with pytest.raises(AttributeError, match=r"no option 'intra_op_threads'\. Did you mean 'intra_op_num_threads'"):
+        ort_py.SessionOptions().intra_op_threads = 2
+
+
+def test_unknown_attribute_without_a_close_one() -> None:
+    """A name like no other is refused without a guess."""
+    with pytest.raises(AttributeError, match=r"RunOptions has no option 'zzz'\.$"):
+        ort_py.RunOptions().zzz = 2
+
+
+def test_reading_an_unknown_attribute_suggests_too() -> None:
+    """Reading is as helpful as setting."""
+    with pytest.raises(AttributeError, match="Did you mean 'terminate'"):
+        _ = ort_py.RunOptions().terminated
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("graph_optimization_level", 99),
+        ("execution_mode", 0),
+        ("execution_order", 1),
+        ("intra_op_num_threads", "2"),
+        ("intra_op_num_threads", 2.0),
+        ("intra_op_num_threads", True),
+        ("enable_profiling", 1),
+        ("logid", 3),
+        ("precision", None),
+        ("limits", {}),
+        ("disabled_transforms", "FuseRelu"),
+    ],
+)
+def test_wrong_type_is_refused(name: str, value: Any) -> None:
+    """A value of another type is a TypeError that names the attribute and the value."""
+    with pytest.raises(TypeError, match=rf"SessionOptions\.{name} takes .*, not {value!r} \("):
+        setattr(ort_py.SessionOptions(), name, value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("precision", "float64"), ("strict", "yes"), ("cost_model", "never")])
+def test_value_outside_the_choices_is_refused(name: str, value: str) -> None:
+    """Options with choices list them."""
+    with pytest.raises(OptionError, match=f"{name} cannot be '{value}'") as caught:
+        setattr(ort_py.SessionOptions(), name, value)
+    assert "allowed:" in str(caught.value)
+
+
+def test_paths_are_accepted() -> None:
+    """Options that are paths take path objects, unlike onnxruntime's."""
+    options = ort_py.SessionOptions()
+    options.optimized_model_filepath = Path("model.onnx")
+    assert options.optimized_model_filepath == Path("model.onnx")
+
+
+def test_constructor_takes_no_arguments() -> None:
+    """As in onnxruntime, options are set one by one."""
+    with pytest.raises(TypeError):
+        ort_py.SessionOptions(intra_op_num_threads=1)  # type: ignore[call-arg]  # the mistake under test
+
+
+@pytest.mark.parametrize("kind", [ort_py.SessionOptions, ort_py.RunOptions])
+def test_copies_are_independent(kind: type[Any]) -> None:
+    """A shallow and a deep copy carry values and entries, and later edits stay apart."""
+    options = kind()
+    options.logid = "first"
+    for copied in (copy.copy(options), copy.deepcopy(options)):
+        copied.logid = "second"
+        assert (options.logid, copied.logid) == ("first", "second")
+
+
+def test_copy_keeps_config_entries() -> None:
+    """Config entries are copied too."""
+    options = ort_py.SessionOptions()
+    options.add_session_config_entry("session.x", "1")
+    copied = copy.copy(options)
+    copied.add_session_config_entry("session.x", "2")
+    assert options.get_session_config_entry("session.x") == "1"
+    assert copied.get_session_config_entry("session.x") == "2"
+
+
+def test_options_can_be_pickled() -> None:
+    """Options cross process borders, limits and enumerations included."""
+    options = ort_py.SessionOptions()
+    options.limits = ort_py.Limits.untrusted()
+    options.execution_mode = ort_py.ExecutionMode.ORT_PARALLEL
+    options.add_session_config_entry("session.x", "1")
+    twin = pickle.loads(pickle.dumps(options))
+    assert (twin.limits, twin.execution_mode) == (options.limits, options.execution_mode)
+    assert twin.get_session_config_entry("session.x") == "1"
+
+
+def test_representation_shows_what_was_changed() -> None:
+    """A fresh object is short; a changed one says what was changed."""
+    options = ort_py.SessionOptions()
+    assert repr(options) == "SessionOptions()"
+    options.logid = "mine"
+    options.add_session_config_entry("session.x", "1")
+    assert repr(options) == "SessionOptions(logid='mine', 'session.x': '1')"
+
+
+@pytest.mark.parametrize(("key", "value"), [(1, "x"), ("x", 1), (None, "x")])
+def test_config_entries_are_strings(key: Any, value: Any) -> None:
+    """Anything but strings is a TypeError, as in onnxruntime."""
+    with pytest.raises(TypeError, match="Config entries are strings"):
+        ort_py.SessionOptions().add_session_config_entry(key, value)
+
+
+@pytest.mark.parametrize("key", ["", "k" * 1025])
+def test_config_keys_have_a_length(key: str) -> None:
+    """Empty and endless keys are refused."""
+    with pytest.raises(InvalidArgument, match="1 to 1024 characters"):
+        ort_py.SessionOptions().add_session_config_entry(key, "x")
+
+
+def test_absent_config_entry_is_a_runtime_error() -> None:
+    """Reading an entry nobody set raises what onnxruntime raises."""
+    with pytest.raises(RuntimeError, match=r"no config entry 'session\.x'"):
+        ort_py.SessionOptions().get_session_config_entry("session.x")
+
+
+def test_run_config_entries() -> None:
+    """RunOptions have entries of their own."""
+    options = ort_py.RunOptions()
+    options.add_run_config_entry("run.x", "1")
+    assert options.get_run_config_entry("run.x") == "1"

@@ -1,0 +1,32 @@
+"""The table of names that onnxruntime knows."""
+
+from __future__ import annotations
+
+import onnxruntime
+
+from ort_py.discovery.known_names import FORMER_PROVIDERS, KNOWN_OPTIONS, KNOWN_PROVIDERS, is_known, package_for
+
+
+def test_every_name_of_onnxruntime_is_known() -> None:
+    """Names and their order are onnxruntime's own; its Azure provider and others have no distribution of ours."""
+    assert list(KNOWN_PROVIDERS) == onnxruntime.get_all_providers()
+
+
+def test_packages() -> None:
+    """A known name leads to the distribution that provides it."""
+    assert package_for("CPUExecutionProvider") == "ort-py-cpu"
+    assert package_for("DnnlExecutionProvider") == "ort-py-onednn"
+    assert package_for("AzureExecutionProvider") is None
+    assert package_for("NobodysExecutionProvider") is None
+
+
+def test_former_names_are_known() -> None:
+    """Names of earlier versions are no misspellings, and are no current names either."""
+    assert is_known("ROCMExecutionProvider")
+    assert not FORMER_PROVIDERS & set(KNOWN_PROVIDERS)
+    assert not is_known("NobodysExecutionProvider")
+
+
+def test_common_options_are_known() -> None:
+    """A sample that applications pass."""
+    assert {"device_id", "trt_fp16_enable", "device_type", "use_arena", "MLComputeUnits"} <= KNOWN_OPTIONS

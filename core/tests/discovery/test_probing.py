@@ -1,0 +1,98 @@
+"""Probes end in time, and in a record."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from ort_py.contracts import Availability
+from ort_py.devices import Device
+from ort_py.discovery import ProviderRecord, RecordState
+from ort_py.discovery.loading import describe_factory
+from ort_py.discovery.probing import probe
+from ort_py.errors import OptionError, PluginError
+
+from .fakes import FakeFactory
+
+
+def _loaded(available: Any) -> ProviderRecord:
+    factory = FakeFactory(available=available)
+    return describe_factory(ProviderRecord(factory.name, "pkg-fake", "1.0", "fake.plugin"), factory)
+
+
+def test_available() -> None:
+    """Devices and a remark are kept; no thread is left."""
+    before = threading.active_count()
+    record = probe(_loaded(Availability(True, reason="driver 5", devices=(Device("gpu", 1),))))
+    assert (record.state, record.reason, record.devices) == (RecordState.AVAILABLE, "driver 5", (Device("gpu", 1),))
+    assert threading.active_count() == before
+
+
+def test_unavailable() -> None:
+    """Reason and fix are the provider's."""
+    record = probe(_loaded(Availability(False, "no device /dev/x0", "plug it in")))
+    assert (record.state, record.reason, record.fix) == (RecordState.UNAVAILABLE, "no device /dev/x0", "plug it in")
+    assert record.exception is None
+    assert record.factory is not None
+
+
+def test_unavailable_without_a_reason() -> None:
+    """A provider that does not say why is called out."""
+    assert probe(_loaded(Availability(False))).reason == "it gives no reason"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("driver says no"), SystemExit(1), KeyboardInterrupt("inside")])
+def test_probe_that_raises(error: BaseException) -> None:
+    """Broken, not unavailable, with the original exception."""
+    record = probe(_loaded(error))
+    assert record.state is RecordState.BROKEN
+    assert record.exception is error
+    assert record.reason == f"its probe() raised {type(error).__name__}: {error}"
+
+
+def test_probe_that_hangs() -> None:
+    """It is given up after the limit; the reason says so."""
+    leave = threading.Event()
+    start = time.perf_counter()
+    record = probe(_loaded(lambda: leave.wait(30)), seconds=0.05)
+    leave.set()
+    assert time.perf_counter() - start < 5
+    assert record.state is RecordState.BROKEN
+    assert record.reason == "probe() of FakeExecutionProvider did not return within 0.05 s"
+    assert isinstance(record.exception, TimeoutError)
+
+
+def test_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ORT_PY_PROBE_TIMEOUT`` counts where no limit is passed."""
+    monkeypatch.setenv("ORT_PY_PROBE_TIMEOUT", "0.01")
+    leave = threading.Event()
+    assert "within 0.01 s" in probe(_loaded(lambda: leave.wait(30))).reason
+    leave.set()
+    monkeypatch.setenv("ORT_PY_PROBE_TIMEOUT", "never")
+    with pytest.raises(OptionError):
+        probe(_loaded(Availability(True)))
+
+
+def test_slow_probe_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Slower than the contract allows is a warning in the log, and still an answer."""
+
+    def slow() -> Availability:
+        time.sleep(0.03)
+        return Availability(True)
+
+    with caplog.at_level(logging.WARNING):
+        assert probe(_loaded(slow)).usable
+    assert "probe() of FakeExecutionProvider (distribution pkg-fake 1.0) took" in caplog.text
+    assert "20 ms" in caplog.text
+
+
+def test_answer_of_a_wrong_type() -> None:
+    """A bare True is no Availability."""
+    record = probe(_loaded(lambda: True))
+    assert record.state is RecordState.BROKEN
+    assert record.reason == "its probe() returned bool instead of Availability"
+    assert isinstance(record.exception, PluginError)

@@ -1,0 +1,179 @@
+"""Binding: what a factory is told, how results are cut to the node, and which sizes are refused before the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.contracts import KernelContext, KernelDef, NodeSpec, ValueSpec
+from ort_py.dtypes import DataType, TensorType
+from ort_py.errors import InvalidArgument, LimitError, PluginError
+from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel, make_context
+from ort_py.limits import Limits
+from ort_py.testing.kernel_runner import make_node_spec
+
+from core.tests.driving import HostProvider
+
+SMALL = KernelServices(Limits(single_allocation_bytes=1024))
+
+
+def node(inputs: int = 1, outputs: int = 1, shape: tuple[Any, ...] | None = None) -> NodeSpec:
+    """A node with so many inputs and outputs; the first output has a declared shape where one is given."""
+    spec = make_node_spec("Frob", [np.ones(2, np.float32)] * inputs, domain="com.example", opset=1, outputs=outputs)
+    if shape is None:
+        return spec
+    return replace(spec, outputs=(ValueSpec("y0", TensorType(DataType.FLOAT, shape)), *spec.outputs[1:]))
+
+
+def bind(
+    call: Callable[..., Any], spec: NodeSpec, services: KernelServices | None = None, **declaration: Any
+) -> BoundKernel:
+    """Bind a callable as a kernel."""
+    definition = KernelDef("Frob", lambda _ctx: call, domain="com.example", **declaration)
+    return bind_kernel(spec, definition, HostProvider([]), services or KernelServices(), {})
+
+
+def test_a_context_knows_node_module_and_constants() -> None:
+    """The factory is called once with the node, the provider's array module and the constants known now."""
+    seen: list[KernelContext] = []
+
+    def factory(ctx: KernelContext) -> Callable[..., Any]:
+        seen.append(ctx)
+        return lambda x: x
+
+    bind_kernel(node(2), KernelDef("Frob", factory), HostProvider([]), KernelServices(), {1: np.array([3])})
+    (context,) = seen
+    assert context.node.op_type == "Frob"
+    assert context.xp is np
+    constant = context.constant(1)
+    assert constant is not None
+    assert constant.tolist() == [3]
+    assert context.constant(0) is None
+
+
+def test_a_seed_makes_random_numbers_repeatable() -> None:
+    """A node's seed beats the session's; without either the system's entropy is used."""
+    context = make_context(node(), HostProvider([]), KernelServices(seed=7))
+    first, again = (context.random_generator(None).random() for _ in range(2))
+    assert first == again
+    assert context.random_generator(1.5).random() == context.random_generator(1.5).random() != first
+
+
+def test_refusals_of_a_factory_pass_through() -> None:
+    """An error of ort-py raised by the factory is the answer itself."""
+
+    def factory(_ctx: KernelContext) -> Callable[..., Any]:
+        raise InvalidArgument("axis 9 is too large")
+
+    with pytest.raises(InvalidArgument, match="axis 9"):
+        bind_kernel(node(), KernelDef("Frob", factory), HostProvider([]), KernelServices(), {})
+
+
+def test_a_broken_factory_is_the_plug_ins_error() -> None:
+    """Anything else is a PluginError with the kernel, the node and the original exception."""
+
+    def factory(_ctx: KernelContext) -> Callable[..., Any]:
+        raise KeyError("axes")
+
+    definition = KernelDef("Frob", factory, implementation="pkg:frob")
+    with pytest.raises(PluginError) as caught:
+        bind_kernel(node(), definition, HostProvider([]), KernelServices(), {})
+    assert "The factory of kernel Frob(1) raised KeyError: 'axes'" in str(caught.value)
+    assert "pkg:frob" in str(caught.value)
+    assert caught.value.location.node == "Frob_under_test"
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("declared", "returned", "outputs", "expected"),
+    [
+        (1, "a", 1, "a"),
+        (1, "a", 2, ("a", None)),
+        (None, ("a",), 1, "a"),
+        (None, ("a", "b"), 2, ("a", "b")),
+        (3, ("a", "b", "c"), 1, "a"),
+        (3, ("a", "b", "c"), 2, ("a", "b")),
+        (3, ("a", "b", "c"), 3, ("a", "b", "c")),
+        (2, ["a", "b"], 3, ("a", "b", None)),
+    ],
+)
+def test_results_are_cut_or_padded_to_the_node(declared: int | None, returned: Any, outputs: int, expected: Any) -> None:
+    """One output comes bare, several as a tuple with one entry an output of the node."""
+    assert bind(lambda _x: returned, node(1, outputs), outputs=declared).call(0) == expected
+
+
+def broadcast(left: Any, right: Any) -> Any:
+    """Shape of a broadcast."""
+    return np.broadcast_shapes(left.shape, right.shape)
+
+
+def outer(left: Any, right: Any) -> Any:
+    """Shape of a matrix product."""
+    return (*left.shape[:-1], right.shape[-1])
+
+
+def never(*_inputs: Any) -> Any:
+    """A kernel that must not be reached."""
+    raise AssertionError("the kernel was called")
+
+
+def test_a_huge_broadcast_is_refused_before_it_is_made() -> None:
+    """(n,1) + (1,n) has n*n elements though both inputs are small."""
+    call = bind(never, node(2), SMALL, output_shape=broadcast).call
+    with pytest.raises(LimitError, match="larger than one allocation may be") as caught:
+        call(np.ones((100, 1), np.float32), np.ones((1, 100), np.float32))
+    assert "100×100" in str(caught.value)
+    assert caught.value.location.node == "Frob_under_test"
+
+
+def test_a_product_over_an_empty_axis_is_refused_by_its_result() -> None:
+    """(n,0) @ (0,n) reads nothing and makes n*n zeros."""
+    call = bind(never, node(2), SMALL, output_shape=outer).call
+    with pytest.raises(LimitError, match="100×100"):
+        call(np.ones((100, 0), np.float32), np.ones((0, 100), np.float32))
+
+
+def test_small_results_pass_the_guard() -> None:
+    """Products of sizes above the cap are looked at closely, and let through where the result is small."""
+    call = bind(np.matmul, node(2), SMALL, output_shape=outer).call
+    assert call(np.ones((2, 100), np.float32), np.ones((100, 2), np.float32)).tolist() == [[100, 100], [100, 100]]
+
+
+def test_an_unknown_result_shape_is_the_kernels_business() -> None:
+    """An `output_shape` that answers None leaves the check to the kernel."""
+    assert bind(lambda *_: "made", node(3), SMALL, output_shape=lambda *_: None).call(1, 2, 3) == "made"
+
+
+def test_a_declared_shape_is_checked_once_when_bound() -> None:
+    """A static output is refused while planning, and costs nothing in the run where it fits."""
+    with pytest.raises(LimitError, match="100×100"):
+        bind(never, node(2, 1, (100, 100)), SMALL, output_shape=broadcast)
+    assert bind(np.add, node(2, 1, (2,)), SMALL, output_shape=broadcast).call is np.add
+
+
+def test_symbolic_shapes_are_checked_in_the_run() -> None:
+    """A dimension that is not known while planning is guarded in each call."""
+    call = bind(never, node(3, 1, ("n", 100)), SMALL, output_shape=lambda a, b, _c: broadcast(a, b)).call
+    with pytest.raises(LimitError, match="100×100"):
+        call(np.ones((100, 1), np.float32), np.ones((1, 100), np.float32), None)
+
+
+def test_without_a_limit_there_is_no_guard() -> None:
+    """Unlimited sessions call the kernel bare."""
+    services = KernelServices(Limits.unlimited())
+    assert bind(np.add, node(2), services, output_shape=broadcast).call is np.add
+
+
+def test_a_kernel_may_ask_the_context() -> None:
+    """`check_allocation` refuses what the limits refuse; rows run inline where there is no pool."""
+    context = make_context(node(), HostProvider([]), SMALL)
+    context.check_allocation((4,), np.float32)
+    with pytest.raises(LimitError, match="1000"):
+        context.check_allocation((1000,), np.float32)
+    parts: list[tuple[int, int]] = []
+    context.parallel_for(10, 2, lambda start, stop: parts.append((start, stop)))
+    assert parts == [(0, 10)]

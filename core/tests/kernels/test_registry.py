@@ -1,0 +1,92 @@
+"""The registry: conflicts name both sides, contributions fill gaps, look-ups list every refusal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ort_py.contracts import KernelDef, tensors
+from ort_py.dtypes import DataType
+from ort_py.errors import KernelConflictError
+from ort_py.kernels.registry import KernelRegistry
+from ort_py.testing.kernel_runner import make_node_spec
+
+NODE = make_node_spec("Add", [np.ones(2, np.float32)] * 2, opset=21)
+
+
+def definition(name: str, since: int = 14, until: int | None = None, domain: str = "") -> KernelDef:
+    """A kernel of Add called `name` in reports."""
+    return KernelDef("Add", lambda _ctx: max, domain=domain, since=since, until=until, implementation=name)
+
+
+def test_a_conflict_names_both_sides_and_the_overlap() -> None:
+    """Both kernels with their implementations and sources are in the message, and what to do."""
+    registry = KernelRegistry()
+    registry.register("P", [definition("a:first", 7, 14)], "dist-a")
+    with pytest.raises(KernelConflictError) as caught:
+        registry.register("P", [definition("b:second", 14)], "dist-b")
+    text = str(caught.value)
+    assert "Two kernels of P claim Add version 14 for every type." in text
+    assert "Add(7-14) (a:first) from dist-a" in text
+    assert "Add(14) (b:second) from dist-b" in text
+    assert "Narrow the versions or types" in text
+
+
+def test_providers_and_domains_do_not_conflict() -> None:
+    """The same operator may have a kernel in each provider and in each domain."""
+    registry = KernelRegistry()
+    registry.register("P", [definition("a"), definition("b", domain="com.example")], "x")
+    registry.register("Q", [definition("c")], "y")
+    assert registry.find("Q", NODE).kernel is not registry.find("P", NODE).kernel
+
+
+def test_a_contribution_fills_a_gap() -> None:
+    """A plug-in's kernel is used where the provider has none for the version."""
+    registry = KernelRegistry()
+    registry.register("P", [definition("own", 7, 13)], "x")
+    registry.contribute("P", [definition("new", 14)], "plugin")
+    found = registry.find("P", NODE).kernel
+    assert found is not None
+    assert found.implementation == "new"
+
+
+def test_a_contribution_replaces_nothing_unless_allowed() -> None:
+    """A provider's own kernel stays, and the report says who was left out for whom; `override` turns that round."""
+    registry = KernelRegistry()
+    registry.register("P", [definition("own")], "x")
+    registry.contribute("P", [definition("new")], "plugin")
+    found = registry.find("P", NODE).kernel
+    assert found is not None
+    assert found.implementation == "own"
+    (line,) = registry.skipped
+    assert "Add(14) (new) from plugin: P has Add(14) (own) from x" in line
+    registry.contribute("P", [definition("new")], "plugin", override=True)
+    found = registry.find("P", NODE).kernel
+    assert found is not None
+    assert found.implementation == "new"
+
+
+def test_a_failed_look_up_lists_every_refusal() -> None:
+    """Each kernel of the operator says why it does not fit."""
+    registry = KernelRegistry()
+    ints = KernelDef("Add", lambda _ctx: max, since=14, types={"T": tensors(DataType.INT32)})
+    registry.register("P", [definition("old", 1), definition("older", 6), ints], "x")
+    match = registry.lookup("P").find(NODE)
+    assert match.kernel is None
+    assert [refusal.split(":")[0] for refusal in match.refusals] == ["kernel Add(1)", "kernel Add(6)", "kernel Add(14) [T"]
+
+
+def test_an_unknown_provider_has_no_kernels() -> None:
+    """Asking for another provider refuses, and adds nothing to the registry."""
+    registry = KernelRegistry()
+    registry.register("P", [definition("own")], "x")
+    assert registry.find("Q", NODE).refusals == ("no kernel for Add",)
+    assert registry.kernels_of("Q") == []
+
+
+def test_kernels_are_listed_in_order() -> None:
+    """Sorted by domain, operator and version, whatever the order of registration."""
+    registry = KernelRegistry()
+    mul = KernelDef("Mul", lambda _ctx: max, since=14)
+    registry.register("P", [mul, definition("b", 14), definition("a", 7), definition("c", 1, domain="z")], "x")
+    assert [str(entry.kernel) for entry in registry.kernels_of("P")] == ["Add(7)", "Add(14)", "Mul(14)", "z.Add(1)"]

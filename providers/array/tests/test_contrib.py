@@ -1,0 +1,63 @@
+"""com.microsoft operators against onnxruntime."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.errors import InvalidArgument
+
+from .oracle import run, sample
+from .runtime_oracle import runtime_outputs
+from .test_quantization import integers
+
+HIDDEN, INPUT, STEPS = 16, 12, 7
+
+TOLERANCE = 2e-2
+"""A sum on the other side of a tie, from another approximation of tanh, is one of 255 steps of the hidden state."""
+
+
+def _inputs(directions: int, batch: int, weights: Any, by_column: bool) -> list[Any]:
+    width = 4 * HIDDEN
+    scales = (directions, width) if by_column else (directions,)
+    return [
+        sample((STEPS, batch, INPUT), np.float32),
+        integers((directions, INPUT, width), weights),
+        integers((directions, HIDDEN, width), weights, 1),
+        sample((directions, 2 * width), np.float32, 2, -0.1, 0.1),
+        None,
+        sample((directions, batch, HIDDEN), np.float32, 3, -1, 1),
+        sample((directions, batch, HIDDEN), np.float32, 4, -1, 1),
+        None,
+        sample(scales, np.float32, 5, 0.002, 0.004),
+        np.zeros(scales, weights) + (3 if weights is np.uint8 else 0),
+        sample(scales, np.float32, 6, 0.002, 0.004),
+        np.zeros(scales, weights) + (5 if weights is np.uint8 else 0),
+    ]
+
+
+@pytest.mark.parametrize("by_column", [False, True])
+@pytest.mark.parametrize("weights", [np.int8, np.uint8])
+@pytest.mark.parametrize(("direction", "batch"), [("forward", 1), ("reverse", 3), ("bidirectional", 1)])
+def test_dynamic_quantize_lstm_equals_onnxruntime(direction: str, batch: int, weights: Any, by_column: bool) -> None:
+    """One scale a direction or one a column, signed and unsigned weights, fed and known at planning."""
+    inputs = _inputs(2 if direction == "bidirectional" else 1, batch, weights, by_column)
+    arguments: dict[str, Any] = {"opset": 1, "outputs": 3, "domain": "com.microsoft"}
+    attributes: dict[str, Any] = {"hidden_size": HIDDEN, "direction": direction}
+    expected = runtime_outputs("DynamicQuantizeLSTM", inputs, **arguments, **attributes)
+    for constants in ((), (1, 2, 8, 9, 10, 11)):
+        actual = run("DynamicQuantizeLSTM", inputs, constants=constants, **arguments, **attributes)
+        for left, right in zip(actual, expected, strict=True):
+            assert left.dtype == np.float32
+            np.testing.assert_allclose(left, right, atol=TOLERANCE)
+
+
+def test_dynamic_quantize_lstm_refuses_scales_that_do_not_fit() -> None:
+    """With the shape."""
+    inputs = _inputs(1, 1, np.int8, False)
+    inputs[8] = np.ones(3, np.float32)
+    with pytest.raises(InvalidArgument, match=re.escape("W's scale has shape [3]; it needs 1 entries, or 64")):
+        run("DynamicQuantizeLSTM", inputs, opset=1, outputs=3, domain="com.microsoft", hidden_size=HIDDEN)

@@ -1,0 +1,120 @@
+"""Pools against onnxruntime."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.errors import InvalidArgument
+from ort_py_array import pooling
+
+from .oracle import BF16, run, sample
+from .runtime_oracle import agree_with_runtime
+
+GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "two_by_two": ((2, 3, 8, 8), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "overlapping": ((2, 3, 9, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "asymmetric": ((1, 2, 7, 9), {"kernel_shape": [3, 2], "pads": [0, 1, 2, 0]}),
+    "ceil": ((1, 2, 8, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+    "ceil_padded": ((1, 2, 8, 7), {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
+    "same_upper": ((1, 2, 7, 8), {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    "same_lower": ((1, 2, 7, 8), {"kernel_shape": [2, 3], "strides": [1, 2], "auto_pad": "SAME_LOWER"}),
+    "one_dimensional": ((2, 3, 11), {"kernel_shape": [4], "strides": [3]}),
+    "three_dimensional": ((1, 2, 5, 6, 7), {"kernel_shape": [2, 3, 2], "pads": [1, 1, 0, 0, 1, 1]}),
+    "dilated": ((1, 2, 9, 9), {"kernel_shape": [3, 2], "dilations": [2, 3]}),
+}
+
+
+@pytest.mark.parametrize("case", GEOMETRIES)
+def test_max_pool_equals_onnxruntime(case: str) -> None:
+    """Values only."""
+    shape, attributes = GEOMETRIES[case]
+    agree_with_runtime("MaxPool", [sample(shape, np.float32)], opset=12, **attributes)
+
+
+@pytest.mark.parametrize("storage_order", [0, 1])
+@pytest.mark.parametrize("case", GEOMETRIES)
+def test_max_pool_positions_equal_onnxruntime(case: str, storage_order: int) -> None:
+    """The second output: flat positions, row by row or column by column; rounded values have ties."""
+    shape, attributes = GEOMETRIES[case]
+    x = np.rint(sample(shape, np.float32))
+    agree_with_runtime("MaxPool", [x], opset=12, outputs=2, storage_order=storage_order, **attributes)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_max_pool_of_integers_pads_with_the_least_value(dtype: Any) -> None:
+    """Padding never wins."""
+    x = sample((1, 1, 4, 4), dtype, low=-100, high=-1)
+    agree_with_runtime("MaxPool", [x], opset=12, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+
+
+def test_max_pool_of_minus_infinity_has_positions_inside_the_picture() -> None:
+    """A window of the padding's own value still points to the picture."""
+    x = np.full((1, 1, 2, 2), -np.inf, np.float32)
+    _, positions = run("MaxPool", [x], opset=12, outputs=2, kernel_shape=[2, 2], pads=[1, 1, 1, 1])
+    assert positions.min() >= 0
+
+
+@pytest.mark.parametrize("count_include_pad", [0, 1])
+@pytest.mark.parametrize("case", GEOMETRIES)
+def test_average_pool_equals_onnxruntime(case: str, count_include_pad: int) -> None:
+    """Padding counts or does not; what ceil mode adds beyond it never does."""
+    shape, attributes = GEOMETRIES[case]
+    agree_with_runtime(
+        "AveragePool", [sample(shape, np.float32)], opset=19, count_include_pad=count_include_pad, **attributes
+    )
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("case", ["two_by_two", "overlapping", "ceil", "one_dimensional"])
+def test_lp_pool_equals_onnxruntime(case: str, p: int) -> None:
+    """Norms of windows."""
+    shape, attributes = GEOMETRIES[case]
+    agree_with_runtime("LpPool", [sample(shape, np.float32)], opset=18, p=p, **attributes)
+
+
+@pytest.mark.parametrize("op_type", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_global_pools_equal_onnxruntime(op_type: str) -> None:
+    """One value a channel."""
+    agree_with_runtime(op_type, [sample((2, 3, 5, 4), np.float32)], opset=1)
+
+
+def test_global_lp_pool_equals_onnxruntime() -> None:
+    """One norm a channel."""
+    agree_with_runtime("GlobalLpPool", [sample((2, 3, 5, 4), np.float32)], opset=2, p=3)
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("dtype", [np.float16, BF16])
+def test_narrow_floats_are_rounded_once(op_type: str, dtype: Any) -> None:
+    """The float32 result, rounded."""
+    x = sample((1, 2, 6, 6), dtype)
+    (actual,) = run(op_type, [x], opset=22, kernel_shape=[3, 3])[:1]
+    (wide,) = run(op_type, [x.astype(np.float32)], opset=22, kernel_shape=[3, 3])[:1]
+    np.testing.assert_array_equal(actual, wide.astype(dtype))
+
+
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One channel at a time gives the same."""
+    monkeypatch.setattr(pooling, "_CACHE_BYTES", 1)
+    shape, attributes = GEOMETRIES["overlapping"]
+    agree_with_runtime("MaxPool", [sample(shape, np.float32)], opset=12, **attributes)
+
+
+def test_an_empty_batch_gives_an_empty_result() -> None:
+    """Zero images in, zero images out."""
+    (y,) = run("AveragePool", [np.zeros((0, 3, 5, 5), np.float32)], opset=19, kernel_shape=[2, 2])
+    assert y.shape == (0, 3, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [((2, 3), "has shape [2, 3]; pooling needs"), ((1, 1, 2, 2), "spans 3 positions")],
+)
+def test_inputs_that_do_not_fit_are_refused(shape: tuple[int, ...], text: str) -> None:
+    """With the numbers."""
+    with pytest.raises(InvalidArgument, match=re.escape(text)):
+        run("MaxPool", [np.zeros(shape, np.float32)], opset=12, kernel_shape=[3, 3])

@@ -1,0 +1,126 @@
+"""Products and convolutions of 8-bit integers: exact, whatever the size."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.errors import InvalidArgument
+from ort_py_array.exact_products import exact_depth, exact_matmul
+
+from .oracle import run
+from .runtime_oracle import agree_with_runtime
+from .test_quantization import integers, scalar
+
+TYPES = [np.int8, np.uint8]
+
+
+@pytest.mark.parametrize("left", TYPES)
+@pytest.mark.parametrize("right", TYPES)
+@pytest.mark.parametrize("constants", [(), (1, 3)], ids=["fed", "constant"])
+def test_matmul_integer_is_exact_beyond_float32(left: Any, right: Any, constants: tuple[int, ...]) -> None:
+    """3,000 products of extreme values leave float32's exact range; onnxruntime and int64 agree with us."""
+    a, b = integers((4, 3000), left), integers((3000, 5), right, 1)
+    a[0], b[:, 0] = np.iinfo(left).max, np.iinfo(right).max
+    zeros = [scalar(7, left), scalar(3, right)]
+    agree_with_runtime("MatMulInteger", [a, b, *zeros], opset=10, constants=constants)
+    (y,) = run("MatMulInteger", [a, b, *zeros], opset=10, constants=constants)
+    np.testing.assert_array_equal(y, (a.astype(np.int64) - 7) @ (b.astype(np.int64) - 3))
+
+
+def test_matmul_integer_with_zero_points_by_row_and_column() -> None:
+    """The specification allows one a row of A and one a column of B; onnxruntime only the latter."""
+    a, b = integers((2, 4, 6), np.uint8), integers((6, 3), np.int8, 1)
+    rows, columns = integers((4,), np.uint8, 2), integers((3,), np.int8, 3)
+    (y,) = run("MatMulInteger", [a, b, rows, columns], opset=10)
+    np.testing.assert_array_equal(
+        y, (a.astype(int) - rows.astype(int)[:, None]) @ (b.astype(int) - columns.astype(int))
+    )
+
+
+def test_matmul_integer_refuses_a_zero_point_that_does_not_fit() -> None:
+    """With its shape."""
+    with pytest.raises(InvalidArgument, match=re.escape("first operand's scale or zero point has shape [3]")):
+        run("MatMulInteger", [np.zeros((2, 4), np.uint8), np.zeros((4, 2), np.int8), np.zeros(3, np.uint8)], opset=10)
+
+
+def test_exact_depth_is_the_last_exact_number_of_products() -> None:
+    """One more product of the bounds could leave the integers that float32 holds."""
+    depth = exact_depth(255, 128)
+    assert depth * 255 * 128 <= 2**24 < (depth + 1) * 255 * 128
+
+
+def test_exact_matmul_of_vectors() -> None:
+    """Rank 1 is cut along its only axis."""
+    a = np.full(2000, 255, np.float32)
+    assert int(exact_matmul(np, a, a, exact_depth(255, 255))) == 2000 * 255 * 255
+
+
+@pytest.mark.parametrize("right", TYPES)
+@pytest.mark.parametrize("opset", [10, 21])
+def test_qlinear_matmul_rounds_and_saturates_as_onnxruntime(right: Any, opset: int) -> None:
+    """The requantised product, bit by bit."""
+    inputs = [
+        integers((2, 7, 600), np.uint8),
+        scalar(0.02),
+        scalar(9, np.uint8),
+        integers((600, 9), right, 1),
+        scalar(0.03),
+        scalar(2, right),
+        scalar(1.7),
+        scalar(100, np.uint8),
+    ]
+    agree_with_runtime("QLinearMatMul", inputs, opset=opset, constants=(3, 5))
+
+
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "small": ((2, 3, 9, 9), (8, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "deep": ((1, 120, 6, 6), (4, 120, 3, 3), {"pads": [1, 0, 1, 2]}),
+    "depthwise": ((1, 8, 9, 9), (8, 1, 3, 3), {"group": 8, "strides": [2, 2]}),
+    "deep_groups": ((1, 160, 5, 5), (4, 80, 3, 3), {"group": 2}),
+    "one_dimensional": ((1, 4, 20), (3, 4, 5), {"dilations": [2]}),
+}
+
+
+@pytest.mark.parametrize("right", TYPES)
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_conv_integer_equals_onnxruntime(case: str, right: Any) -> None:
+    """Also where channels have to be taken in parts, or float64, to stay exact."""
+    shape, weights, attributes = CONVOLUTIONS[case]
+    inputs = [integers(shape, np.uint8), integers(weights, right, 1), scalar(12, np.uint8)]
+    agree_with_runtime("ConvInteger", inputs, opset=10, **attributes)
+
+
+@pytest.mark.parametrize("by_filter", [False, True])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_qlinear_conv_equals_onnxruntime(case: str, by_filter: bool) -> None:
+    """With an int32 bias, one weight scale or one a filter."""
+    shape, weights, attributes = CONVOLUTIONS[case]
+    m = weights[0]
+    inputs = [
+        integers(shape, np.uint8),
+        scalar(0.02),
+        scalar(9, np.uint8),
+        integers(weights, np.int8, 1),
+        np.linspace(0.01, 0.05, m, dtype=np.float32) if by_filter else scalar(0.03),
+        np.zeros(m, np.int8) if by_filter else scalar(0, np.int8),
+        scalar(1.7),
+        scalar(100, np.uint8),
+        np.random.default_rng(2).integers(-999, 999, m).astype(np.int32),
+    ]
+    agree_with_runtime("QLinearConv", inputs, opset=10, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("x_zero", "w_zero", "text"),
+    [((3,), (), "x_zero_point has shape [3] instead of one entry"), ((), (3,), "w_zero_point has shape [3]")],
+)
+def test_zero_points_that_do_not_fit_are_refused(x_zero: Any, w_zero: Any, text: str) -> None:
+    """With the name and the shape."""
+    inputs = [np.zeros((1, 2, 5, 5), np.uint8), np.zeros((4, 2, 3, 3), np.int8)]
+    zeros = [np.zeros(x_zero, np.uint8), np.zeros(w_zero, np.int8)]
+    with pytest.raises(InvalidArgument, match=re.escape(text)):
+        run("ConvInteger", [*inputs, *zeros], opset=10)

@@ -1,0 +1,140 @@
+"""Resize and Upsample against onnxruntime, mode by mode."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.errors import InvalidArgument
+
+from .oracle import agree, i64, run, sample
+from .runtime_oracle import agree_with_runtime
+
+X = sample((1, 2, 6, 7), np.float32)
+EMPTY = np.zeros(0, np.float32)
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+
+
+def f32(*values: float) -> Any:
+    """A one-dimensional float32 array."""
+    return np.array(values, np.float32)
+
+
+@pytest.mark.parametrize("nearest_mode", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("sizes", [(9, 13), (3, 5), (12, 7), (1, 1)], ids=str)
+def test_nearest(sizes: tuple[int, int], coordinates: str, nearest_mode: str) -> None:
+    """Every rounding in every coordinate system, enlarging and shrinking."""
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest_mode}
+    agree_with_runtime("Resize", [X, None, None, i64(1, 2, *sizes)], opset=19, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("sizes", [(9, 13), (3, 5), (12, 7), (1, 1)], ids=str)
+def test_interpolation(sizes: tuple[int, int], coordinates: str, mode: str) -> None:
+    """Linear and cubic in every coordinate system."""
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": coordinates, "mode": mode}
+    agree_with_runtime("Resize", [X, None, None, i64(1, 2, *sizes)], opset=19, **attributes)
+
+
+@pytest.mark.parametrize("scales", [(2.0, 2.0), (0.5, 0.7), (1.5, 3.0), (1.0, 1.0)], ids=str)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("opset", [11, 13, 18, 19])
+def test_scales(scales: tuple[float, float], mode: str, opset: int) -> None:
+    """Sizes are rounded down; positions follow the scale as given."""
+    inputs = [X, EMPTY if opset == 11 else None, f32(1, 1, *scales)]
+    agree_with_runtime("Resize", inputs, opset=opset, mode=mode)
+
+
+@pytest.mark.parametrize("scale", [2.0, 3.0])
+def test_whole_number_enlargement_repeats_pixels(scale: float) -> None:
+    """The fast way of nearest: asymmetric, rounding down."""
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    agree_with_runtime("Resize", [X, None, f32(1, 1, scale, scale)], opset=13, **attributes)
+
+
+@pytest.mark.parametrize("exclude_outside", [0, 1])
+def test_cubic_coefficient_and_borders(exclude_outside: int) -> None:
+    """Another coefficient, with and without what lies outside."""
+    attributes: dict[str, Any] = {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": exclude_outside}
+    agree_with_runtime("Resize", [X, None, f32(1, 1, 1.7, 0.6)], opset=13, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_widens_the_filter(mode: str) -> None:
+    """Shrinking by 0.4 against the reference; onnxruntime drops what lies outside at the borders."""
+    agree("Resize", [X, None, f32(1, 1, 0.4, 0.5)], opset=19, mode=mode, antialias=1)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_region_of_interest(mode: str) -> None:
+    """Inside the region, and the extrapolation value beyond the picture."""
+    inputs = [X, f32(0, 0, 0.1, 0.2, 1, 1, 0.8, 1.3), None, i64(1, 2, 5, 4)]
+    attributes: dict[str, Any] = {
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 9.0,
+        "mode": mode,
+    }
+    agree_with_runtime("Resize", inputs, opset=13, **attributes)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_aspect_ratio_policies(policy: str) -> None:
+    """One factor for the axes named."""
+    attributes: dict[str, Any] = {"axes": [3, 2], "keep_aspect_ratio_policy": policy}
+    agree_with_runtime("Resize", [X, None, None, i64(9, 10)], opset=18, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_uint8_pictures(mode: str) -> None:
+    """Integers are interpolated as float32 and cut off."""
+    x = sample((1, 2, 6, 7), np.uint8, high=250)
+    agree_with_runtime("Resize", [x, None, f32(1, 1, 2, 2)], opset=13, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(2.0, 3.0), (0.5, 0.6)], ids=str)
+def test_version_10(scales: tuple[float, float], mode: str) -> None:
+    """Scales come second, there is no region."""
+    agree_with_runtime("Resize", [X, f32(1, 1, *scales)], opset=10, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_upsample(mode: str) -> None:
+    """Version 7 has the scales as attribute, version 9 as input."""
+    agree_with_runtime("Upsample", [X], opset=7, mode=mode, scales=[1.0, 1.0, 2.0, 3.0])
+    agree_with_runtime("Upsample", [X, f32(1, 1, 2, 1.5)], opset=9, mode=mode)
+
+
+def test_nothing_to_do_gives_a_copy() -> None:
+    """An output never is its input."""
+    (y,) = run("Resize", [X, None, f32(1, 1, 1, 1)], opset=13)
+    np.testing.assert_array_equal(y, X)
+    assert not np.shares_memory(y, X)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "text"),
+    [
+        ([X], {}, "Neither scales nor sizes are given"),
+        ([X, None, f32(2, 2)], {}, "scales has 2 entries for 4 axes"),
+        ([X, None, f32(1, 1, 0, 2)], {}, "every entry must be positive"),
+        ([X, None, f32(1, 1, 2, 2)], {"mode": "area"}, "mode is 'area'"),
+        ([X, None, f32(1, 1, 2, 2)], {"nearest_mode": "up"}, "nearest_mode is 'up'"),
+        ([X, None, f32(1, 1, 2, 2)], {"coordinate_transformation_mode": "x"}, "coordinate_transformation_mode is 'x'"),
+        (
+            [X, f32(0, 1), f32(1, 1, 2, 2)],
+            {"coordinate_transformation_mode": "tf_crop_and_resize"},
+            "roi has 2 entries instead of 8",
+        ),
+        ([X[:, :, :0], None, None, i64(1, 2, 3, 3)], {}, "has nothing to resample to [1, 2, 3, 3]"),
+    ],
+)
+def test_what_does_not_fit_is_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:
+    """With the numbers."""
+    with pytest.raises(InvalidArgument, match=re.escape(text)):
+        run("Resize", inputs, opset=19, **attributes)

@@ -1,0 +1,46 @@
+"""Wheels are built once, and each environment is made once, for all packaging tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.fresh_environment import Environment, build_wheel, make_environment
+
+DISTRIBUTIONS = {
+    "ort-py": ".",
+    "ort-py-core": "core",
+    "ort-py-array": "providers/array",
+    "ort-py-cpu": "providers/cpu",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder run in one process, which keeps wheels and environments."""
+    for item in items:
+        if "packaging" in Path(item.path).parts:
+            item.add_marker(pytest.mark.xdist_group("packaging"))
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheel of each distribution."""
+    folder = tmp_path_factory.mktemp("wheels")
+    return {name: build_wheel(source, folder) for name, source in DISTRIBUTIONS.items()}
+
+
+@pytest.fixture(scope="session")
+def core_only(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The core and what it depends on."""
+    environment = make_environment(tmp_path_factory.mktemp("core") / "env")
+    environment.install(wheels["ort-py-core"])
+    return environment
+
+
+@pytest.fixture(scope="session")
+def core_and_cpu(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The core, the CPU provider and what they depend on."""
+    environment = make_environment(tmp_path_factory.mktemp("cpu") / "env")
+    environment.install(*(wheels[name] for name in ("ort-py-core", "ort-py-array", "ort-py-cpu")))
+    return environment
