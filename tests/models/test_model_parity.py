@@ -27,6 +27,12 @@ LOOSER: dict[str, tuple[float, float, str]] = {
     "tashkeel-bilstm": (1e-2, 1e-2, _ROUNDING),
     "tashkeel-rawi": (1e-2, 1e-1, _ROUNDING),
     "tashkeel-rawi-v3": (1e-2, 1e-1, _ROUNDING),
+    "light-squeezenet": (
+        0.0,
+        1.0,
+        "its constant weights make a thousand equal logits near 3e9, where neighbouring float32 numbers are 256 apart, "
+        "and the softmax of those is decided by the order of summation: only type and shape mean something",
+    ),
 }
 """Relative and absolute tolerance of the few models that need more than their element type's, and why."""
 
@@ -73,6 +79,7 @@ def _compare(model: ZooModel, case: Case, step: int, actual: dict[str, Any], exp
         context = f"{model.name}, {case.name}, run {step}, output {name[:40]}"
         if model.name in LOOSER:
             rtol, atol, _ = LOOSER[model.name]
+            assert actual[name].dtype == value.dtype, context
             np.testing.assert_allclose(actual[name], value, rtol=rtol, atol=atol, err_msg=context)
         else:
             assert_close(actual[name], value, context=context)

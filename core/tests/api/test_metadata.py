@@ -10,7 +10,7 @@ from core.tests.api.small_models import CPU, RELU, model_bytes, open_model, type
 from ort_py import InferenceSession
 
 DYNAMIC = {
-    "symbolic": "g (float[N, 3] x) => (float[M, 3] y) { y = Relu(x) }",
+    "symbolic": "g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }",
     "unnamed": "g (float[?, 3] x) => (float[?, 3] y) { y = Relu(x) }",
     "scalar": "g (float x) => (float y) { y = Relu(x) }",
     "unknown rank": "g (float[] x) => (float[] y) { y = Relu(x) }",

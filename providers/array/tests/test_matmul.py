@@ -107,6 +107,14 @@ def test_einsum(equation: str, shapes: tuple[tuple[int, ...], ...], dtype: Any) 
     agree("Einsum", [sample(s, dtype, i) for i, s in enumerate(shapes)], opset=12, equation=equation)
 
 
+def test_einsum_never_returns_a_view() -> None:
+    """A result that only permutes its input is a copy, in C order."""
+    x = sample((3, 4), np.float32)
+    (y,) = run("Einsum", [x], opset=12, equation="ij->ji")
+    assert y.flags.c_contiguous
+    assert not np.shares_memory(x, y)
+
+
 def test_einsum_refuses_an_equation_that_does_not_fit() -> None:
     """With the equation, the shapes and NumPy's reason."""
     with pytest.raises(InvalidArgument, match=re.escape("'ij,jk' does not fit operands of shapes [[2, 3], [4, 5]]")):

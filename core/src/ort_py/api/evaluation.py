@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ort_py.contracts import Array, IExecutionProvider, KernelContext, NodeSpec, TransformContext
 from ort_py.devices import HOST
 from ort_py.kernels.binding import KernelServices, bind_kernel, make_context
@@ -36,7 +38,8 @@ class KernelEvaluator(TransformContext):
                 continue
             constants = {index: value for index, value in enumerate(inputs) if value is not None}
             bound = bind_kernel(node, match.kernel, provider, self._services, constants)
-            result: Any = bound.call(*inputs)
+            with np.errstate(all="ignore"):
+                result: Any = bound.call(*inputs)
             return [result] if len(node.outputs) == 1 else list(result)
         return None
 

@@ -37,7 +37,8 @@ class FeedSpec:
         name: Its name.
         slot: Where it goes.
         type: Declared type.
-        dtype: NumPy dtype of a tensor, None for other kinds.
+        dtype: NumPy dtype of a tensor that can be taken as it is; None for other kinds and for strings, whose
+            elements may be of any type.
         rank: Declared rank, -1 where unknown.
         fixed: (axis, size) of each fixed dimension.
         optional: Whether it may be absent.
@@ -68,7 +69,7 @@ def feed_spec(value: PlanInput) -> FeedSpec:
         value.name,
         value.slot,
         declared,
-        numpy_dtype(tensor.data_type) if tensor is not None else None,
+        numpy_dtype(tensor.data_type) if tensor is not None and tensor.data_type is not DataType.STRING else None,
         -1 if shape is None else len(shape),
         fixed,
         isinstance(declared, OptionalType),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import threading
 import time
@@ -22,12 +23,14 @@ from ort_py.api.reports import LoadReport, MemoryReport
 from ort_py.api.results import finish_result
 from ort_py.errors import InvalidArgument, Location, MissingInputError, OrtPyError
 from ort_py.execution.frame import FramePool
-from ort_py.execution.sequential import run_frame
+from ort_py.execution.sequential import run
 from ort_py.execution.thread_count import ThreadCount
 from ort_py.execution.watch import RunWatch
 from ort_py.hooks import RunEvent, SessionEvent
 
 __all__ = ["InferenceSession"]
+
+_logger = logging.getLogger("ort_py.session")
 
 ProviderArgument = Sequence[str | tuple[str, Mapping[str, Any]]]
 
@@ -111,11 +114,7 @@ class InferenceSession:
         slots = frame.slots
         try:
             self._fill(slots, input_feed)
-            if frame.streams:
-                with frame.current_streams():
-                    run_frame(frame)
-            else:
-                run_frame(frame)
+            run(frame)
             results = self._collect(slots, output_names)
         except BaseException as error:
             frame.close()
@@ -143,7 +142,7 @@ class InferenceSession:
         )
         frame = pool.take()
         frame.watch = None if watch.idle else watch
-        start = time.perf_counter()
+        start, started_ns = time.perf_counter(), time.perf_counter_ns()
         failure: BaseException | None = None
         try:
             self._fill(frame.slots, input_feed)
@@ -151,8 +150,7 @@ class InferenceSession:
                 provider.on_run_start()
             if frame.watch is not None:
                 frame.watch.before()
-            with frame.current_streams():
-                run_frame(frame)
+            run(frame)
             results = self._collect(frame.slots, output_names)
         except BaseException as error:
             failure = error
@@ -161,7 +159,7 @@ class InferenceSession:
                 raise
             return self._run_observed(output_names, input_feed, run_options)
         finally:
-            self._built.end_run()
+            self._built.end_run(started_ns)
             if self._run_hooked:
                 self._built.hooks.observe(
                     "ort_py_run_finished", RunEvent(self._id, time.perf_counter() - start, failure)
@@ -201,7 +199,7 @@ class InferenceSession:
             if spec is not None:
                 slots[spec.slot] = convert_feed(spec, value)
             elif name not in self._required_names:
-                known = [*self._required_names, *self._overridable]
+                known = [*(spec.name for spec in self._required), *self._overridable]
                 raise InvalidArgument(
                     f"The model has no input '{name}'.",
                     where=Location(value=name),
@@ -346,6 +344,10 @@ class InferenceSession:
         if pool is not None:
             pool.close()
         self._built.hooks.observe("ort_py_session_closed", self._event())
+        try:
+            self._built.end_profiling()
+        except OSError as error:
+            _logger.warning("the profile could not be written: %s", error)
         self._built.close()
 
     def __enter__(self) -> InferenceSession:
@@ -411,5 +413,3 @@ class InferenceSession:
 def _did_you_mean(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     return f"Did you mean '{close[0]}'?" if close else ""
-
-

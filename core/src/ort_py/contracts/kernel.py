@@ -160,15 +160,19 @@ class KernelDef:
         """Last schema version covered."""
         return self.since if self.until is None else self.until
 
+    @property
+    def title(self) -> str:
+        """Domain, operator and versions, e.g. ``Softmax(13)``."""
+        domain = f"{self.domain}." if self.domain else ""
+        return f"{domain}{self.op_type}({self.since if self.last == self.since else f'{self.since}-{self.last}'})"
+
     def replace(self, **changes: Any) -> KernelDef:
         """A copy with some fields changed, e.g. to restrict types on another array module."""
         return replace(self, **changes)
 
     def __str__(self) -> str:
-        domain = f"{self.domain}." if self.domain else ""
-        versions = f"{self.since}" if self.last == self.since else f"{self.since}-{self.last}"
         types = "; ".join(f"{var}: {', '.join(sorted(allowed))}" for var, allowed in sorted(self.types.items()))
-        return f"{domain}{self.op_type}({versions}){f' [{types}]' if types else ''}"
+        return f"{self.title} [{types}]" if types else self.title
 
 
 def kernel(

@@ -139,7 +139,7 @@ class IExecutionProvider(ABC):
         for node in graph.nodes:
             match = kernels.find(node)
             if match.kernel is not None:
-                claims.append(Claim((node.index,), ClaimKind.KERNEL, f"kernel {match.kernel}"))
+                claims.append(Claim((node.index,), ClaimKind.KERNEL, match.kernel.title))
             else:
                 refusals.append(Refusal(node.index, "; ".join(match.refusals)))
         return Capability(tuple(claims), tuple(refusals))

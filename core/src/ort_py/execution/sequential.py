@@ -15,7 +15,16 @@ from ort_py.planning.steps import Step
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
 
-__all__ = ["run_frame"]
+__all__ = ["run", "run_frame"]
+
+
+def run(frame: Frame) -> None:
+    """Run a main frame in its context, with its streams current; otherwise `run_frame`."""
+    if frame.streams:
+        with frame.current_streams():
+            frame.context.run(run_frame, frame)
+    else:
+        frame.context.run(run_frame, frame)
 
 
 def run_frame(frame: Frame) -> None:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
+import numpy as np
+
 __all__ = ["RowSplitter"]
 
 _lock = threading.Lock()
@@ -14,8 +16,9 @@ _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _worker = threading.local()
 
 
-def _mark_worker() -> None:
+def _prepare_worker() -> None:
     _worker.inside = True
+    np.seterr(all="ignore")  # as in the frame's context: kernels run without NumPy's floating-point warnings
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
@@ -23,7 +26,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     key = (os.getpid(), threads)
     with _lock:
         if key not in _pools:
-            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="ort_py", initializer=_mark_worker)
+            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="ort_py", initializer=_prepare_worker)
         return _pools[key]
 
 

@@ -35,6 +35,7 @@ class KernelRegistry:
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str, str], list[Registration]] = defaultdict(list)
         self._skipped: list[str] = []
+        self._matches: dict[tuple[object, ...], KernelMatch] = {}
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -73,8 +74,13 @@ class KernelRegistry:
 
     def find(self, provider: str, node: NodeSpec) -> KernelMatch:
         """A provider's kernel for a node, or all refusals."""
-        entries = self._entries.get((provider, node.domain, node.op_type), ())
-        return match_kernel((entry.kernel for entry in entries), node)
+        # The answer depends on nothing else of the node; large models repeat few of these.
+        key = (provider, node.domain, node.op_type, node.since_version, *node.type_bindings.items())
+        found = self._matches.get(key)
+        if found is None:
+            entries = self._entries.get((provider, node.domain, node.op_type), ())
+            found = self._matches[key] = match_kernel([entry.kernel for entry in entries], node)
+        return found
 
     def lookup(self, provider: str) -> KernelLookup:
         """The contract's look-up, fixed to one provider."""
@@ -86,6 +92,7 @@ class KernelRegistry:
         return sorted(found, key=lambda entry: (entry.kernel.domain, entry.kernel.op_type, entry.kernel.since))
 
     def _list(self, provider: str, definition: KernelDef) -> list[Registration]:
+        self._matches.clear()
         return self._entries[(provider, definition.domain, definition.op_type)]
 
     def _rival(self, provider: str, definition: KernelDef) -> tuple[Registration | None, str]:

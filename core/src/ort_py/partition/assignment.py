@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ort_py.contracts import KernelDef
+from ort_py.contracts import KernelDef, NodeSpec
 from ort_py.graph.ir import Graph, Node
 
 __all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "Runner"]
@@ -56,11 +56,19 @@ class NodeAssignment:
 
 @dataclass(slots=True)
 class Assignment:
-    """Assignments of every node of a model, nested graphs included, and the regions of each graph."""
+    """Assignments of every node of a model, nested graphs included, and the regions of each graph.
+
+    Attributes:
+        nodes: Who runs each node.
+        regions: Regions of each graph.
+        unassigned: Nodes nobody runs, with every refusal.
+        specs: The record of each node that the providers saw; planning binds kernels with the same ones.
+    """
 
     nodes: dict[Node, NodeAssignment] = field(default_factory=dict)
     regions: dict[Graph, list[Region]] = field(default_factory=dict)
     unassigned: dict[Node, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    specs: dict[Node, NodeSpec] = field(default_factory=dict)
 
     def counts(self) -> Counter[str]:
         """Nodes each provider runs."""

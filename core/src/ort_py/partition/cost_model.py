@@ -54,12 +54,19 @@ class CostModel(ABC):
     """Decides whether an island is kept."""
 
     @abstractmethod
+    def concerns(self, provider: IExecutionProvider) -> bool:
+        """Whether islands of this provider have to be looked at; where not, all are kept without being formed."""
+
+    @abstractmethod
     def refusal(self, view: GraphView, island: Island) -> str | None:
         """Why the island does not pay, None where it does. Must be linear in the island."""
 
 
 class AlwaysPays(CostModel):
     """Keeps every island: for tests, and for users who know better."""
+
+    def concerns(self, provider: IExecutionProvider) -> bool:
+        return False
 
     def refusal(self, view: GraphView, island: Island) -> str | None:
         return None
@@ -70,6 +77,9 @@ class TransferCostModel(CostModel):
 
     Islands on the host cross no border and always pay here; they were ranked first by the user or by rank.
     """
+
+    def concerns(self, provider: IExecutionProvider) -> bool:
+        return provider.device != HOST
 
     def refusal(self, view: GraphView, island: Island) -> str | None:
         if island.provider.device == HOST:

@@ -68,6 +68,7 @@ class _Work:
 def _partition_one(work: _Work) -> None:
     graph = work.graph
     view = ModelGraphView(graph)
+    work.result.specs.update(zip(graph.nodes, view.nodes, strict=True))
     open_nodes = set(range(len(graph.nodes)))
     refusals: list[list[tuple[str, str]]] = [[] for _ in graph.nodes]
     contracted: ContractedGraph | None = None
@@ -149,6 +150,8 @@ def _take_kernels(
     for claim in capability.claims:
         if claim.kind is ClaimKind.KERNEL:
             wanted.update({index: claim for index in claim.nodes if index in available})
+    if not work.cost_model.concerns(provider):
+        return {index for index in wanted if _assign(work, view, provider, index, wanted[index], refusals, reasons)}
     taken: set[int] = set()
     for group in _connected(view, wanted):
         claims = [wanted[index] for index in group]
@@ -159,20 +162,29 @@ def _take_kernels(
             reasons.update(dict.fromkeys(group, refusal))
             continue
         for index in group:
-            match = work.kernels.find(provider.name, view.nodes[index])
-            if match.kernel is None:
-                reasons[index] = f"claimed, but has no kernel: {'; '.join(match.refusals)}"
-                continue
-            work.result.nodes[work.graph.nodes[index]] = NodeAssignment(
-                provider.name,
-                Runner.KERNEL,
-                match.kernel,
-                None,
-                wanted[index].reason,
-                tuple(refusals[index]),
-            )
-            taken.add(index)
+            if _assign(work, view, provider, index, wanted[index], refusals, reasons):
+                taken.add(index)
     return taken
+
+
+def _assign(
+    work: _Work,
+    view: GraphView,
+    provider: IExecutionProvider,
+    index: int,
+    claim: Claim,
+    refusals: list[list[tuple[str, str]]],
+    reasons: dict[int, str],
+) -> bool:
+    """Give one node to a provider's kernel; False, with the reason, where it claimed what it has no kernel for."""
+    match = work.kernels.find(provider.name, view.nodes[index])
+    if match.kernel is None:
+        reasons[index] = f"claimed, but has no kernel: {'; '.join(match.refusals)}"
+        return False
+    work.result.nodes[work.graph.nodes[index]] = NodeAssignment(
+        provider.name, Runner.KERNEL, match.kernel, None, claim.reason, tuple(refusals[index])
+    )
+    return True
 
 
 def _connected(view: GraphView, nodes: dict[int, Claim]) -> list[tuple[int, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 from ort_py.contracts import Array
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node, Value, walk
-from ort_py.graph.view import SubsetView, node_spec
+from ort_py.graph.view import SubsetView
 from ort_py.kernels.binding import bind_kernel
 from ort_py.partition.assignment import Region, Runner
 from ort_py.planning.aliasing import outputs_to_copy
@@ -138,7 +138,9 @@ class GraphPlanner:
         kernel = assigned.kernel
         assert kernel is not None
         provider = resources.providers[assigned.provider]
-        bound = bind_kernel(node_spec(node), kernel, provider, resources.services, ConstantInputs(node.inputs))
+        bound = bind_kernel(
+            resources.assignment.specs[node], kernel, provider, resources.services, ConstantInputs(node.inputs)
+        )
         inputs = self.slots.acquire(
             [
                 (value, resources.input_device(node, position), not kernel.strided)

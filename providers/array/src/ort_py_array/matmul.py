@@ -118,13 +118,15 @@ def einsum(ctx: KernelContext) -> KernelCallable:
         dtype = operands[0].dtype
         wide = [widened(xp, x) for x in operands] if is_narrow(dtype) else list(operands)
         try:
-            return rounded(xp.einsum(equation, *wide, optimize=len(wide) > 1), dtype)
+            y = xp.einsum(equation, *wide, optimize=len(wide) > 1)
         except ValueError as error:
             raise InvalidArgument(
                 f"The equation '{equation}' does not fit operands of shapes {[list(x.shape) for x in operands]}.",
                 where=ctx.node.location,
                 why=str(error),
             ) from error
+        # Of one operand it can be a view, of several a transposed array; outputs are neither.
+        return rounded(y.copy() if len(wide) == 1 else xp.ascontiguousarray(y), dtype)
 
     return run
 
