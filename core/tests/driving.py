@@ -94,7 +94,7 @@ class Driven:
                 if not value.default or value.name in feeds:
                     frame.slots[value.slot] = feeds[value.name]
             with frame.current_streams():
-                run_frame(frame)
+                frame.context.run(run_frame, frame)
             results = [finish_result(frame.slots[value.slot], value.copy) for value in self.plan.outputs]
         except BaseException:
             frame.close()

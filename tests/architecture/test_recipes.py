@@ -68,9 +68,9 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Block
     return copy, blocks
 
 
-def test_the_recipe_touches_the_four_files_it_names(followed: tuple[Path, list[Block]]) -> None:
-    """A module, the list of families, a test, a fragment."""
-    assert [block.kind for block in followed[1]] == ["python", "diff", "python", "text", "sh"]
+def test_the_recipe_touches_the_files_it_names(followed: tuple[Path, list[Block]]) -> None:
+    """A module, the list of families, the schema, a test, a fragment; and a command."""
+    assert [block.kind for block in followed[1]] == ["python", "diff", "diff", "python", "text", "sh"]
 
 
 def test_the_commands_of_the_recipe_succeed(followed: tuple[Path, list[Block]]) -> None:
@@ -102,7 +102,7 @@ def test_the_fragment_of_the_recipe_is_well_formed(followed: tuple[Path, list[Bl
 
 def test_the_code_of_the_recipe_is_in_the_house_style(followed: tuple[Path, list[Block]]) -> None:
     """The linter has nothing to say."""
-    written = [block.file for block in followed[1] if block.kind == "python"]
+    written = [block.file for block in followed[1] if block.kind in {"python", "diff"}]
     ruff = [sys.executable, "-m", "ruff"]
     for arguments in (["check"], ["format", "--check"]):
         outcome = subprocess.run(

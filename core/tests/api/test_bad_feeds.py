@@ -53,7 +53,7 @@ def test_missing_and_misspelt_input_suggests_the_feed() -> None:
     """A name close to one that was fed is suggested."""
     error = refusal("g (float[N] pixels) => (float[N] y) { y = Relu(pixels) }", {"pixel": X[0]})
     assert isinstance(error, MissingInputError)
-    assert error.fix == "Did you mean 'pixel'?"
+    assert error.fix == "Is 'pixel' in the feed meant for 'pixels'?"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32", "float16", "uint8", "bool", "U3"])

@@ -77,17 +77,47 @@ def test_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         probe(_loaded(Availability(True)))
 
 
-def test_slow_probe_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def _compute() -> Availability:
+    end = time.thread_time() + 0.03
+    while time.thread_time() < end:
+        pass
+    return Availability(True)
+
+
+def _sleep() -> Availability:
+    time.sleep(0.25)
+    return Availability(True)
+
+
+@pytest.mark.parametrize("slow", [_compute, _sleep])
+def test_slow_probe_is_logged(slow: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Slower than the contract allows is a warning in the log, and still an answer."""
-
-    def slow() -> Availability:
-        time.sleep(0.03)
-        return Availability(True)
-
     with caplog.at_level(logging.WARNING):
         assert probe(_loaded(slow)).usable
     assert "probe() of FakeExecutionProvider (distribution pkg-fake 1.0) took" in caplog.text
     assert "20 ms" in caplog.text
+
+
+def test_waiting_on_a_busy_machine_is_not_slow(caplog: pytest.LogCaptureFixture) -> None:
+    """A little time without work may be the scheduler's; nothing is logged."""
+
+    def wait() -> Availability:
+        time.sleep(0.03)
+        return Availability(True)
+
+    with caplog.at_level(logging.WARNING):
+        assert probe(_loaded(wait)).usable
+    assert caplog.text == ""
+
+
+def test_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be started the probe runs all the same."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert probe(_loaded(Availability(True))).usable
 
 
 def test_answer_of_a_wrong_type() -> None:

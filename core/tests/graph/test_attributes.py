@@ -34,7 +34,8 @@ def test_each_form_is_a_tensor(attributes: dict[str, Any], dtype: Any, value: An
 
 
 @pytest.mark.parametrize(
-    "attributes", [{}, {"value_int": 1, "value_float": 1.0}, {"value_int": (1,)}, {"value_ints": 1}, {"value": 3}, {"x": 1}]
+    "attributes",
+    [{}, {"value_int": 1, "value_float": 1.0}, {"value_int": (1,)}, {"value_ints": 1}, {"value": 3}, {"x": 1}],
 )
 def test_anything_else_is_no_constant(attributes: dict[str, Any]) -> None:
     """No attribute, several, or one of the wrong kind."""

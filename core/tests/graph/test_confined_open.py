@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.graph import confined_open as module
 from ort_py.graph.confined_open import HAS_HANDLES, EscapeError, open_confined
 
 pytestmark = pytest.mark.quick
@@ -69,7 +68,7 @@ def test_links_into_a_second_folder_open(folder: Path, tmp_path: Path, handles: 
 def test_folders_are_no_files(folder: Path, handles: bool) -> None:
     """A folder is refused, the root included."""
     for parts in (["inner"], ["."]):
-        with pytest.raises(OSError, match="folder|regular|directory"):
+        with pytest.raises(OSError, match=r"folder|regular|directory"):
             open_confined(parts, [folder], handles=handles)
 
 
@@ -104,6 +103,6 @@ def test_a_link_swapped_in_at_the_last_moment_is_noticed(
             victim.symlink_to(folder.parent / "secret")
         return answer
 
-    monkeypatch.setattr(module.os.path, "realpath", swap)
+    monkeypatch.setattr(os.path, "realpath", swap)
     with pytest.raises((EscapeError, OSError)):
         open_confined(["inner", "data"], [folder], handles=handles)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import time
+import tracemalloc
 
 import numpy as np
 import onnx
@@ -135,11 +135,15 @@ def test_optional_parameters_may_be_absent() -> None:
 
 def test_outputs_that_are_inputs_or_repeat_are_copied() -> None:
     """The caller's values need a producer."""
-    same_result(
+    model = load(
         f"""g (float[2] x) => (float[2] p, float[2] q, float[2] r) {{ p, q, r = d.f(x) }}
-        {IMPORTS} f (a) => (a, b, b) {{ b = Neg(a) }}""",
-        x=np.array([-1, 2], np.float32),
+        {IMPORTS} f (a) => (a, b, b) {{ b = Neg(a) }}"""
     )
+    validate(model, SchemaRegistry())
+    x = np.array([-1, 2], np.float32)
+    found = ReferenceEvaluator(model_to_proto(model)).run(None, {"x": x})
+    for one, expected in zip(found, (x, -x, -x), strict=True):
+        np.testing.assert_array_equal(one, expected)
 
 
 def test_bodies_hold_nested_graphs() -> None:
@@ -175,8 +179,8 @@ def test_overloads_are_told_apart() -> None:
 def test_functions_keep_their_own_opset() -> None:
     """A body written for another opset means the operators of that opset."""
     model = load(
-        f"""g (float[2] x) => (float[2] y) {{ s = Softmax(x)  y = d.f(s) }}
-        <domain: "d", opset_import: ["": 12]> f (a) => (b) {{ b = Softmax(a) }}"""
+        """g (float[2] x) => (float[2] y) { s = Softmax(x)  y = d.f(s) }
+        <domain: "d", opset_import: ["": 12]> f (a) => (b) { b = Softmax(a) }"""
     )
     validate(model, SchemaRegistry())
     outer, inner = model.graph.nodes
@@ -272,12 +276,15 @@ def test_three_thousand_functions_in_a_chain_load() -> None:
 def test_a_billion_laughs_are_refused_at_once() -> None:
     """1.4 KB that mean two million nodes: onnxruntime 1.31 does not come back within a minute."""
     content = chain(22, 2)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start()
     start = time.perf_counter()
-    with pytest.raises(LimitError, match="Inlining the model's functions makes 6,291,455 nodes"):
-        load_model(content)
-    assert time.perf_counter() - start < 1
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+    try:
+        with pytest.raises(LimitError, match="Inlining the model's functions makes 6,291,455 nodes"):
+            load_model(content)
+        assert time.perf_counter() - start < 1
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_the_limits_allow_is_built() -> None:
@@ -324,7 +331,7 @@ def test_operators_are_replaced_by_their_functions(node: str) -> None:
     x = np.random.default_rng(3).normal(size=(2, 3)).astype(np.float32)
     (expected,) = ReferenceEvaluator(onnx.parser.parse_model(text)).run(None, {"x": x})
     (found,) = ReferenceEvaluator(model_to_proto(model)).run(None, {"x": x})
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5, atol=1e-6)
     assert "Softmax" not in {node.op_type for node in model.graph.nodes}
     assert all(node.origin for node in model.graph.nodes)
 
@@ -333,7 +340,8 @@ def test_bodies_stand_where_the_operator_stood() -> None:
     """The nodes before and after keep their places, so the graph stays sorted."""
     model = load_model(
         onnx.parser.parse_model(
-            '<ir_version: 8, opset_import: ["": 18]> g (float[3] x) => (float[3] y) { a = Neg(x)  b = Elu(a)  y = Abs(b) }'
+            '<ir_version: 8, opset_import: ["": 18]> g (float[3] x) => (float[3] y) '
+            "{ a = Neg(x)  b = Elu(a)  y = Abs(b) }"
         )
     )
     nodes = model.graph.nodes

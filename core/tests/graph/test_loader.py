@@ -79,7 +79,9 @@ def test_constants_become_weights() -> None:
 
 def test_a_constant_without_a_value_is_a_problem() -> None:
     """The text names it."""
-    assert "Constant 'c' must have exactly one attribute" in problems(load("g () => (float y) { c = Constant()  y = Neg(c) }"))
+    assert "Constant 'c' must have exactly one attribute" in problems(
+        load("g () => (float y) { c = Constant()  y = Neg(c) }")
+    )
 
 
 def with_initializer_input(ir_version: int) -> Model:
@@ -123,7 +125,7 @@ def test_initializers_must_have_the_type_of_their_input() -> None:
 
 def test_absent_inputs_are_none_and_trailing_ones_cut() -> None:
     """Empty names."""
-    (node,) = load('g (float x, float m) => (float y) { y = Clip(x, , m) }').graph.nodes
+    (node,) = load("g (float x, float m) => (float y) { y = Clip(x, , m) }").graph.nodes
     assert [value and value.name for value in node.inputs] == ["x", None, "m"]
     proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) { y = Clip(x) }')
     proto.graph.node[0].input.extend(["", ""])
@@ -253,7 +255,9 @@ def test_references_outside_functions_are_problems() -> None:
     """Only a function has attributes to refer to."""
     proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) { y = Elu(x) }')
     proto.graph.node[0].attribute.add(name="alpha", ref_attr_name="a", type=onnx.AttributeProto.FLOAT)
-    assert "Attribute 'alpha' of node 'y' (Elu) refers to the attribute 'a' of a function" in problems(load_model(proto))
+    assert "Attribute 'alpha' of node 'y' (Elu) refers to the attribute 'a' of a function" in problems(
+        load_model(proto)
+    )
 
 
 def header(opsets: dict[str, int], ir_version: int = 8) -> onnx.ModelProto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +27,7 @@ def reader(limits: Limits | None = None, folder: Path | None = None) -> TensorRe
     return TensorReader(store, budget, ExternalFiles(folder, store, budget))
 
 
-VALUES = {
+VALUES: dict[int, Any] = {
     TensorProto.FLOAT: [1.5, -2.0, 3.0],
     TensorProto.DOUBLE: [1.5, -2.0, 3.0],
     TensorProto.COMPLEX64: [1 + 2j, -3j, 4],
@@ -112,7 +113,9 @@ def test_raw_data_of_the_wrong_length_is_refused() -> None:
         (TensorProto.STRING, "string_data", [b"a"], "string_data has 1 values, 4 are needed"),
     ],
 )
-def test_typed_fields_of_the_wrong_length_are_refused(data_type: int, field: str, entries: list[object], text: str) -> None:
+def test_typed_fields_of_the_wrong_length_are_refused(
+    data_type: int, field: str, entries: list[object], text: str
+) -> None:
     """Also where the data is in a field of another type."""
     proto = TensorProto(name="t", data_type=data_type, dims=[4])
     getattr(proto, field).extend(entries)

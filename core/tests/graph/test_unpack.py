@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -66,7 +68,7 @@ def test_big_endian_hosts_swap(dtype: type) -> None:
         ml_dtypes.bfloat16: DataType.BFLOAT16,
         np.int8: DataType.INT8,
     }[dtype]
-    array = np.arange(64, dtype=np.uint8).view(dtype)
+    array: np.ndarray[Any, Any] = np.arange(64, dtype=np.uint8).view(dtype)
     width = array.itemsize // (2 if array.dtype.kind == "c" else 1)
     expected = np.arange(64, dtype=np.uint8).reshape(-1, width)[:, ::-1].tobytes()
     to_host_order(array, data_type, "big")

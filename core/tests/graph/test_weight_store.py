@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -96,7 +97,7 @@ def test_added_arrays_are_copied(store: WeightStore) -> None:
         np.array(["ab", "c"]),
     ],
 )
-def test_any_array_can_be_added(store: WeightStore, array: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_any_array_can_be_added(store: WeightStore, array: np.ndarray[Any, Any]) -> None:
     """Byte orders, layouts, scalars, sub-byte types, empty arrays and NumPy's strings arrive with their values."""
     weight = store.add(array)
     assert weight.shape == array.shape
@@ -113,9 +114,8 @@ def test_what_onnx_has_no_type_for_is_refused(store: WeightStore) -> None:
 
 def test_strings_differ_by_their_borders_and_kinds(store: WeightStore) -> None:
     """("ab", "c") is not ("a", "bc"), and bytes that are no UTF-8 stay bytes."""
-    keys = {
-        store.strings(values, (2,)).key for values in [("ab", "c"), ("a", "bc"), (b"ab", "c")]
-    }
+    cases: list[tuple[str | bytes, str]] = [("ab", "c"), ("a", "bc"), (b"ab", "c")]
+    keys = {store.strings(values, (2,)).key for values in cases}
     assert len(keys) == 3
     weight = store.strings(["é", b"\xff"], (2,))
     assert weight.data_type is DataType.STRING

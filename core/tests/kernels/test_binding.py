@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core.tests.driving import HostProvider
 from ort_py.contracts import KernelContext, KernelDef, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import InvalidArgument, LimitError, PluginError
 from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel, make_context
 from ort_py.limits import Limits
 from ort_py.testing.kernel_runner import make_node_spec
-
-from core.tests.driving import HostProvider
 
 SMALL = KernelServices(Limits(single_allocation_bytes=1024))
 
@@ -101,7 +100,9 @@ def test_a_broken_factory_is_the_plug_ins_error() -> None:
         (2, ["a", "b"], 3, ("a", "b", None)),
     ],
 )
-def test_results_are_cut_or_padded_to_the_node(declared: int | None, returned: Any, outputs: int, expected: Any) -> None:
+def test_results_are_cut_or_padded_to_the_node(
+    declared: int | None, returned: Any, outputs: int, expected: Any
+) -> None:
     """One output comes bare, several as a tuple with one entry an output of the node."""
     assert bind(lambda _x: returned, node(1, outputs), outputs=declared).call(0) == expected
 

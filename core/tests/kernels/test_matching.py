@@ -26,7 +26,9 @@ def add(dtype: Any = np.float32, opset: int = 21) -> NodeSpec:
 FLOAT, INT32 = tensors(DataType.FLOAT), tensors(DataType.INT32)
 
 
-@pytest.mark.parametrize(("since", "until", "fits"), [(14, None, True), (7, 14, True), (7, None, False), (7, 13, False)])
+@pytest.mark.parametrize(
+    ("since", "until", "fits"), [(14, None, True), (7, 14, True), (7, None, False), (7, 13, False)]
+)
 def test_an_open_end_covers_only_the_first_version(since: int, until: int | None, fits: bool) -> None:
     """`until=None` means `since` only: a new revision is unsupported until somebody widens the range."""
     assert (refusal_of(definition(since, until), add()) is None) == fits

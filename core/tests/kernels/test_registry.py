@@ -73,7 +73,11 @@ def test_a_failed_look_up_lists_every_refusal() -> None:
     registry.register("P", [definition("old", 1), definition("older", 6), ints], "x")
     match = registry.lookup("P").find(NODE)
     assert match.kernel is None
-    assert [refusal.split(":")[0] for refusal in match.refusals] == ["kernel Add(1)", "kernel Add(6)", "kernel Add(14) [T"]
+    assert [refusal.split(":")[0] for refusal in match.refusals] == [
+        "kernel Add(1)",
+        "kernel Add(6)",
+        "kernel Add(14) [T",
+    ]
 
 
 def test_an_unknown_provider_has_no_kernels() -> None:

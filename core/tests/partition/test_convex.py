@@ -34,8 +34,8 @@ def has_order(inputs_of: Edges, regions: list[tuple[int, ...]]) -> bool:
     waits: dict[int, set[int]] = {unit.get(node, node): set() for node in range(len(inputs_of))}
     for node, sources in enumerate(inputs_of):
         waits[unit.get(node, node)] |= {unit.get(source, source) for source in sources}
-    for name, sources in waits.items():
-        sources.discard(name)
+    for name, needed in waits.items():
+        needed.discard(name)
     done: set[int] = set()
     while len(done) < len(waits):
         ready = [name for name in waits if name not in done and waits[name] <= done]

@@ -6,12 +6,11 @@ import math
 
 import pytest
 
+from core.tests.driving import HostProvider, typed_model
 from ort_py.contracts import IExecutionProvider, NodeSpec
 from ort_py.graph.view import ModelGraphView
 from ort_py.partition.cost_model import AlwaysPays, Island, TransferCostModel, host_cost
 from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
-
-from core.tests.driving import HostProvider, typed_model
 
 SMALL = ModelGraphView(typed_model("g (float[4] x) => (float[4] y) { y = Relu(x) }").graph)
 LARGE = ModelGraphView(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.tests.driving import HostProvider, drive, floats, reference, typed_model
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider, KernelLookup
 from ort_py.graph.ir import Model, walk
 from ort_py.kernels.registry import KernelRegistry
@@ -17,8 +18,6 @@ from ort_py.partition.cost_model import AlwaysPays, CostModel, TransferCostModel
 from ort_py.partition.partitioner import partition
 from ort_py.planning.schedule import schedule
 from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
-
-from core.tests.driving import HostProvider, drive, floats, reference, typed_model
 
 CHAIN = """
 g (float[4] x) => (float[4] y) {
@@ -199,7 +198,10 @@ def test_control_flow_is_the_cores_and_bodies_are_partitioned() -> None:
     }
     assert len(list(walk(model.graph))) == 3
     branch = next(assigned for node, assigned in found if node.op_type == "If")
-    assert dict(branch.refusals) == {"FakeExecutionProvider": "no kernel for If", "HostExecutionProvider": "no kernel for If"}
+    assert dict(branch.refusals) == {
+        "FakeExecutionProvider": "no kernel for If",
+        "HostExecutionProvider": "no kernel for If",
+    }
 
 
 def test_a_node_that_is_run_whole_takes_its_bodies_along() -> None:
@@ -209,7 +211,7 @@ def test_a_node_that_is_run_whole_takes_its_bodies_along() -> None:
         def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
             return Capability((Claim((1,), ClaimKind.COMPILE, "whole If"),))
 
-    model, found, _ = assign(LOOP, Whole(), HostProvider())
+    _model, found, _ = assign(LOOP, Whole(), HostProvider())
     runners = {node.op_type: assigned.provider for node, assigned in found}
     assert runners == {"Relu": "HostExecutionProvider", "If": "FakeExecutionProvider"}
 
@@ -244,7 +246,7 @@ def test_every_node_has_one_runner_and_regions_can_be_scheduled(
     providers[1].owner = providers[0].owner  # both on one device, as two libraries for one accelerator are
     providers[1].transfer = providers[0].transfer
     model, found, _ = assign(text, *providers, HostProvider())
-    assert {node for node, _ in found} == {node for node in model.graph.nodes}
+    assert {node for node, _ in found} == set(model.graph.nodes)
     regions = found.regions[model.graph]
     assert len([node for region in regions for node in region.nodes]) == len(
         [1 for _, assigned in found if assigned.runner is Runner.REGION]

@@ -7,23 +7,30 @@ import itertools
 import numpy as np
 import pytest
 
+from core.tests.driving import HostProvider, drive, floats
 from ort_py.contracts import IExecutionProvider
 from ort_py.testing.fake_device import FakeProvider
-
-from core.tests.driving import HostProvider, drive, floats
 
 CASES = {
     "a feed is a result": ("g (float[2,3] x) => (float[2,3] x)", "", [True]),
     "a view of a feed": ("g (float[2,3] x) => (float[2,3] y)", "y = Flatten(x)", [True]),
     "a feed through Identity": ("g (float[2,3] x) => (float[2,3] y)", "y = Identity(x)", [True]),
     "a weight": ("g (float[2,3] x) => (float[2] w, float[2,3] y) <float[2] w = {1, 2}>", "y = Neg(x)", [True, False]),
-    "a value and its view": ("g (float[2,3] x) => (float[2,3] y, float[3,2] z)", "y = Neg(x) z = Transpose(y)", [False, True]),
+    "a value and its view": (
+        "g (float[2,3] x) => (float[2,3] y, float[3,2] z)",
+        "y = Neg(x) z = Transpose(y)",
+        [False, True],
+    ),
     "two views of one value": (
         "g (float[2,3] x) => (float[3,2] y, float[2,3] z)",
         "n = Neg(x) y = Transpose(n) z = Identity(n)",
         [False, True],
     ),
-    "something of its own": ("g (float[2,3] x) => (float[2,3] y, float[2,3] z)", "y = Neg(x) z = Abs(x)", [False, False]),
+    "something of its own": (
+        "g (float[2,3] x) => (float[2,3] y, float[2,3] z)",
+        "y = Neg(x) z = Abs(x)",
+        [False, False],
+    ),
     "what an If returns": (
         "g (float[2,3] x) => (float[2,3] y) <bool c = {1}>",
         "y = If (c) <then_branch = t () => (float[2,3] x) {}, else_branch = e () => (float[2,3] n) { n = Neg(x) }>",

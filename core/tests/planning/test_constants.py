@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from core.tests.driving import typed_model
 from ort_py.devices import HOST
 from ort_py.memory.transfer import TransferTable
 from ort_py.planning.constants import ConstantPool
 from ort_py.testing.fake_device import FakeArray, FakeDevice, FakeStream, FakeTransfer
 
-from core.tests.driving import typed_model
-
-MODEL = typed_model("g (float[2] x) => (float[2] y) <float[2] v = {1, 2}, float[2] w = {3, 4}> { a = Add(x, v) y = Add(a, w) }")
+MODEL = typed_model(
+    "g (float[2] x) => (float[2] y) <float[2] v = {1, 2}, float[2] w = {3, 4}> { a = Add(x, v) y = Add(a, w) }"
+)
 V, W = (value.weight for value in MODEL.graph.initializers.values())
 
 

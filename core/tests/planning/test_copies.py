@@ -7,12 +7,11 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
+from core.tests.driving import Driven, HostProvider, drive, floats, reference
 from ort_py.contracts import IDataTransfer, IExecutionProvider
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeProvider
-
-from core.tests.driving import Driven, HostProvider, drive, floats, reference
 
 
 def on_device(*operators: str, compiles: bool = False) -> FakeProvider:
@@ -37,10 +36,15 @@ def check(text: str, *providers: IExecutionProvider, **feeds: np.ndarray) -> Dri
 
 def test_nodes_of_one_device_follow_without_copies() -> None:
     """One copy in, three kernels, one copy out, one wait."""
-    driven = check(
-        "g (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) y = Abs(b) }", on_device(), x=floats(4)
-    )
-    assert titles(driven.plan) == ["copy cpu:0 to fake:0", "Relu", "Neg", "Abs", "copy fake:0 to cpu:0", "wait for fake:0"]
+    driven = check("g (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) y = Abs(b) }", on_device(), x=floats(4))
+    assert titles(driven.plan) == [
+        "copy cpu:0 to fake:0",
+        "Relu",
+        "Neg",
+        "Abs",
+        "copy fake:0 to cpu:0",
+        "wait for fake:0",
+    ]
 
 
 def test_a_value_is_copied_once_however_many_read_it() -> None:
@@ -156,7 +160,11 @@ def test_strided_values_are_made_contiguous_for_kernels_that_need_it() -> None:
         driven = check(text, provider, x=floats(3, 2), w=floats(3, 4))
         made = [step for step in driven.plan.steps if isinstance(step, ContiguousStep)]
         assert len(made) == 1
-        readers = [step.inputs for step in driven.plan.steps if isinstance(step, KernelStep) and made[0].outputs[0] in step.inputs]
+        readers = [
+            step.inputs
+            for step in driven.plan.steps
+            if isinstance(step, KernelStep) and made[0].outputs[0] in step.inputs
+        ]
         assert len(readers) == 2
 
 

@@ -8,11 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.tests.driving import HostProvider, drive, floats, reference
 from ort_py.planning.lifetimes import with_releases
 from ort_py.planning.steps import KernelStep, Step
 from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
-
-from core.tests.driving import HostProvider, drive, floats, reference
 
 
 def step(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
@@ -71,7 +70,9 @@ def models(draw: st.DrawFn) -> str:
 @settings(deadline=None)
 @given(
     models(),
-    st.sets(st.sampled_from(["Relu", "Neg", "Add", "Mul", "MatMul", "Transpose", "Identity", "Concat", "Split", "Sub"])),
+    st.sets(
+        st.sampled_from(["Relu", "Neg", "Add", "Mul", "MatMul", "Transpose", "Identity", "Concat", "Split", "Sub"])
+    ),
     st.booleans(),
 )
 def test_nothing_is_released_early_or_late(text: str, operators: set[str], compiles: bool) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
-
 from core.tests.driving import HostProvider, drive
+from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
 
 TEXT = """
 g (float[4] x, bool c) => (float[4] y, float[4] x) <float[4] w = {1, 2, 3, 4}> {
@@ -21,20 +20,20 @@ def test_a_plan_prints_what_happens() -> None:
     """Inputs, every step with slots, provider and releases, bodies indented, outputs with their copies."""
     provider = FakeProvider(behaviour=FakeBehaviour(operators={"Add"}))
     assert str(drive(TEXT, provider, HostProvider()).plan) == (
-        "plan 'g': 5 steps, 12 slots\n"
+        "plan 'g': 5 steps, 11 slots\n"
         "  in  x -> %2 on cpu:0\n"
         "  in  c -> %3 on cpu:0\n"
         "     0 copy cpu:0 to fake:0: (%2) -> (%4)\n"
         "     1 Add 'a' on FakeExecutionProvider: (%4, %5) -> (%6)  release (%4)\n"
-        "     2 copy fake:0 to cpu:0: (%6) -> (%8)  release (%6)\n"
+        "     2 copy fake:0 to cpu:0: (%6) -> (%7)  release (%6)\n"
         "     3 wait for fake:0: () -> ()\n"
-        "     4 If 'y': (%3, %8, %8) -> (%10)  release (%3, %8)\n"
+        "     4 If 'y': (%3, %7, %7) -> (%10)  release (%3, %7)\n"
         "      then 'positive': 1 steps, 4 slots\n"
-        "           0 Neg 'r' on HostExecutionProvider: (%3) -> (%2)\n"
-        "        out r <- %2\n"
+        "           0 Neg 'r' on HostExecutionProvider: (%2) -> (%3)\n"
+        "        out r <- %3\n"
         "      else 'negative': 1 steps, 4 slots\n"
-        "           0 Abs 's' on HostExecutionProvider: (%3) -> (%2)\n"
-        "        out s <- %2\n"
+        "           0 Abs 's' on HostExecutionProvider: (%2) -> (%3)\n"
+        "        out s <- %3\n"
         "  out y <- %10 (copied)\n"
         "  out x <- %2 (copied)"
     )

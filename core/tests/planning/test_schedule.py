@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from core.tests.driving import typed_model
 from ort_py.errors import EngineError
 from ort_py.graph.ir import Graph
 from ort_py.partition.assignment import Region
 from ort_py.planning.schedule import schedule
-
-from core.tests.driving import typed_model
 
 CROSSED = """
 g (float[2] x) => (float[2] d, float[2] c) { a = Neg(x) b = Abs(x) c = Relu(b) d = Exp(a) }
@@ -68,7 +67,9 @@ def test_a_reader_inside_a_nested_graph_waits_for_the_region() -> None:
 
 def test_regions_that_wait_for_each_other_are_named() -> None:
     """The partitioner prevents this; if it did not, the error says which regions."""
-    graph = typed_model("g (float[2] x) => (float[2] d, float[2] c) { a = Neg(x) b = Abs(x) c = Relu(b) d = Exp(a) }").graph
+    graph = typed_model(
+        "g (float[2] x) => (float[2] d, float[2] c) { a = Neg(x) b = Abs(x) c = Relu(b) d = Exp(a) }"
+    ).graph
     with pytest.raises(EngineError) as caught:
         schedule(graph, [region(graph, "a", "c"), region(graph, "b", "d")])
     assert "The regions of graph 'g' wait for each other." in str(caught.value)

@@ -54,7 +54,7 @@ REFUSED: list[tuple[str, Callable[[FakeArray], Any]]] = [
     ("float()", float),
     ("iteration", list),
     ("len()", len),
-    ("use as an index", lambda array: [1, 2][array]),  # type: ignore[call-overload]  # what is tested
+    ("use as an index", lambda array: [1, 2][array]),
 ]
 
 
@@ -71,7 +71,12 @@ def test_arrays_do_not_leave_the_device(
 def test_numpy_and_device_arrays_do_not_mix(stream: FakeStream, xp: FakeModule) -> None:
     """Neither side takes the other's arrays."""
     array = xp.zeros((2,))
-    for mixed in (lambda: array + np.ones(2), lambda: np.ones(2) + array, lambda: np.add(array, 1)):
+    calls: list[Callable[[], Any]] = [
+        lambda: array + np.ones(2),
+        lambda: np.ones(2) + array,
+        lambda: np.add(array, 1),
+    ]
+    for mixed in calls:
         with pytest.raises(TypeError):
             mixed()
 
@@ -143,9 +148,9 @@ def test_a_failure_is_raised_at_the_wait(device: FakeDevice) -> None:
     """Work that raises is reported by `synchronize`, once, and later work goes on."""
     done: list[int] = []
     stream = device.create_stream()
-    stream.enqueue(lambda: [][0])
+    stream.enqueue(lambda: {}[0])
     stream.enqueue(lambda: done.append(1))
-    with pytest.raises(IndexError):
+    with pytest.raises(KeyError):
         stream.synchronize()
     assert done == [1]
     stream.synchronize()
@@ -248,9 +253,8 @@ def test_memory_runs_out() -> None:
         for _ in range(3):
             allocator.empty((256,), np.int8)
         allocator.empty((512,), np.int8)
-        with pytest.raises(MemoryError, match="fake:0 is full: 1024 of 1024 bytes"):
-            held = [allocator.empty((512,), np.int8) for _ in range(2)]
-            assert held
+        with pytest.raises(MemoryError, match="fake:0 is full: 512 of 1024 bytes"):
+            allocator.empty((1024,), np.int8)
         assert kept.shape == (512,)
 
 

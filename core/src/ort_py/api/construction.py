@@ -138,6 +138,7 @@ class Construction:
         self.provider_options: dict[str, dict[str, str]] = {}
         self.title = "model"
         self._instances: ProviderInstances | None = None
+        self._retired: list[Assembled] = []
         self._assembler: Assembler | None = None
         self._kernels = KernelRegistry()
         cache_dir = os.fspath(options.cache_dir)
@@ -237,7 +238,8 @@ class Construction:
         except OrtPyError as replan_error:
             _logger.warning("planning without %s failed: %s", provider, replan_error)
             return False
-        self._close_regions()
+        # Runs under way in other threads still use the regions of the old program: they are closed with the session.
+        self._retired.append(self.assembled)
         self.assembled = assembled
         self.dropped.add(provider)
         reason = f"{type(error).__name__}: {error}"
@@ -295,12 +297,13 @@ class Construction:
         self._model = None
 
     def _close_regions(self) -> None:
-        assembled = getattr(self, "assembled", None)
-        for region in assembled.compiled.values() if assembled is not None else ():
-            try:
-                region.close()
-            except Exception:
-                _logger.exception("closing a compiled region failed")
+        current = getattr(self, "assembled", None)
+        for assembled in [*self._retired, *([current] if current is not None else [])]:
+            for region in assembled.compiled.values():
+                try:
+                    region.close()
+                except Exception:
+                    _logger.exception("closing a compiled region failed")
 
     def _compile_region(self, provider: IExecutionProvider, region: Region) -> CompiledRegion:
         start = time.perf_counter()

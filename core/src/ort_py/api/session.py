@@ -1,10 +1,10 @@
-"""InferenceSession: a thin sequence of the rooms, and the border between user values and slots."""
+"""InferenceSession: what a user holds. Construction makes it, a runner runs it; here are the questions and the life."""
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
+import sys
 import threading
 import time
 import uuid
@@ -12,18 +12,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from ort_py.api.construction import Construction, construct
-from ort_py.api.feeds import FeedSpec, convert_feed, feed_spec
 from ort_py.api.metadata import ModelMetadata, NodeArg
 from ort_py.api.options import RunOptions, SessionOptions
 from ort_py.api.placement import Placement, placement_of
 from ort_py.api.reports import LoadReport, MemoryReport
-from ort_py.api.results import finish_result
-from ort_py.errors import InvalidArgument, Location, MissingInputError, OrtPyError
-from ort_py.execution.frame import FramePool
-from ort_py.execution.sequential import run
+from ort_py.api.runner import Runner
+from ort_py.errors import InvalidArgument, OrtPyError
 from ort_py.execution.thread_count import ThreadCount
 from ort_py.execution.watch import RunWatch
 from ort_py.hooks import RunEvent, SessionEvent
@@ -78,7 +73,7 @@ class InferenceSession:
             session_id=self._id,
             fallback_enabled=bool(kwargs.get("enable_fallback", 1)),
         )
-        self._pool: FramePool | None = None
+        self._runner: Runner | None = None
         self._install()
         self._built.hooks.observe("ort_py_session_created", self._event())
 
@@ -107,145 +102,47 @@ class InferenceSession:
             InvalidArgument: An unknown name, or a feed of the wrong dtype, rank or size.
             OrtPyError: A node refused its inputs or failed.
         """
-        pool = self._pool
-        if self._observed or run_options is not None or pool is None:
-            return self._run_observed(output_names, input_feed, run_options)
-        frame = pool.take()
-        slots = frame.slots
+        runner = self._runner
+        if runner is None:
+            raise InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")
         try:
-            self._fill(slots, input_feed)
-            run(frame)
-            results = self._collect(slots, output_names)
-        except BaseException as error:
-            frame.close()
-            if isinstance(error, Exception) and self._replan_without(error):
-                return self.run(output_names, input_feed, run_options)
-            raise
-        frame.clear()
-        if self._overridable:
-            self._restore_defaults(slots)
-        pool.give_back(frame)
-        return results
+            if self._observed or run_options is not None:
+                return self._run_observed(runner, output_names, input_feed, run_options)
+            return runner.run(output_names, input_feed)
+        except Exception as error:
+            if not self._replan_without(runner, error):
+                raise
+        return self.run(output_names, input_feed, run_options)
 
     def _run_observed(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+        self,
+        runner: Runner,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None,
     ) -> list[Any]:
         """`run` with everything that may look on: providers' callbacks, limits, cancellation, profile, hooks."""
-        pool = self._pool
-        if pool is None:
-            raise InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")
         watch = RunWatch(
             terminate=None if run_options is None else lambda: bool(run_options.terminate),
             seconds=self._options.limits.run_seconds,
             memory_bytes=self._options.limits.total_memory_bytes,
             recorder=self._built.recorder,
         )
-        frame = pool.take()
-        frame.watch = None if watch.idle else watch
         start, started_ns = time.perf_counter(), time.perf_counter_ns()
         failure: BaseException | None = None
         try:
-            self._fill(frame.slots, input_feed)
             for provider in self._built.providers:
                 provider.on_run_start()
-            if frame.watch is not None:
-                frame.watch.before()
-            run(frame)
-            results = self._collect(frame.slots, output_names)
+            return runner.run(output_names, input_feed, None if watch.idle else watch)
         except BaseException as error:
             failure = error
-            frame.close()
-            if not isinstance(error, Exception) or not self._replan_without(error):
-                raise
-            return self._run_observed(output_names, input_feed, run_options)
+            raise
         finally:
             self._built.end_run(started_ns)
             if self._run_hooked:
                 self._built.hooks.observe(
                     "ort_py_run_finished", RunEvent(self._id, time.perf_counter() - start, failure)
                 )
-        frame.watch = None
-        frame.clear()
-        self._restore_defaults(frame.slots)
-        pool.give_back(frame)
-        return results
-
-    def _fill(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
-        fed = 0
-        for spec in self._required:
-            try:
-                value = feed[spec.name]
-            except KeyError:
-                if spec.optional:
-                    slots[spec.slot] = None
-                    continue
-                raise self._missing(feed) from None
-            fed += 1
-            if (
-                type(value) is np.ndarray
-                and value.dtype is spec.dtype
-                and value.flags.c_contiguous
-                and spec.fits(value.shape)
-            ):
-                slots[spec.slot] = value
-            else:
-                slots[spec.slot] = convert_feed(spec, value)
-        if fed != len(feed):
-            self._fill_overridable(slots, feed)
-
-    def _fill_overridable(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
-        for name, value in feed.items():
-            spec = self._overridable.get(name)
-            if spec is not None:
-                slots[spec.slot] = convert_feed(spec, value)
-            elif name not in self._required_names:
-                known = [*(spec.name for spec in self._required), *self._overridable]
-                raise InvalidArgument(
-                    f"The model has no input '{name}'.",
-                    where=Location(value=name),
-                    why=f"its inputs are {', '.join(map(repr, known)) or 'none'}",
-                    fix=_did_you_mean(name, known) or "Remove it from the feed.",
-                )
-
-    def _restore_defaults(self, slots: list[Any]) -> None:
-        template = self._built.assembled.program.plan.template
-        for spec in self._overridable.values():
-            slots[spec.slot] = template[spec.slot]
-
-    def _missing(self, feed: Mapping[str, Any]) -> MissingInputError:
-        missing = [spec.name for spec in self._required if not spec.optional and spec.name not in feed]
-        close = [_did_you_mean(name, list(feed)) for name in missing]
-        return MissingInputError(
-            f"Required input(s) {', '.join(map(repr, missing))} are missing from the feed.",
-            where=Location(value=missing[0]),
-            why=f"fed: {', '.join(map(repr, feed)) or 'nothing'}",
-            fix=next(filter(None, close), "Feed every input that get_inputs() lists."),
-        )
-
-    def _collect(self, slots: list[Any], names: Sequence[str] | None) -> list[Any]:
-        if not names:
-            return [
-                value
-                if type(value := slots[output.slot]) is np.ndarray and not output.copy and value.flags.carray
-                else finish_result(value, output.copy)
-                for output in self._outputs
-            ]
-        if isinstance(names, str):
-            raise TypeError(f"output_names is a list of names, not the string {names!r}.")
-        results: list[Any] = []
-        taken: set[str] = set()
-        for name in names:
-            output = self._output_by_name.get(name)
-            if output is None:
-                raise InvalidArgument(
-                    f"The model has no output '{name}'.",
-                    where=Location(value=name),
-                    why=f"its outputs are {', '.join(map(repr, self._output_by_name))}",
-                    fix=_did_you_mean(name, list(self._output_by_name)) or "Use a name that get_outputs() lists.",
-                )
-            results.append(finish_result(slots[output.slot], output.copy or name in taken))
-            taken.add(name)
-        return results
 
     # -- what it is --------------------------------------------------------------------------------------------
 
@@ -313,8 +210,8 @@ class InferenceSession:
 
     def trim(self) -> None:
         """Give back what is kept only for speed: idle frames and providers' unused memory."""
-        if self._pool is not None:
-            self._pool.trim()
+        if self._runner is not None:
+            self._runner.pool.trim()
         self._built.trim()
 
     def end_profiling(self) -> str:
@@ -334,21 +231,25 @@ class InferenceSession:
     # -- life --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release frames, regions, weights and providers. Runs under way in other threads end first with an error or
-        their result; calling it again does nothing."""
+        """Release frames, regions, weights and providers, after the runs under way in other threads have ended.
+
+        Calling it again does nothing.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+            runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.pool.close()
+            runner.pool.wait()
         self._built.hooks.observe("ort_py_session_closed", self._event())
-        try:
-            self._built.end_profiling()
-        except OSError as error:
-            _logger.warning("the profile could not be written: %s", error)
         self._built.close()
+
+    def __del__(self) -> None:
+        # Dropped without `close`: release the same things. At interpreter exit nothing is left to do.
+        if not sys.is_finalizing() and hasattr(self, "_built"):
+            self.close()
 
     def __enter__(self) -> InferenceSession:
         return self
@@ -365,14 +266,8 @@ class InferenceSession:
         return f"<InferenceSession {self._built.title}: nodes by provider {counts or 'none'}>"
 
     def _install(self) -> None:
-        """Take over a construction: prepare everything `run` needs."""
-        plan = self._built.assembled.program.plan
-        self._required: list[FeedSpec] = [feed_spec(value) for value in plan.inputs if not value.default]
-        self._required_names = {spec.name for spec in self._required}
-        self._overridable = {value.name: feed_spec(value) for value in plan.inputs if value.default}
-        self._outputs = plan.outputs
-        self._output_by_name = {output.name: output for output in plan.outputs}
-        self._pool = FramePool(self._built.assembled.program)
+        """Take over a construction: what `run` and the reports need."""
+        self._runner = Runner(self._built.assembled.program)
         self._placement = placement_of(self._built.assembled.assignment)
         self._observe()
 
@@ -387,17 +282,22 @@ class InferenceSession:
             or self._built.has_run_callbacks
         )
 
-    def _replan_without(self, error: Exception) -> bool:
-        """Run fallback: plan again without the provider that failed; False where that is not the answer."""
-        if not isinstance(error, OrtPyError):
+    def _replan_without(self, failed: Runner, error: Exception) -> bool:
+        """Run fallback: plan again without the provider that failed; False where that is not the answer.
+
+        Where another thread has done so already, there is a new runner to try.
+        """
+        if not isinstance(error, OrtPyError) or not self._built.policy.may_replace(error):
             return False
         with self._lock:
-            if self._closed or not self._built.replan_without(error.location.provider, error):
+            if self._closed:
                 return False
-            old, self._pool = self._pool, None
+            if self._runner is not failed:
+                return True
+            if not self._built.replan_without(error.location.provider, error):
+                return False
             self._install()
-        if old is not None:
-            old.close()
+        failed.pool.close()
         return True
 
     def _event(self) -> SessionEvent:
@@ -408,8 +308,3 @@ class InferenceSession:
             self._placement.counts(),
             self._built.report.seconds,
         )
-
-
-def _did_you_mean(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"Did you mean '{close[0]}'?" if close else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,8 +66,8 @@ class Description:
         nested_graphs: Graphs inside nodes.
         nesting_depth: How deep they nest.
         functions: Names of the model's functions with their numbers of nodes.
-        weights: Number of initializers.
-        weight_bytes: Bytes of them as stored.
+        weights: Number of initializers and of tensors in attributes, as `Constant` nodes have them.
+        weight_bytes: Bytes of them, packed as ONNX stores them.
         external_files: Files beside the model that weights are in, and bytes in each as declared.
     """
 
@@ -151,9 +150,13 @@ def _count(described: Description, model: Any) -> None:
             _add_weight(described, sparse.indices)
         for node in graph.node:
             uses[_domain(node.domain), node.op_type] += 1
-            for nested in _nested(node):
-                described.nested_graphs += 1
-                pending.append((nested, depth + 1))
+            for attribute in node.attribute:
+                tensors = [attribute.t, *attribute.tensors] if attribute.HasField("t") else attribute.tensors
+                for tensor in tensors:
+                    _add_weight(described, tensor)
+                graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
+                described.nested_graphs += len(graphs)
+                pending.extend((nested, depth + 1) for nested in graphs)
     functions = {(_domain(function.domain), function.name) for function in model.functions}
     described.operators = [
         OperatorUse(
@@ -166,13 +169,6 @@ def _count(described: Description, model: Any) -> None:
         )
         for (domain, op_type), count in sorted(uses.items(), key=lambda item: (-item[1], item[0]))
     ]
-
-
-def _nested(node: Any) -> Iterator[Any]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _add_weight(described: Description, tensor: Any) -> None:

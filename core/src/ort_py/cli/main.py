@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import importlib
 import logging
 import os
@@ -80,6 +81,9 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
             command.set_defaults(command_run=module.run)
     if named not in _COMMANDS and "--version" not in given:
         _add_plugin_commands(commands)
+        close = difflib.get_close_matches(named or "", commands.choices, 1)
+        if named is not None and named not in commands.choices and close:
+            parser.error(f"there is no command '{named}'. Did you mean '{close[0]}'?")
     return parser
 
 
@@ -138,6 +142,8 @@ class _StderrHandler(logging.Handler):
     """Log records in one line each: tracebacks of plug-ins are for programs that set logging up."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "ort_py.session":
+            return  # fallbacks: a warning says them too, and the report of the command lists them
         print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
 
 

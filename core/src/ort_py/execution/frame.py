@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +19,7 @@ import numpy as np
 
 from ort_py.contracts import FrameResources, IStream, RegionInstance
 from ort_py.devices import Device
+from ort_py.errors import InvalidArgument
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.planning.steps import FRAME_SLOT, NestedPlan, RegionStep
@@ -34,17 +37,19 @@ class Frame:
         slots: The slots; slot 0 is the frame.
         streams: Stream of each device, the parent's for a body's frame.
         watch: What to look at between steps, None for nothing.
+        thread: Identity of the thread that borrowed it, 0 while it is idle.
         context: Where the frame's instructions run: NumPy's floating-point warnings are off in it, as ONNX has none,
             and the caller's own settings are not touched. Entering it costs a tenth of `np.errstate`.
     """
 
-    __slots__ = ("_children", "_instances", "context", "program", "slots", "streams", "watch")
+    __slots__ = ("_children", "_instances", "context", "program", "slots", "streams", "thread", "watch")
 
     def __init__(self, program: Program, parent: Frame | None = None) -> None:
         self.program = program
         self.slots: list[Any] = list(program.plan.template)
         self.slots[FRAME_SLOT] = self
         self.watch: RunWatch | None = None
+        self.thread = 0
         self._children: list[Frame] = []
         self._instances: list[RegionInstance] = []
         self.streams: dict[Device, IStream] = {}
@@ -110,40 +115,75 @@ class Frame:
 class FramePool:
     """Idle frames of a program. Bounded: what is given back beyond `size` is closed.
 
-    `deque` operations are atomic, so taking and giving back need no lock.
+    `deque` operations are atomic, so taking and giving back need no lock; making a frame and closing the pool do.
     """
 
     def __init__(self, program: Program, size: int = 16) -> None:
         self._program = program
         self._size = size
         self._idle: deque[Frame] = deque()
+        self._made: set[Frame] = set()
+        self._lock = threading.Lock()
         self._closed = False
 
     def take(self) -> Frame:
-        """An idle frame, or a new one."""
+        """An idle frame, or a new one.
+
+        Raises:
+            InvalidArgument: The pool is closed.
+        """
         try:
-            return self._idle.pop()
+            frame = self._idle.pop()
         except IndexError:
-            return Frame(self._program)
+            frame = Frame(self._program)
+            with self._lock:
+                self._made.add(frame)
+        frame.thread = threading.get_ident()
+        if self._closed:
+            self.discard(frame)
+            raise InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")
+        return frame
 
     def give_back(self, frame: Frame) -> None:
-        """Return a frame that ran to its end. A frame whose run failed is closed instead, not given back."""
+        """Return a frame that ran to its end."""
         if self._closed or len(self._idle) >= self._size:
-            frame.close()
+            self.discard(frame)
             return
+        frame.thread = 0
         self._idle.append(frame)
         if self._closed:
             self.trim()  # the pool was closed between the question and the answer
+
+    def discard(self, frame: Frame) -> None:
+        """Close a borrowed frame instead of giving it back: its run failed, or nobody needs it any more."""
+        frame.close()
+        frame.thread = 0
+        with self._lock:
+            self._made.discard(frame)
 
     def trim(self) -> None:
         """Close all idle frames."""
         while self._idle:
             try:
-                self._idle.pop().close()
+                self.discard(self._idle.pop())
             except IndexError:
                 return
 
     def close(self) -> None:
-        """Close idle frames now and borrowed ones when they come back."""
+        """Close idle frames now and borrowed ones when they come back; no frame can be taken any more."""
         self._closed = True
+        self.trim()
+
+    def wait(self) -> None:
+        """Block until no other thread runs a frame. Only after `close`; a run of this very thread is not waited for."""
+        me = threading.get_ident()
+        while True:
+            with self._lock:
+                running = any(frame.thread not in (0, me) for frame in self._made)
+            if not running:
+                return
+            time.sleep(0.001)
+
+    def __del__(self) -> None:
+        # Frames are in their own slots: without this, those of a forgotten session wait for the cyclic collector.
         self.trim()

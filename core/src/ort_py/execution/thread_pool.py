@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
 from collections.abc import Callable
@@ -48,7 +49,11 @@ class RowSplitter:
             fn(0, rows)
             return
         bounds = [rows * part // parts for part in range(parts + 1)]
-        futures = [_pool(self.threads - 1).submit(fn, bounds[part], bounds[part + 1]) for part in range(1, parts)]
+        pool = _pool(self.threads - 1)
+        # Each part in a copy of the caller's context: NumPy's warnings are off in a run.
+        futures = [
+            pool.submit(contextvars.copy_context().run, fn, bounds[part], bounds[part + 1]) for part in range(1, parts)
+        ]
         try:
             fn(bounds[0], bounds[1])
         finally:

@@ -12,8 +12,8 @@ import numpy as np
 
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Weight
-from ort_py.graph.protos import type_from_proto
 from ort_py.graph.tensors import TensorReader
+from ort_py.graph.text import read_type
 from ort_py.graph.weight_store import WeightStore
 
 __all__ = ["CONSTANT_ATTRIBUTES", "GRAPH", "GRAPHS", "attribute_kind", "constant_weight", "read_attribute"]
@@ -82,8 +82,8 @@ _READERS: dict[int, Callable[[Any, TensorReader], Any]] = {
     SPARSE_TENSORS: lambda proto, tensors: tuple(
         [tensors.sparse(item, proto.name).array() for item in proto.sparse_tensors]
     ),
-    TYPE_PROTO: lambda proto, tensors: type_from_proto(proto.tp),
-    TYPE_PROTOS: lambda proto, tensors: tuple([type_from_proto(item) for item in proto.type_protos]),
+    TYPE_PROTO: lambda proto, tensors: read_type(proto.tp),
+    TYPE_PROTOS: lambda proto, tensors: tuple([read_type(item) for item in proto.type_protos]),
 }
 
 

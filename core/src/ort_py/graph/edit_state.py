@@ -5,11 +5,17 @@ Used by `edit` alone.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ort_py.graph.ir import Graph, Model, Node, Value, connect, walk
 from ort_py.graph.names import Names
+from ort_py.graph.positions import owner_in
 from ort_py.graph.schema import SchemaRegistry
 from ort_py.graph.view import SpecCache
 from ort_py.graph.weight_store import WeightStore, process_store
+
+if TYPE_CHECKING:
+    from ort_py.graph.edit import Editor
 
 __all__ = ["EditState", "copy_graph"]
 
@@ -24,6 +30,7 @@ class EditState:
         cache: Records shown to transforms.
         origin: Name of the running transform; new nodes are tagged with it.
         changes: How many edits there have been.
+        editors: The editor of each graph that was asked for.
     """
 
     def __init__(self, model: Model, schemas: SchemaRegistry | None = None, store: WeightStore | None = None) -> None:
@@ -33,6 +40,7 @@ class EditState:
         self.cache = SpecCache()
         self.origin = ""
         self.changes = 0
+        self.editors: dict[Graph, Editor] = {}
         self._names: Names | None = None
         self._returns: dict[Value, list[tuple[Graph, int]]] | None = None
 
@@ -55,6 +63,22 @@ class EditState:
                     if value.graph is not graph:
                         self._returns.setdefault(value, []).append((graph, position))
         return self._returns
+
+    def returned_in(self, graph: Graph) -> dict[Value, dict[Node, None]]:
+        """Values that graphs nested in `graph` return from further out, with the nodes of `graph` that hold those."""
+        found: dict[Value, dict[Node, None]] = {}
+        for value, places in self.returns.items():
+            for nested, _ in places:
+                holder = owner_in(graph, nested.owner)
+                if holder is not None:
+                    found.setdefault(value, {})[holder] = None
+        return found
+
+    def forget_graph(self, graph: Graph) -> None:
+        """A nested graph has moved: the records of all nodes in it say where they were."""
+        for inner in walk(graph):
+            for node in inner.nodes:
+                self.cache.forget_node(node)
 
     def nesting_changed(self) -> None:
         """Graphs have come, gone or moved, or return something else."""

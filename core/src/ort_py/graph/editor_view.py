@@ -11,7 +11,7 @@ from typing import overload
 from ort_py.contracts.graph_view import NodeSpec, ValueSpec
 from ort_py.errors import EngineError
 from ort_py.graph.ir import Graph, Node, Value
-from ort_py.graph.positions import Positions
+from ort_py.graph.positions import NodeList
 from ort_py.graph.view import NodesView, SpecCache, graph_inputs
 
 __all__ = ["EditorView"]
@@ -32,12 +32,12 @@ class EditorView(NodesView):
         self,
         graph: Graph,
         cache: SpecCache,
-        positions: Positions,
+        positions: NodeList,
         find: Callable[[str], Value | None],
         returned: Callable[[], dict[Value, dict[Node, None]]],
     ) -> None:
         super().__init__(graph, graph.nodes, cache)
-        self._live: Positions | None = positions
+        self._live: NodeList | None = positions
         self._find = find
         self._find_returned = returned
         self._sequence = _Nodes(self, graph, cache)
@@ -47,8 +47,8 @@ class EditorView(NodesView):
         self._live = None
 
     @property
-    def live(self) -> Positions:
-        """Positions of the nodes.
+    def live(self) -> NodeList:
+        """NodeList of the nodes.
 
         Raises:
             EngineError: The graph was changed since the view was taken.
@@ -106,6 +106,8 @@ class _Nodes(Sequence[NodeSpec]):
         assert self._view.live is not None
         nodes = self._graph.nodes
         if isinstance(index, slice):
-            return tuple([self._cache.node(nodes[position], position) for position in range(*index.indices(len(nodes)))])
+            return tuple(
+                [self._cache.node(nodes[position], position) for position in range(*index.indices(len(nodes)))]
+            )
         position = index if index >= 0 else index + len(nodes)
         return self._cache.node(nodes[position], position)

@@ -19,9 +19,10 @@ from ort_py.graph.ir import Node
 __all__ = ["gap_types"]
 
 _LIKE_FIRST_INPUT = frozenset(
-    "Abs Add Ceil Clip Div Elu Exp Floor GroupNormalization HardSigmoid InstanceNormalization LeakyRelu Log Max Mean "
-    "MeanVarianceNormalization Min Mul Neg PRelu Reciprocal Relu Selu Sigmoid Sqrt Sub Sum Tanh "
-    "BatchNormalization Dropout Imputer Normalizer Scaler".split()  # noqa: SIM905 - three lines rather than 32
+    {"Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "GroupNormalization"}
+    | {"HardSigmoid", "Imputer", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg"}
+    | {"MeanVarianceNormalization", "Normalizer", "PRelu", "Reciprocal", "Relu", "Scaler", "Selu", "Sigmoid", "Sqrt"}
+    | {"Sub", "Sum", "Tanh"}
 )
 """Operators whose first output has the shape of their first input. `Add` and its like at opset 1 broadcast the second
 input to the first; later ones have inference of their own and are never looked up here."""

@@ -23,6 +23,7 @@ from ort_py.graph.order import sort_model
 from ort_py.graph.parse_graph import GraphReader
 from ort_py.graph.sources import ModelSource, Source, read_source
 from ort_py.graph.tensors import TensorReader
+from ort_py.graph.text import text
 from ort_py.graph.weight_store import WeightStore, process_store
 from ort_py.graph.written import FunctionKey, WrittenFunction, WrittenGraph
 from ort_py.limits import Budget, Limits
@@ -53,7 +54,7 @@ def load_model(
 
     Raises:
         NoSuchFile: There is no such file.
-        InvalidProtobuf: It is a directory, or its bytes are no ONNX model.
+        InvalidProtobuf: It is a directory, or its bytes are no ONNX model; a name in it is no text.
         InvalidArgument: It is empty or has no graph.
         InvalidGraph: A function calls itself.
         Fail: The IR version or an opset is missing or newer than what is known; the file or its external data cannot
@@ -116,7 +117,7 @@ def _header(read: ModelSource) -> Model:
             why=f"onnx {onnx.__version__} is installed and reads up to that version",
             fix="Update onnx, or export the model with an older opset.",
         )
-    imports = {normalised(entry.domain): int(entry.version) for entry in proto.opset_import}
+    imports = {normalised(text(entry.domain)): int(entry.version) for entry in proto.opset_import}
     if not imports:
         if proto.ir_version >= _FIRST_IR_WITH_OPSETS:
             raise Fail(
@@ -130,12 +131,12 @@ def _header(read: ModelSource) -> Model:
     return Model(
         opset_imports=imports,
         ir_version=int(proto.ir_version),
-        producer_name=proto.producer_name,
-        producer_version=proto.producer_version,
-        domain=proto.domain,
+        producer_name=text(proto.producer_name),
+        producer_version=text(proto.producer_version),
+        domain=text(proto.domain),
         model_version=int(proto.model_version),
-        doc_string=proto.doc_string,
-        graph_doc_string=proto.graph.doc_string,
+        doc_string=text(proto.doc_string),
+        graph_doc_string=text(proto.graph.doc_string),
         metadata=_metadata(proto),
         source=read.path,
         fingerprint=read.fingerprint,
@@ -143,7 +144,7 @@ def _header(read: ModelSource) -> Model:
 
 
 def _metadata(proto: Any) -> dict[str, str]:
-    return {entry.key: entry.value for entry in proto.metadata_props}
+    return {text(entry.key): text(entry.value) for entry in proto.metadata_props}
 
 
 def _check_opsets(imports: dict[str, int], where: Location) -> None:

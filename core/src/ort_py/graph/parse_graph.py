@@ -24,8 +24,8 @@ from ort_py.graph.attributes import (
 )
 from ort_py.graph.domains import normalised
 from ort_py.graph.ir import Weight
-from ort_py.graph.protos import type_from_proto
 from ort_py.graph.tensors import TensorReader
+from ort_py.graph.text import read_type, text, texts
 from ort_py.graph.written import WrittenFunction, WrittenGraph, WrittenNode
 from ort_py.limits import Budget
 
@@ -54,6 +54,7 @@ class GraphReader:
         """Read a ``GraphProto`` with all graphs nested in it.
 
         Raises:
+            InvalidProtobuf: A name is no text.
             Fail: External data cannot be used.
             LimitError: Sizes or time exceed the limits.
         """
@@ -64,10 +65,10 @@ class GraphReader:
 
     def function(self, proto: Any) -> WrittenFunction:
         """Read a ``FunctionProto``. Raises as `graph`."""
-        domain = normalised(proto.domain)
-        written = WrittenFunction((domain, proto.name, proto.overload), list(proto.input), list(proto.output))
-        written.opset_imports = {normalised(entry.domain): entry.version for entry in proto.opset_import}
-        written.types = {info.name: _type(info) for info in proto.value_info}
+        domain, name, overload = texts((proto.domain, proto.name, proto.overload))
+        written = WrittenFunction((normalised(domain), name, overload), texts(proto.input), texts(proto.output))
+        written.opset_imports = {normalised(text(entry.domain)): entry.version for entry in proto.opset_import}
+        written.types = dict(_declared(proto.value_info))
         for attribute in proto.attribute_proto:
             kind = attribute_kind(attribute)
             if kind in (GRAPH, GRAPHS):
@@ -84,14 +85,14 @@ class GraphReader:
     def _drain(self) -> None:
         while self._pending:
             proto, written = self._pending.pop()
-            written.name = proto.name
-            written.inputs = [(info.name, _type(info)) for info in proto.input]
-            written.outputs = [(info.name, _type(info)) for info in proto.output]
-            written.types = {info.name: _type(info) for info in proto.value_info}
+            written.name = text(proto.name)
+            written.inputs = _declared(proto.input)
+            written.outputs = _declared(proto.output)
+            written.types = dict(_declared(proto.value_info))
             for tensor in proto.initializer:
-                self._weight(written, tensor.name, partial(self._tensors.weight, tensor))
+                self._weight(written, text(tensor.name), partial(self._tensors.weight, tensor))
             for tensor in proto.sparse_initializer:
-                self._weight(written, tensor.values.name, partial(self._tensors.sparse, tensor))
+                self._weight(written, text(tensor.values.name), partial(self._tensors.sparse, tensor))
             written.nodes = self._nodes(proto.node)
 
     def _weight(self, written: WrittenGraph, name: str, read: Callable[[], Weight]) -> None:
@@ -112,14 +113,8 @@ class GraphReader:
         for count, proto in enumerate(protos):
             if not count & 1023:
                 self._budget.check_time()
-            node = WrittenNode(
-                proto.op_type,
-                normalised(proto.domain),
-                proto.overload,
-                proto.name,
-                list(proto.input),
-                list(proto.output),
-            )
+            op_type, domain, overload, name = texts((proto.op_type, proto.domain, proto.overload, proto.name))
+            node = WrittenNode(op_type, normalised(domain), overload, name, texts(proto.input), texts(proto.output))
             if proto.attribute:
                 self._attributes(proto.attribute, node)
             nodes.append(node)
@@ -128,11 +123,11 @@ class GraphReader:
     def _attributes(self, protos: Any, node: WrittenNode) -> None:
         constant = node.op_type == "Constant" and not node.domain
         for proto in protos:
-            name = proto.name
+            name = text(proto.name)
             if name in node.attributes:
                 self.problems.append(f"{_title(node)} has the attribute '{name}' twice.")
             elif proto.ref_attr_name:
-                node.references += ((name, proto.ref_attr_name),)
+                node.references += ((name, text(proto.ref_attr_name)),)
             elif constant and len(protos) == 1:
                 self._constant(proto, node)
             else:
@@ -174,8 +169,8 @@ class GraphReader:
             node.weight = self._stand_in()
 
 
-def _type(info: Any) -> ValueType | None:
-    return type_from_proto(info.type) if info.HasField("type") else None
+def _declared(infos: Any) -> list[tuple[str, ValueType | None]]:
+    return [(text(info.name), read_type(info.type) if info.HasField("type") else None) for info in infos]
 
 
 def _title(node: WrittenNode) -> str:

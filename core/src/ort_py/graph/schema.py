@@ -116,7 +116,7 @@ class SchemaRegistry:
         names = self._names(domain)
         if not names:
             return f"no installed plug-in defines operators of domain '{title}'"
-        close = get_close_matches(op_type, names, n=1) or [name for name in names if name.lower() == op_type.lower()]
+        close = [name for name in names if name.lower() == op_type.lower()] or get_close_matches(op_type, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"domain '{title}' has no operator {op_type}{hint}"
 

@@ -15,6 +15,7 @@ from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
 from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.external_data import ExternalFiles
 from ort_py.graph.ir import Weight
+from ort_py.graph.text import text
 from ort_py.graph.unpack import aligned_empty, memory_bytes, unpack
 from ort_py.graph.weight_store import WeightStore
 from ort_py.limits import Budget, check_allocation
@@ -72,11 +73,11 @@ class TensorReader:
             Fail: Its external data cannot be used.
             LimitError: It is larger than the limits allow.
         """
-        name = proto.name or name
+        name = text(proto.name) or name
         data_type, shape = _declared(proto, name)
         self._allow(data_type, shape, name)
         if proto.data_location == _EXTERNAL:
-            entries = {entry.key: entry.value for entry in proto.external_data}
+            entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
             return self.files.weight(name, entries, data_type, shape)
         if data_type is DataType.STRING:
             return self._strings(proto, shape, name)
@@ -95,7 +96,7 @@ class TensorReader:
             InvalidGraph: Values and indices do not fit together or lie outside the shape.
             LimitError: The dense tensor is larger than the limits allow.
         """
-        name = proto.values.name or name
+        name = text(proto.values.name) or name
         shape = _dims(proto.dims, name)
         values = self.weight(proto.values, name).array()
         indices = self.weight(proto.indices, name + ".indices").array()

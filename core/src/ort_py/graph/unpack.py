@@ -102,7 +102,7 @@ def to_host_order(array: np.ndarray[Any, Any], data_type: DataType, order: str =
 
 
 def _sub_byte(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any], bits: int) -> None:
-    """Two or four elements a byte, the first in the lowest bits; `ml_dtypes` keeps signed ones without sign bits above."""
+    """Two or four elements a byte, the first in the lowest bits; `ml_dtypes` has no sign bits above signed ones."""
     per_byte = 8 // bits
     mask = (1 << bits) - 1
     for lane in range(per_byte):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py import errors
 from ort_py.devices import HOST, Device
+from ort_py.dtypes import TensorType, ValueType
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.limits import check_allocation
@@ -73,7 +74,7 @@ def _emit_loop(planner: GraphPlanner, node: Node) -> None:
             condition=slots[1],
             carried=slots[2:],
             body=nested,
-            scan_types=tuple(value.type for value in body.graph.outputs[1 + count :]),
+            scan_types=_slice_types(body.graph.outputs[1 + count :], node.outputs[count:], (0,) * len(scan_devices)),
             scan_modules=_modules(planner, scan_devices),
             check_allocation=_checker(planner, node),
         )
@@ -102,6 +103,7 @@ def _emit_scan(planner: GraphPlanner, node: Node) -> None:
     state_devices = body.input_devices[:state_count]
     scan_devices = made[state_count:]
     outputs = len(body.graph.outputs) - state_count
+    output_axes = _integers(node, "scan_output_axes", outputs)
     wanted = [(value, device, False) for value, device in zip(node.inputs, body.input_devices, strict=True)]
     slots = planner.slots.acquire(wanted)
     nested = _nest(planner, body, [*state_devices, *scan_devices])
@@ -115,9 +117,9 @@ def _emit_scan(planner: GraphPlanner, node: Node) -> None:
             body=nested,
             input_axes=_integers(node, "scan_input_axes", scan_count),
             input_directions=_integers(node, "scan_input_directions", scan_count),
-            output_axes=_integers(node, "scan_output_axes", outputs),
+            output_axes=output_axes,
             output_directions=_integers(node, "scan_output_directions", outputs),
-            scan_types=tuple(value.type for value in body.graph.outputs[state_count:]),
+            scan_types=_slice_types(body.graph.outputs[state_count:], node.outputs[state_count:], output_axes),
             scan_modules=_modules(planner, scan_devices),
             check_allocation=_checker(planner, node),
         )
@@ -158,6 +160,28 @@ def _define(planner: GraphPlanner, node: Node, devices: Sequence[Device]) -> tup
         planner.slots.discard() if value is None else planner.slots.define(value, device, strided=True)
         for value, device in zip(values, devices, strict=True)
     )
+
+
+def _slice_types(
+    made: Sequence[Value], stacked: Sequence[Value | None], axes: Sequence[int]
+) -> tuple[ValueType | None, ...]:
+    """The type of each scan output's slice: what a loop of no iteration has to go by.
+
+    Carried values may change their shape, so inference says little inside a body; the node's output may say more.
+    """
+    types: list[ValueType | None] = []
+    for index, (value, axis) in enumerate(zip(made, axes, strict=True)):
+        outer = stacked[index] if index < len(stacked) else None
+        inside, outside = value.type, None if outer is None else outer.type
+        if isinstance(inside, TensorType) and isinstance(outside, TensorType) and outside.shape:
+            dims = list(outside.shape)
+            if -len(dims) <= axis < len(dims):
+                del dims[axis]
+            known = dims if inside.shape is None or len(inside.shape) != len(dims) else inside.shape
+            merged = (own if isinstance(own, int) else other for own, other in zip(known, dims, strict=True))
+            inside = TensorType(inside.data_type, tuple(merged))
+        types.append(inside)
+    return tuple(types)
 
 
 def _integers(node: Node, name: str, count: int) -> tuple[int, ...]:

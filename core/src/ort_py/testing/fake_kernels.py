@@ -28,9 +28,7 @@ def _ufunc(op_type: str, name: str, types: frozenset[str], *, since: int = 7) ->
         return call
 
     told = f"{__name__}:{name}"
-    return KernelDef(
-        op_type, factory, since=since, until=NEWEST, types={"T": types}, strided=True, implementation=told
-    )
+    return KernelDef(op_type, factory, since=since, until=NEWEST, types={"T": types}, strided=True, implementation=told)
 
 
 KERNELS = [

@@ -46,7 +46,7 @@ def convolve(
     if place.taps == 1 and untouched:
         _pointwise(ctx.xp, x, w, place, group, out)
         if bias is not None:
-            out += _column(bias, out.ndim)
+            ctx.xp.add(out, _column(bias, out.ndim), out=out)
     else:
         _by_columns(ctx, x, w, bias, place, group, out)
     return out
@@ -185,7 +185,7 @@ class _Columns:
             whole = self.out.reshape(self.out.shape[0], *split, -1)[images, ..., start * self.width : stop * self.width]
             xp.matmul(weights, block, out=whole[:, groups] if lead else whole)
             if bias is not None:
-                target += bias
+                xp.add(target, bias, out=target)
             return
         wide = products[: count * some * filters * rows * self.width]
         xp.matmul(weights, block, out=wide.reshape(count, *lead, filters, -1)[..., :length])

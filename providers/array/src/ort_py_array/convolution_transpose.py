@@ -48,11 +48,15 @@ def conv_transpose(ctx: KernelContext) -> KernelCallable:
             for i, s, k, d, b, o in zip(x.shape[2:], strides, w.shape[2:], dilations, begin, out_size, strict=True)
         )
         ctx.check_allocation((x.shape[0], m, *reach), wide.dtype)
-        full = xp.zeros((x.shape[0], m, *reach), wide.dtype)
-        if bias is not None:
-            full += widened(xp, bias).reshape((-1,) + (1,) * rank)
+        column = None if bias is None else widened(xp, bias).reshape((-1,) + (1,) * rank)
+        # Where kernels lie side by side, every output position belongs to one tap and is written once.
+        tiled = tuple(w.shape[2:]) == strides and max(dilations) == 1 and wide.size > 0 and weights.size > 0
+        tiled = tiled and reach == tuple(i * s for i, s in zip(x.shape[2:], strides, strict=True))
+        full = (xp.empty if tiled else xp.zeros)((x.shape[0], m, *reach), wide.dtype)
+        if column is not None and not tiled:
+            full += column
         if wide.size and weights.size:
-            _scatter(xp, wide, weights, group, strides, dilations, full)
+            _scatter(xp, wide, weights, group, strides, dilations, full, tiled, column)
         if reach == tuple(out_size):
             return rounded(full, x.dtype)
         inside = full[(slice(None), slice(None), *(slice(b, b + o) for b, o in zip(begin, out_size, strict=True)))]
@@ -113,9 +117,17 @@ def _geometry(
 
 
 def _scatter(
-    xp: Any, x: Array, w: Array, group: int, strides: Sequence[int], dilations: Sequence[int], full: Array
+    xp: Any,
+    x: Array,
+    w: Array,
+    group: int,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    full: Array,
+    tiled: bool,
+    column: Array | None,
 ) -> None:
-    """Add the contributions of blocks of input rows to the uncut output."""
+    """Add the contributions of blocks of input rows to the uncut output; where it is tiled, write them and the bias."""
     n, c, rows = x.shape[:3]
     kernel = w.shape[2:]
     m = full.shape[1]
@@ -132,4 +144,10 @@ def _scatter(
             first[0] += start * strides[0]
             sizes = (stop - start, *x.shape[3:])
             reached = tuple(slice(f, f + (i - 1) * s + 1, s) for f, i, s in zip(first, sizes, strides, strict=True))
-            full[(slice(None), slice(None), *reached)] += terms[(slice(None), slice(None), *tap)]
+            target, term = full[(slice(None), slice(None), *reached)], terms[(slice(None), slice(None), *tap)]
+            if not tiled:
+                xp.add(target, term, out=target)
+            elif column is None:
+                target[...] = term
+            else:
+                xp.add(term, column, out=target)

@@ -126,7 +126,7 @@ def einsum(ctx: KernelContext) -> KernelCallable:
                 why=str(error),
             ) from error
         # Of one operand it can be a view, of several a transposed array; outputs are neither.
-        return rounded(y.copy() if len(wide) == 1 else xp.ascontiguousarray(y), dtype)
+        return rounded(y.copy() if len(wide) == 1 or y.ndim == 0 else xp.ascontiguousarray(y), dtype)
 
     return run
 

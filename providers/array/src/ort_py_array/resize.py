@@ -141,7 +141,7 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
     if sampling.mode != "nearest":
         x = widened(xp, x) if dtype.kind == "f" or dtype.name == "bfloat16" else x.astype(xp.float32)
     outside = None
-    for plan in sorted(changed, key=lambda plan: plan.out / max(plan.size, 1)):
+    for plan in sorted(changed, key=lambda plan: (plan.out / max(plan.size, 1), -plan.axis)):
         x = _along(xp, x, sampling, plan)
         if sampling.crops:
             beyond = plan.outside(xp, sampling).reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
@@ -163,7 +163,7 @@ def _along(xp: Any, x: Array, sampling: Sampling, plan: Axis) -> Array:
     """One axis resampled."""
     if sampling.mode == "nearest":
         repeat, indices = nearest(xp, sampling, plan)
-        return xp.repeat(x, repeat, plan.axis) if repeat else xp.take(x, indices, plan.axis)
+        return _repeated(xp, x, repeat, plan.axis) if repeat else xp.take(x, indices, plan.axis)
     total = None
     for indices, weights in weighted(xp, sampling, plan):
         term = xp.take(x, indices, plan.axis)
@@ -173,6 +173,16 @@ def _along(xp: Any, x: Array, sampling: Sampling, plan: Axis) -> Array:
         else:
             total += term
     return total
+
+
+def _repeated(xp: Any, x: Array, times: int, axis: int) -> Array:
+    """Every position `times` times: strided copies along the last axis, where `repeat` would copy pixel by pixel."""
+    if axis < x.ndim - 1:
+        return xp.repeat(x, times, axis)
+    y = xp.empty((*x.shape, times), x.dtype)
+    for copy in range(times):
+        y[..., copy] = x
+    return y.reshape(*x.shape[:-1], -1)
 
 
 def _definition(name: str, factory: Any, since: int, until: int, host: frozenset[int]) -> KernelDef:

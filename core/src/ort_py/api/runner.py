@@ -1,0 +1,154 @@
+"""One program ready to be called: its feeds checked, its frames pooled, its results handed over.
+
+The border between user values and slots. Immutable but for the pool, so that a session that plans again swaps the
+whole runner and runs under way keep theirs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.api.feeds import FeedSpec, convert_feed, feed_spec
+from ort_py.api.results import finish_result
+from ort_py.errors import InvalidArgument, Location, MissingInputError
+from ort_py.execution.frame import FramePool
+from ort_py.execution.program import Program
+from ort_py.execution.sequential import run
+from ort_py.execution.watch import RunWatch
+
+__all__ = ["Runner"]
+
+
+class Runner:
+    """Runs one program.
+
+    Attributes:
+        pool: Its frames.
+    """
+
+    def __init__(self, program: Program) -> None:
+        plan = program.plan
+        self.pool = FramePool(program)
+        self._template = plan.template
+        self._required: list[FeedSpec] = [feed_spec(value) for value in plan.inputs if not value.default]
+        self._required_names = {spec.name for spec in self._required}
+        self._overridable = {value.name: feed_spec(value) for value in plan.inputs if value.default}
+        self._outputs = plan.outputs
+        self._output_by_name = {output.name: output for output in plan.outputs}
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], watch: RunWatch | None = None
+    ) -> list[Any]:
+        """Run once; see `InferenceSession.run`.
+
+        Args:
+            output_names: Outputs wanted, None or empty for all.
+            input_feed: Values by input name.
+            watch: What to look at between steps.
+        """
+        pool = self.pool
+        frame = pool.take()
+        slots = frame.slots
+        try:
+            self._fill(slots, input_feed)
+            if watch is not None:
+                frame.watch = watch
+                watch.before()
+            run(frame)
+            results = self._collect(slots, output_names)
+        except BaseException:
+            pool.discard(frame)
+            raise
+        frame.watch = None
+        frame.clear()
+        if self._overridable:
+            self._restore_defaults(slots)
+        pool.give_back(frame)
+        return results
+
+    def _fill(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
+        fed = 0
+        for spec in self._required:
+            try:
+                value = feed[spec.name]
+            except KeyError:
+                if spec.optional:
+                    slots[spec.slot] = None
+                    continue
+                raise self._missing(feed) from None
+            fed += 1
+            if (
+                type(value) is np.ndarray
+                and value.dtype is spec.dtype
+                and value.flags.c_contiguous
+                and spec.fits(value.shape)
+            ):
+                slots[spec.slot] = value
+            else:
+                slots[spec.slot] = convert_feed(spec, value)
+        if fed != len(feed):
+            self._fill_overridable(slots, feed)
+
+    def _fill_overridable(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
+        for name, value in feed.items():
+            spec = self._overridable.get(name)
+            if spec is not None:
+                slots[spec.slot] = convert_feed(spec, value)
+            elif name not in self._required_names:
+                known = [*(spec.name for spec in self._required), *self._overridable]
+                raise InvalidArgument(
+                    f"The model has no input '{name}'.",
+                    where=Location(value=name),
+                    why=f"its inputs are {', '.join(map(repr, known)) or 'none'}",
+                    fix=_did_you_mean(name, known) or "Remove it from the feed.",
+                )
+
+    def _restore_defaults(self, slots: list[Any]) -> None:
+        for spec in self._overridable.values():
+            slots[spec.slot] = self._template[spec.slot]
+
+    def _missing(self, feed: Mapping[str, Any]) -> MissingInputError:
+        missing = [spec.name for spec in self._required if not spec.optional and spec.name not in feed]
+        surplus = [name for name in feed if name not in self._required_names and name not in self._overridable]
+        close = [(name, *difflib.get_close_matches(name, surplus, 1)) for name in missing]
+        renamed = [f"Is '{found[1]}' in the feed meant for '{found[0]}'?" for found in close if len(found) > 1]
+        return MissingInputError(
+            f"Required input(s) {', '.join(map(repr, missing))} are missing from the feed.",
+            where=Location(value=missing[0]),
+            why=f"fed: {', '.join(map(repr, feed)) or 'nothing'}",
+            fix=" ".join(renamed) or "Feed every input that get_inputs() lists.",
+        )
+
+    def _collect(self, slots: list[Any], names: Sequence[str] | None) -> list[Any]:
+        if not names:
+            return [
+                value
+                if type(value := slots[output.slot]) is np.ndarray and not output.copy and value.flags.carray
+                else finish_result(value, output.copy)
+                for output in self._outputs
+            ]
+        if isinstance(names, str):
+            raise TypeError(f"output_names is a list of names, not the string {names!r}.")
+        results: list[Any] = []
+        taken: set[str] = set()
+        for name in names:
+            output = self._output_by_name.get(name)
+            if output is None:
+                raise InvalidArgument(
+                    f"The model has no output '{name}'.",
+                    where=Location(value=name),
+                    why=f"its outputs are {', '.join(map(repr, self._output_by_name))}",
+                    fix=_did_you_mean(name, list(self._output_by_name)) or "Use a name that get_outputs() lists.",
+                )
+            results.append(finish_result(slots[output.slot], output.copy or name in taken))
+            taken.add(name)
+        return results
+
+
+def _did_you_mean(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean '{close[0]}'?" if close else ""

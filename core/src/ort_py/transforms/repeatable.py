@@ -1,0 +1,41 @@
+"""Which nodes compute the same outputs from the same inputs every time, so that they may be computed once.
+
+Used by `constant_folding` and `common_subexpressions`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+
+from ort_py.contracts import GraphView, NodeSpec
+
+__all__ = ["holds_graphs", "is_repeatable"]
+
+
+def is_repeatable(node: NodeSpec) -> bool:
+    """Whether ONNX defines the operator and calls it deterministic, and it holds no nested graph.
+
+    Operators of other domains are never repeatable: nothing says that they are, and a custom operator may well read a
+    clock or a file.
+    """
+    return _deterministic(node.op_type, node.domain, node.since_version) and not holds_graphs(node)
+
+
+def holds_graphs(node: NodeSpec) -> bool:
+    """Whether an attribute of the node is a graph."""
+    return any(
+        isinstance(value, GraphView)
+        or (isinstance(value, tuple) and any(isinstance(item, GraphView) for item in value))
+        for value in node.attributes.values()
+    )
+
+
+@cache
+def _deterministic(op_type: str, domain: str, version: int) -> bool:
+    if not onnx.defs.has(op_type, version, domain):
+        return False
+    schema = onnx.defs.get_schema(op_type, version, domain)
+    determinism = getattr(schema, "node_determinism")  # noqa: B009 - the stub does not know it
+    return bool(determinism != onnx.defs.OpSchema.NodeDeterminism.NonDeterministic)

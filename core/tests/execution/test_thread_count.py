@@ -1,0 +1,87 @@
+"""Threads are honest: the smallest of affinity, cgroup quota, environment and option, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ort_py.execution import thread_count as module
+from ort_py.execution.thread_count import ThreadCount, thread_count
+
+
+@pytest.fixture(autouse=True)
+def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with 64 processors."""
+    monkeypatch.setattr(module, "_processors", lambda: ThreadCount(64, "64 processors"))
+
+
+def v2(root: Path, text: str) -> Path:
+    """A cgroup v2 file system."""
+    (root / "cpu.max").write_text(text)
+    return root
+
+
+def v1(root: Path, quota: str, period: str) -> Path:
+    """A cgroup v1 file system."""
+    (root / "cpu").mkdir()
+    (root / "cpu" / "cpu.cfs_quota_us").write_text(quota)
+    (root / "cpu" / "cpu.cfs_period_us").write_text(period)
+    return root
+
+
+def test_nothing_said_means_every_processor(tmp_path: Path) -> None:
+    """Without quota, variables and option the processors decide."""
+    assert thread_count(0, {}, tmp_path) == ThreadCount(64, "64 processors")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("200000 100000\n", 2), ("150000 100000", 2), ("50000 100000", 1), ("max 100000", 64)]
+)
+def test_a_cgroup_v2_quota_counts(tmp_path: Path, text: str, count: int) -> None:
+    """Processors' worth of time, rounded up, at least one."""
+    assert thread_count(0, {}, v2(tmp_path, text)).count == count
+
+
+@pytest.mark.parametrize(
+    ("quota", "period", "count"), [("400000", "100000", 4), ("-1", "100000", 64), ("100", "0", 64), ("x", "1", 64)]
+)
+def test_a_cgroup_v1_quota_counts(tmp_path: Path, quota: str, period: str, count: int) -> None:
+    """The two files of version 1; nonsense is no bound."""
+    assert thread_count(0, {}, v1(tmp_path, quota, period)).count == count
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "100000", "100000 0", "a b"])
+def test_an_unreadable_quota_is_none(tmp_path: Path, text: str) -> None:
+    """A file that cannot be understood bounds nothing and breaks nothing."""
+    assert thread_count(0, {}, v2(tmp_path, text)).count == 64
+
+
+@pytest.mark.parametrize(
+    ("environment", "count", "reason"),
+    [
+        ({"OMP_NUM_THREADS": "3"}, 3, "OMP_NUM_THREADS=3"),
+        ({"OMP_NUM_THREADS": "8,2,1"}, 8, "OMP_NUM_THREADS=8"),
+        ({"OMP_NUM_THREADS": "8", "ORT_PY_NUM_THREADS": "5"}, 5, "ORT_PY_NUM_THREADS=5"),
+        ({"OMP_NUM_THREADS": "0"}, 64, "64 processors"),
+        ({"OMP_NUM_THREADS": "many"}, 64, "64 processors"),
+        ({"OMP_NUM_THREADS": "²"}, 64, "64 processors"),
+        ({"OMP_NUM_THREADS": "-2"}, 64, "64 processors"),
+    ],
+)
+def test_variables_bound_the_count(tmp_path: Path, environment: dict[str, str], count: int, reason: str) -> None:
+    """The smallest positive number wins; what is no number is passed over."""
+    assert thread_count(0, environment, tmp_path) == ThreadCount(count, reason)
+
+
+def test_an_option_lowers_but_never_raises(tmp_path: Path) -> None:
+    """Asking for more threads than there are processors gives the processors."""
+    assert thread_count(3, {}, tmp_path) == ThreadCount(3, "intra_op_num_threads=3")
+    assert thread_count(100, {}, tmp_path).count == 64
+    assert thread_count(-1, {}, tmp_path).count == 64
+
+
+def test_the_smallest_bound_is_the_reason(tmp_path: Path) -> None:
+    """Of quota, variable and option the tightest is named."""
+    found = thread_count(6, {"OMP_NUM_THREADS": "5"}, v2(tmp_path, "400000 100000"))
+    assert found == ThreadCount(4, "cgroup CPU quota of 4")

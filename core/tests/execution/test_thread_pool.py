@@ -1,0 +1,98 @@
+"""Rows are split on one pool; what a part raises reaches the caller, and nothing runs on after it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.execution.thread_pool import RowSplitter
+
+
+def parts_of(threads: int, rows: int, grain: int) -> list[tuple[int, int]]:
+    """How rows are split, in order."""
+    parts: list[tuple[int, int]] = []
+    RowSplitter(threads)(rows, grain, lambda start, stop: parts.append((start, stop)))
+    return sorted(parts)
+
+
+@pytest.mark.parametrize(
+    ("threads", "rows", "grain", "parts"),
+    [
+        (1, 100, 1, [(0, 100)]),
+        (4, 0, 1, [(0, 0)]),
+        (4, 7, 4, [(0, 7)]),
+        (4, 8, 4, [(0, 4), (4, 8)]),
+        (3, 10, 1, [(0, 3), (3, 6), (6, 10)]),
+        (4, 10, 0, [(0, 2), (2, 5), (5, 7), (7, 10)]),
+    ],
+)
+def test_rows_are_covered_once(threads: int, rows: int, grain: int, parts: list[tuple[int, int]]) -> None:
+    """At most one part a thread, none below the grain, nothing left out."""
+    assert parts_of(threads, rows, grain) == parts
+
+
+def test_parts_run_at_the_same_time() -> None:
+    """Two parts meet at a barrier, which one thread alone never passes."""
+    barrier = threading.Barrier(2, timeout=10)
+
+    def meet(_start: int, _stop: int) -> None:
+        barrier.wait()
+
+    RowSplitter(2)(2, 1, meet)
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_parts_exception_is_raised_by_the_call(failing: int) -> None:
+    """The caller's own part and those of the pool alike."""
+
+    def work(start: int, _stop: int) -> None:
+        if start == failing:
+            raise ValueError(f"part {start}")
+
+    with pytest.raises(ValueError, match=f"part {failing}"):
+        RowSplitter(3)(3, 1, work)
+
+
+def test_no_part_runs_on_after_an_exception() -> None:
+    """When the caller's part fails, the call still waits for the others: they write to its arrays."""
+    finished: list[int] = []
+
+    def work(start: int, _stop: int) -> None:
+        if start == 0:
+            raise ValueError("first")
+        time.sleep(0.05)
+        finished.append(start)
+
+    with pytest.raises(ValueError, match="first"):
+        RowSplitter(2)(2, 1, work)
+    assert finished == [1]
+
+
+def test_a_part_may_split_again() -> None:
+    """Nested splits run inline on the pool's threads: they never wait for themselves."""
+    seen: list[int] = []
+    splitter = RowSplitter(2)
+
+    def inner(start: int, stop: int) -> None:
+        seen.extend(range(start, stop))
+
+    def outer(_start: int, _stop: int) -> None:
+        splitter(4, 1, inner)
+
+    done = threading.Thread(target=splitter, args=(2, 1, outer), daemon=True)
+    done.start()
+    done.join(10)
+    assert not done.is_alive()
+    assert sorted(seen) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_parts_run_in_the_callers_context() -> None:
+    """NumPy's error settings of the caller hold in every part."""
+    states: list[Any] = []
+    with np.errstate(over="raise"):
+        RowSplitter(3)(3, 1, lambda _start, _stop: states.append(np.geterr()["over"]))
+    assert states == ["raise"] * 3

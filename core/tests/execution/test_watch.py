@@ -1,0 +1,154 @@
+"""Cancellation, the time limit and the memory limit, between steps and inside bodies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.tests.driving import HostProvider, drive, floats
+from ort_py.contracts import KernelDef
+from ort_py.errors import Fail, LimitError
+from ort_py.execution.watch import RunWatch
+from ort_py.profiling.recorder import Recorder
+from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+
+CHAIN = "g (float[1000] x) => (float[1000] y) { a = Neg(x) b = Abs(a) y = Neg(b) }"
+ENDLESS = """
+g (float[2] x) => (float[2] y) <bool go = {1}> {
+  y = Loop ( , go, x) <body = b (int64 i, bool c, float[2] v) => (bool c, float[2] v) {}>
+}
+"""
+COLLECTING = """
+g (int64 n, float[1000] x) => (float[1000] y, float[k,1000] s) <bool go = {1}> {
+  y, s = Loop (n, go, x) <body = b (int64 i, bool c, float[1000] v) => (bool c2, float[1000] w, float[1000] t) {
+    c2 = Identity(c) w = Neg(v) t = Abs(v)
+  }>
+}
+"""
+
+
+def hooked(operator: str, before: Callable[[], None]) -> HostProvider:
+    """A host provider that calls `before` in each kernel of one operator."""
+
+    def factory_of(definition: KernelDef) -> Callable[[Any], Any]:
+        def factory(ctx: Any) -> Any:
+            call = definition.factory(ctx)
+
+            def watched(*inputs: Any) -> Any:
+                before()
+                return call(*inputs)
+
+            return watched
+
+        return factory
+
+    return HostProvider(
+        [
+            definition.replace(factory=factory_of(definition)) if definition.op_type == operator else definition
+            for definition in fake_kernels()
+        ]
+    )
+
+
+def test_nothing_to_watch_is_idle() -> None:
+    """A watch without any limit need not be set."""
+    assert RunWatch().idle
+    for watch in (
+        RunWatch(terminate=bool),
+        RunWatch(seconds=1),
+        RunWatch(memory_bytes=1),
+        RunWatch(recorder=Recorder()),
+    ):
+        assert not watch.idle
+
+
+def test_terminate_stops_before_the_next_step() -> None:
+    """The step at which a run was stopped is in the error; the steps after it did not run."""
+    stop: list[bool] = []
+    driven = drive(CHAIN, hooked("Abs", lambda: stop.append(True)))
+    with pytest.raises(Fail, match="terminate is set") as caught:
+        driven.run({"x": floats(1000)}, RunWatch(terminate=lambda: bool(stop)))
+    assert caught.value.location.node == "y"
+    assert stop == [True]
+
+
+def test_another_thread_can_stop_an_endless_loop() -> None:
+    """Even a body without a single step is stopped."""
+    begun = time.monotonic()
+    with pytest.raises(Fail, match="terminate"):
+        drive(ENDLESS).run({"x": floats(2)}, RunWatch(terminate=lambda: time.monotonic() - begun > 0.05))
+
+
+def test_a_time_limit_ends_an_endless_loop() -> None:
+    """`run_seconds` is looked at before each iteration; the error names the limit and the loop."""
+    with pytest.raises(LimitError, match=r"longer than 0\.05 s") as caught:
+        drive(ENDLESS).run({"x": floats(2)}, RunWatch(seconds=0.05))
+    assert "Limits.run_seconds" in str(caught.value)
+    assert caught.value.location.op_type == "Loop"
+
+
+def test_a_time_limit_is_looked_at_between_steps() -> None:
+    """The step that was too late does not run."""
+    driven = drive(CHAIN, hooked("Neg", lambda: time.sleep(0.06)))
+    with pytest.raises(LimitError) as caught:
+        driven.run({"x": floats(1000)}, RunWatch(seconds=0.05))
+    assert caught.value.location.op_type == "Abs"
+
+
+def test_the_memory_of_a_run_is_limited() -> None:
+    """What is alive after a step counts: here a result of 4000 bytes and a feed that is read once more."""
+    driven = drive("g (float[1000] x) => (float[1000] y) { a = Neg(x) y = Add(a, x) }")
+    driven.run({"x": floats(1000)}, RunWatch(memory_bytes=8000))
+    with pytest.raises(LimitError, match="The run holds 8000 bytes") as caught:
+        driven.run({"x": floats(1000)}, RunWatch(memory_bytes=7999))
+    assert "Limits.total_memory_bytes is 7999" in str(caught.value)
+    assert caught.value.location.node == "a"
+
+
+def test_views_take_no_memory() -> None:
+    """A transposed view counts as what it looks at."""
+    driven = drive("g (float[10,100] x) => (float[100,10] y) { y = Transpose(x) }")
+    driven.run({"x": floats(10, 100)}, RunWatch(memory_bytes=4000))
+
+
+def test_collected_scan_outputs_count() -> None:
+    """What a loop gathers for stacking is memory too, though it is in no slot."""
+    feeds = {"n": np.array(50), "x": floats(1000)}
+    driven = drive(COLLECTING)
+    driven.run(feeds, RunWatch(memory_bytes=600_000))
+    with pytest.raises(LimitError) as caught:
+        driven.run(feeds, RunWatch(memory_bytes=100_000))
+    assert "b" not in caught.value.location.path
+
+
+def test_what_the_surrounding_graph_holds_counts_inside_a_body() -> None:
+    """An outer array that the body does not read stays alive, and is counted."""
+    text = """
+    g (bool c, float[1000] x) => (float[1000] y) {
+      big = Concat<axis = 0>(x, x, x, x)
+      y0 = If (c) <
+        then_branch = t () => (float[1000] r) { r = Neg(x) },
+        else_branch = e () => (float[1000] s) { s = Abs(x) }
+      >
+      z = ReduceSum<keepdims = 0>(big)
+      y = Add(y0, z)
+    }
+    """
+    feeds = {"c": np.array(True), "x": floats(1000)}
+    drive(text).run(feeds, RunWatch(memory_bytes=24_100))
+    with pytest.raises(LimitError) as caught:
+        drive(text).run(feeds, RunWatch(memory_bytes=23_900))
+    assert caught.value.location.op_type == "Neg"
+
+
+def test_a_watch_changes_no_result() -> None:
+    """A watched run on a device gives what an unwatched one gives."""
+    driven = drive(COLLECTING, FakeProvider(behaviour=FakeBehaviour(operators={"Neg"})), HostProvider())
+    feeds = {"n": np.array(3), "x": floats(1000)}
+    watch = RunWatch(terminate=lambda: False, seconds=60, memory_bytes=10**9, recorder=Recorder())
+    for got, want in zip(driven.run(feeds, watch), driven.run(feeds), strict=True):
+        np.testing.assert_array_equal(got, want)
