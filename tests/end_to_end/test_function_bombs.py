@@ -1,7 +1,7 @@
 """Models whose functions explode when inlined end in a result or a LimitError, quickly and in little memory.
 
-Each runs in a child process that is given 5 s and measures its own peak of memory. onnxruntime 1.31 crashes on the first
-model and hangs on the second.
+Each runs in a child process that is given 5 s and measures its own peak of memory. onnxruntime 1.31 crashes on the
+first model and hangs on the second.
 """
 
 from __future__ import annotations

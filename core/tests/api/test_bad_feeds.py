@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.tests.api.small_models import ADD, RELU, TWO_OUTPUTS, open_model, typed_identity
-from ort_py import InvalidArgument, MissingInputError
+from ort_py import InvalidArgument, MissingInputError, OrtPyError
 
 X = np.zeros((2, 3), np.float32)
 
@@ -145,17 +145,17 @@ def test_inner_value_is_no_output() -> None:
 def test_string_for_output_names_is_a_type_error() -> None:
     """A bare string would be taken letter by letter."""
     with pytest.raises(TypeError, match="output_names is a list of names, not the string 'up'"):
-        open_model(TWO_OUTPUTS).run("up", {"x": X[0]})  # type: ignore[arg-type]  # the mistake under test
+        open_model(TWO_OUTPUTS).run("up", {"x": X[0]})
 
 
 def test_failure_inside_a_node_says_where() -> None:
     """Shapes that do not fit are reported with node, operator and provider."""
     text = "g (float[N] a, float[M] b) => (float[K] c) { inner = Relu(a) c = Add(inner, b) }"
     session = open_model(text)
-    with pytest.raises(Exception, match="Add") as caught:
+    with pytest.raises(OrtPyError, match="Add") as caught:
         session.run(None, {"a": np.zeros(2, np.float32), "b": np.zeros(3, np.float32)})
-    assert caught.value.location.op_type == "Add"  # type: ignore[attr-defined]  # an OrtPyError
-    assert caught.value.location.provider == "CPUExecutionProvider"  # type: ignore[attr-defined]
+    assert caught.value.location.op_type == "Add"
+    assert caught.value.location.provider == "CPUExecutionProvider"
 
 
 def test_session_works_after_a_refusal() -> None:

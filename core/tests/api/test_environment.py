@@ -46,6 +46,12 @@ def test_blocked_provider_is_not_used(fake: FakeFactory, monkeypatch: pytest.Mon
     assert ort_py.InferenceSession(model_bytes(RELU)).get_providers() == CPU
 
 
+def test_compat_variable_means_cpu_only(fake: FakeFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ORT_PY_COMPAT=1`` restores onnxruntime's default, which is CPU alone."""
+    monkeypatch.setenv("ORT_PY_COMPAT", "1")
+    assert ort_py.InferenceSession(model_bytes(RELU)).get_providers() == CPU
+
+
 def test_threads_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """``ORT_PY_NUM_THREADS`` bounds the threads, and is named as the reason."""
     monkeypatch.setenv("ORT_PY_NUM_THREADS", "1")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import RELU, open_model
+import ort_py
+from core.tests.api.small_models import RELU, model_bytes, open_model
 from ort_py import InvalidArgument
+from ort_py.contracts import ProviderFactory
 from ort_py.discovery import default_catalog
-from ort_py.hooks import RunEvent, SessionEvent, hookimpl
+from ort_py.hooks import CompileEvent, FallbackEvent, RunEvent, SessionEvent, hookimpl
+from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 
 X = np.ones((2, 3), np.float32)
 
@@ -37,6 +40,16 @@ class Observer:
     def ort_py_run_finished(self, event: RunEvent) -> None:
         """Note it."""
         self.events.append(("run", event))
+
+    @hookimpl
+    def ort_py_fallback(self, event: FallbackEvent) -> None:
+        """Note it."""
+        self.events.append(("fallback", event))
+
+    @hookimpl
+    def ort_py_region_compiled(self, event: CompileEvent) -> None:
+        """Note it."""
+        self.events.append(("compiled", event))
 
 
 class Raising:
@@ -81,6 +94,25 @@ def test_failed_runs_are_told_with_their_error(observer: Observer) -> None:
         session.run(None, {})
     (_, event) = observer.events[-1]
     assert isinstance(event.error, InvalidArgument)
+
+
+def test_fallbacks_are_told(observer: Observer, register: Callable[[ProviderFactory], None]) -> None:
+    """A fallback in a run is told with who failed, why, and who took over."""
+    register(FakeFactory(behaviour=FakeBehaviour(cost_us=-1e9, fail_runs=[1])))
+    session = ort_py.InferenceSession(model_bytes(RELU))
+    session.run(None, {"x": X})
+    (event,) = [event for kind, event in observer.events if kind == "fallback"]
+    assert (event.kind, event.provider, event.replacement) == ("run", "FakeExecutionProvider", "CPUExecutionProvider")
+    assert "told to fail in run 1" in event.reason
+
+
+def test_compiled_regions_are_told(observer: Observer, register: Callable[[ProviderFactory], None]) -> None:
+    """A region is told with its provider, size and time."""
+    register(FakeFactory(behaviour=FakeBehaviour(cost_us=-1e9, compiles=True)))
+    ort_py.InferenceSession(model_bytes(RELU))
+    (event,) = [event for kind, event in observer.events if kind == "compiled"]
+    assert (event.provider, event.nodes, event.from_cache) == ("FakeExecutionProvider", 1, False)
+    assert event.seconds >= 0
 
 
 def test_raising_observer_harms_nobody(caplog: pytest.LogCaptureFixture, observer: Observer) -> None:

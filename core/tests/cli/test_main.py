@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import onnx
 import pytest
 
 import ort_py
@@ -111,6 +112,7 @@ def test_interrupt_ends_with_130(call: Call, save: Save, monkeypatch: pytest.Mon
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "interrupted\n")
 
 
+@pytest.mark.filterwarnings("default::ort_py.ProviderFallbackWarning")  # shown, as in a shell, not raised
 def test_warnings_are_plain_lines(call: Call, save: Save) -> None:
     """A provider that is skipped is one line on standard error, once."""
     outcome = call("run", save(), "--dim", "N=1", "--providers", "TensorrtExecutionProvider,CPUExecutionProvider")
@@ -118,6 +120,20 @@ def test_warnings_are_plain_lines(call: Call, save: Save) -> None:
     (line,) = outcome.err.splitlines()
     assert line.startswith("warning: The provider TensorrtExecutionProvider is not used: it is not installed.")
     assert "fallback: TensorrtExecutionProvider" in outcome.out
+
+
+def test_names_in_a_model_cannot_steer_the_terminal(call: Call, save: Save) -> None:
+    """Control characters in names are shown as escapes, on both streams and in JSON."""
+    path = save()
+    model = onnx.load(path)
+    model.graph.name = "red \x1b[31m graph"
+    model.graph.node[0].op_type = "Re\x9b31mlu"
+    path.write_bytes(model.SerializeToString())
+    for outcome in (call("info", path), call("info", path, "--json"), call("run", path)):
+        shown = outcome.out + outcome.err
+        assert "\x1b" not in shown
+        assert "\x9b" not in shown
+        assert "x9b31mlu" in shown or "u009b31mlu" in shown
 
 
 def test_no_command_needs_onnx_for_its_help() -> None:

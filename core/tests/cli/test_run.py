@@ -152,7 +152,7 @@ def test_strings_and_sequences(call: Call, save: Save, tmp_path: Path) -> None:
     model = save(
         "g (string[2] s, seq(float[2]) q) => (string[2] t, seq(float[2]) r) { t = Identity(s) r = Identity(q) }"
     )
-    outcome = call("run", model, "--output", tmp_path / "out")
+    outcome = call("run", model, "--shape", "q=2", "--output", tmp_path / "out")
     assert outcome.code == 0, outcome.err
     assert "t: string[2]" in outcome.out
     assert "r: sequence of 2" in outcome.out

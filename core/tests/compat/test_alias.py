@@ -1,4 +1,4 @@
-"""Running a program in which ``import onnxruntime`` gives ort-py. In child processes: the alias is for a whole process."""
+"""A program in which ``import onnxruntime`` gives ort-py. In child processes: the alias is for a whole process."""
 
 from __future__ import annotations
 

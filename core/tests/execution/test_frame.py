@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import logging
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
 from core.tests.driving import HostProvider, drive, floats
+from ort_py.contracts import KernelDef
 from ort_py.execution.frame import FramePool
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 TEXT = """
 g (float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {
@@ -27,7 +29,8 @@ class Feed(np.ndarray):
 
 def feed() -> np.ndarray:
     """A feed with a weak reference to be taken."""
-    return floats(4).view(Feed)
+    watched: np.ndarray[Any, Any] = floats(4).view(Feed)
+    return watched
 
 
 @pytest.mark.parametrize("condition", [True, False])
@@ -43,6 +46,29 @@ def test_a_pooled_frame_keeps_no_feed_and_no_result(condition: bool) -> None:
         assert [one() for one in gone] == [None, None]
     finally:
         gc.enable()
+
+
+def test_a_body_keeps_no_result_of_its_iterations() -> None:
+    """What a loop's body made last is the caller's alone after the run."""
+    text = """
+    g (float[4] x, int64 n) => (float[4] y) <bool go = {1}> {
+      y0 = Loop (n, go, x) <body = b (int64 i, bool c, float[4] v) => (bool c2, float[4] w) {
+        c2 = Identity(c) w = Neg(v)
+      }>
+      y = Abs(y0)
+    }
+    """
+    made: list[weakref.ref[np.ndarray]] = []
+
+    def neg(x: np.ndarray) -> np.ndarray:
+        result = np.negative(x).view(Feed)
+        made.append(weakref.ref(result))
+        return result
+
+    others = [kernel for kernel in fake_kernels() if kernel.op_type != "Neg"]
+    driven = drive(text, HostProvider([KernelDef("Neg", lambda _ctx: neg, since=1, until=99), *others]))
+    driven.run({"x": floats(4), "n": np.array(3)})
+    assert [one() is None for one in made] == [True, True, True]
 
 
 def test_a_failed_run_keeps_nothing_either() -> None:

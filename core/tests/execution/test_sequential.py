@@ -114,7 +114,7 @@ def test_a_device_error_shows_at_the_wait() -> None:
 
     def broken() -> Any:
         stream = original()
-        stream.enqueue(lambda: {}[0])
+        stream.enqueue(lambda: dict[int, None]()[0])
         return stream
 
     provider.owner.create_stream = broken  # type: ignore[method-assign]  # a device that fails

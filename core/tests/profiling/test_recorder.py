@@ -43,9 +43,7 @@ def test_events_follow_each_other() -> None:
     """On one thread nothing overlaps, and nothing takes less than no time."""
     events = recorded().events
     assert all(event.duration_ns >= 0 for event in events)
-    assert all(
-        first.start_ns + first.duration_ns <= second.start_ns for first, second in itertools.pairwise(events)
-    )
+    assert all(first.start_ns + first.duration_ns <= second.start_ns for first, second in itertools.pairwise(events))
 
 
 def test_the_oldest_events_go() -> None:

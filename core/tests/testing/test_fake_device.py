@@ -148,7 +148,7 @@ def test_a_failure_is_raised_at_the_wait(device: FakeDevice) -> None:
     """Work that raises is reported by `synchronize`, once, and later work goes on."""
     done: list[int] = []
     stream = device.create_stream()
-    stream.enqueue(lambda: {}[0])
+    stream.enqueue(lambda: dict[int, None]()[0])
     stream.enqueue(lambda: done.append(1))
     with pytest.raises(KeyError):
         stream.synchronize()

@@ -155,3 +155,18 @@ def test_what_does_not_fit_is_refused(op_type: str, inputs: list[Any], attribute
     outputs = 2 if op_type == "LinearClassifier" else 1
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run(op_type, inputs, opset=2 if op_type == "LabelEncoder" else 1, outputs=outputs, domain=ML, **attributes)
+
+
+def test_surplus_coefficients_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """More coefficients than features need: the leading ones count, as in onnxruntime, and the log says so."""
+    with caplog.at_level("WARNING"):
+        compare(
+            "LinearClassifier",
+            [X],
+            outputs=2,
+            coefficients=numbers(24),
+            intercepts=numbers(3, 1),
+            classlabels_ints=[3, 4, 5],
+            post_transform="NONE",
+        )
+    assert "12 of 24 coefficients are used" in caplog.text

@@ -12,4 +12,5 @@ else to standard error, so that ``--json`` can be piped.
 | `summaries` | values in a few numbers, and saving them |
 | `description` | a model file described without a session |
 | `output`, `progress` | tables and JSON; what is shown while a job takes long |
+| `console` | the one way to the terminal |
 """

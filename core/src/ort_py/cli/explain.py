@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 from dataclasses import asdict
 
+from ort_py.cli.console import say
 from ort_py.cli.output import print_json, table
 from ort_py.cli.sessions import add_session_arguments, open_session
 
@@ -36,22 +37,22 @@ def run(arguments: argparse.Namespace) -> int:
             }
             print_json(report | ({"plan": session.plan.splitlines()} if arguments.plan else {}))
             return 0
-        print(placement)
-        print("\nnodes by provider")
-        print(table(("provider", "nodes"), placement.counts().items()))
+        say(str(placement))
+        say("\nnodes by provider")
+        say(table(("provider", "nodes"), placement.counts().items()))
         refusals = Counter(
             (provider, f"{node.domain}.{node.op_type}" if node.domain else node.op_type, reason)
             for node in placement
             for provider, reason in node.refusals
         )
         if refusals:
-            print("\nrefusals")
+            say("\nrefusals")
             rows = [
                 (provider, operator, count, reason) for (provider, operator, reason), count in refusals.most_common()
             ]
-            print(table(("provider", "operator", "nodes", "why"), rows))
+            say(table(("provider", "operator", "nodes", "why"), rows))
         for record in session.fallback_report:
-            print(f"\nfallback: {record}")
+            say(f"\nfallback: {record}")
         if arguments.plan:
-            print(f"\n{session.plan}")
+            say(f"\n{session.plan}")
     return 0

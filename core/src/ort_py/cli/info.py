@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ort_py.cli.console import say
 from ort_py.cli.description import Description, OperatorUse, ValueDescription, describe_model
 from ort_py.cli.output import print_json, shape_text, size_text, table
 from ort_py.cli.sessions import add_session_arguments, limits_of, open_session
@@ -63,7 +64,7 @@ def _placement(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(described: Description) -> None:
-    print(f"model      {described.path}, {size_text(described.size)}")
+    say(f"model      {described.path}, {size_text(described.size)}")
     facts = {
         "producer": described.producer,
         "graph": described.graph_name,
@@ -73,29 +74,29 @@ def _print(described: Description) -> None:
     }
     for name, value in facts.items():
         if value:
-            print(f"{name:<10} {_one_line(value)}")
+            say(f"{name:<10} {_one_line(value)}")
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in described.opsets.items())
-    print(f"opsets     {opsets or 'none'} (IR version {described.ir_version})")
+    say(f"opsets     {opsets or 'none'} (IR version {described.ir_version})")
     for title, values in (
         ("inputs", described.inputs),
         ("optional inputs", described.overridable),
         ("outputs", described.outputs),
     ):
         if values:
-            print(title)
-            print(table(("name", "type", "shape"), _value_rows(values)))
+            say(title)
+            say(table(("name", "type", "shape"), _value_rows(values)))
     nested = f", {described.nested_graphs} nested graphs {described.nesting_depth} deep"
-    print(f"operators  {described.nodes} nodes{nested if described.nested_graphs else ''}")
-    print(table(("operator", "nodes", "version"), [_operator_row(use) for use in described.operators]))
-    print(f"weights    {described.weights}, {size_text(described.weight_bytes)}")
+    say(f"operators  {described.nodes} nodes{nested if described.nested_graphs else ''}")
+    say(table(("operator", "nodes", "version"), [_operator_row(use) for use in described.operators]))
+    say(f"weights    {described.weights}, {size_text(described.weight_bytes)}")
     for name, size in described.external_files.items():
-        print(f"  {size_text(size)} in the file {name}")
+        say(f"  {size_text(size)} in the file {name}")
     if described.functions:
-        print("functions")
-        print(table(("name", "nodes"), described.functions.items()))
+        say("functions")
+        say(table(("name", "nodes"), described.functions.items()))
     if described.metadata:
-        print("metadata")
-        print(table(("key", "value"), [(key, _one_line(value)) for key, value in described.metadata.items()]))
+        say("metadata")
+        say(table(("key", "value"), [(key, _one_line(value)) for key, value in described.metadata.items()]))
 
 
 def _value_rows(values: Sequence[ValueDescription]) -> list[tuple[str, str, str]]:
@@ -115,13 +116,13 @@ def _operator_row(use: OperatorUse) -> tuple[str, int, str]:
 
 def _print_session(session: dict[str, Any]) -> None:
     if session["created"]:
-        print("nodes by provider, functions inlined and optimised")
-        print(table(("provider", "nodes"), session["nodes"].items()))
+        say("nodes by provider, functions inlined and optimised")
+        say(table(("provider", "nodes"), session["nodes"].items()))
         for record in session["fallbacks"]:
-            print(f"  fallback: {record}")
+            say(f"  fallback: {record}")
     else:
-        print("no session can be created")
-        print("\n".join(f"  {line}" for line in f"{session['error']}: {session['text']}".splitlines()))
+        say("no session can be created")
+        say("\n".join(f"  {line}" for line in f"{session['error']}: {session['text']}".splitlines()))
 
 
 def _one_line(text: str, longest: int = 160) -> str:

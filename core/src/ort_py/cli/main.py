@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from ort_py import __version__
+from ort_py.cli.console import tell
 from ort_py.errors import OrtPyError
 
 __all__ = ["main"]
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
+            tell("interrupted")
             return INTERRUPTED
         except Exception as error:
             _show_failure(error, with_traceback=parsed.traceback)
@@ -127,14 +128,13 @@ def _show_failure(error: Exception, *, with_traceback: bool) -> None:
     if with_traceback:
         traceback.print_exception(error)
     elif isinstance(error, OrtPyError):
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        tell(f"{type(error).__name__}: {error}")
     elif isinstance(error, OSError):
-        print(f"{type(error).__name__}: {error}\n  what to do: check the path and its permissions", file=sys.stderr)
+        tell(f"{type(error).__name__}: {error}\n  what to do: check the path and its permissions")
     else:
-        print(
-            f"{type(error).__name__}: {error}\n  what to do: this should not happen; run again with --traceback and"
-            " report it",
-            file=sys.stderr,
+        tell(
+            f"{type(error).__name__}: {error}\n"
+            "  what to do: this should not happen; run again with --traceback and report it"
         )
 
 
@@ -144,7 +144,7 @@ class _StderrHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "ort_py.session":
             return  # fallbacks: a warning says them too, and the report of the command lists them
-        print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
+        tell(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 @contextlib.contextmanager
@@ -174,7 +174,7 @@ def _show_warning(
 
 
 def _warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)
+    tell(f"warning: {text}")
 
 
 if __name__ == "__main__":

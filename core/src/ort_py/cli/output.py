@@ -1,4 +1,4 @@
-"""How commands print: aligned tables, JSON that every parser reads, and sizes and times for people."""
+"""The forms of a report: aligned tables, JSON that every parser reads, and sizes and times for people."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _cut(text: str, size: int) -> str:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON: arrays as lists, NaN and infinities as texts, because JSON has none."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
 def plain(value: Any) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from types import TracebackType
+
+from ort_py.cli.console import tell
 
 __all__ = ["Progress"]
 
@@ -43,4 +44,4 @@ class Progress:
     def _watch(self) -> None:
         while not self._done.wait(self._patience):
             detail = f", {self._detail}" if self._detail else ""
-            print(f"{self._what} … {time.monotonic() - self._started:.0f} s{detail}", file=sys.stderr, flush=True)
+            tell(f"{self._what} … {time.monotonic() - self._started:.0f} s{detail}")

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from ort_py.cli.console import say
 from ort_py.cli.output import print_json, table
 from ort_py.discovery import ProviderRecord, default_catalog
 from ort_py.discovery.known_names import KNOWN_PROVIDERS
@@ -77,28 +78,28 @@ def _print(
     records: Sequence[ProviderRecord], missing: dict[str, str | None], problems: Sequence[str], *, probed: bool
 ) -> None:
     if not records:
-        print("No execution provider is installed. `pip install ort-py-cpu` runs models on any machine.")
+        say("No execution provider is installed. `pip install ort-py-cpu` runs models on any machine.")
     elif probed:
         head = ("provider", "state", "distribution", "version", "class", "rank", "devices")
-        print(table(head, [_row(record) for record in records], indent=""))
+        say(table(head, [_row(record) for record in records], indent=""))
     else:
         rows = [(record.name, record.state.value, record.distribution, record.version) for record in records]
-        print(table(("provider", "state", "distribution", "version"), rows, indent=""))
+        say(table(("provider", "state", "distribution", "version"), rows, indent=""))
     for record in records:
         if record.reason or record.fix:
-            print(f"\n{record.address}: {record.reason or record.state.value}")
+            say(f"\n{record.address}: {record.reason or record.state.value}")
             if record.fix:
-                print(f"  what to do: {record.fix}")
+                say(f"  what to do: {record.fix}")
     for problem in problems:
-        print(f"\n{problem}")
+        say(f"\n{problem}")
     if missing:
         packaged = [(name, f"pip install {package}") for name, package in missing.items() if package]
         if packaged:
-            print("\nnot installed")
-            print(table(("provider", "what to do"), packaged))
+            say("\nnot installed")
+            say(table(("provider", "what to do"), packaged))
         others = [name for name, package in missing.items() if not package]
         if others:
-            print(f"\nknown to onnxruntime, not provided by ort-py: {', '.join(others)}")
+            say(f"\nknown to onnxruntime, not provided by ort-py: {', '.join(others)}")
 
 
 def _row(record: ProviderRecord) -> tuple[Any, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ort_py
+from ort_py.cli.console import say, tell
 from ort_py.cli.inputs import Feeds, add_input_arguments, make_feeds
 from ort_py.cli.output import print_json, shape_text, table, time_text
 from ort_py.cli.progress import Progress
@@ -97,7 +97,7 @@ def _run(
 def _say_what_was_assumed(feeds: Feeds) -> None:
     if feeds.assumed:
         shapes = "; ".join(f"'{name}' is made up {text}" for name, text in feeds.assumed.items())
-        print(f"note: {shapes}. Set sizes with --dim NAME=SIZE or --shape NAME=1x2x3.", file=sys.stderr)
+        tell(f"note: {shapes}. Set sizes with --dim NAME=SIZE or --shape NAME=1x2x3.")
 
 
 def _report(
@@ -133,25 +133,25 @@ def _print(
     times: _Times,
     saved: list[Path],
 ) -> None:
-    print(f"model    {arguments.model}")
-    print("inputs")
+    say(f"model    {arguments.model}")
+    say("inputs")
     for name, value in feeds.values.items():
         summary = summarise(name, value)
         shape = shape_text(summary["shape"]) if "shape" in summary else ""
-        print(f"  {name}: {summary.get('dtype', summary['kind'])}{shape} from {feeds.sources[name]}")
-    print("outputs")
+        say(f"  {name}: {summary.get('dtype', summary['kind'])}{shape} from {feeds.sources[name]}")
+    say("outputs")
     for name, value in outputs.items():
-        print(summary_text(summarise(name, value)))
+        say(summary_text(summarise(name, value)))
     for path in saved:
-        print(f"  saved {path}")
-    print("nodes by provider")
-    print(table(("provider", "nodes"), session.placement.counts().items()))
+        say(f"  saved {path}")
+    say("nodes by provider")
+    say(table(("provider", "nodes"), session.placement.counts().items()))
     for record in session.fallback_report:
-        print(f"  fallback: {record}")
+        say(f"  fallback: {record}")
     load = session.load_report
     stages = ", ".join(f"{stage.stage} {time_text(stage.seconds)}" for stage in load.stages)
-    print(f"loading  {time_text(load.seconds)} ({stages})")
-    print(f"running  {times} on {session.threads.count} thread(s)")
+    say(f"loading  {time_text(load.seconds)} ({stages})")
+    say(f"running  {times} on {session.threads.count} thread(s)")
 
 
 def _count(text: str) -> int:

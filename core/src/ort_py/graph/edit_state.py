@@ -43,6 +43,7 @@ class EditState:
         self.editors: dict[Graph, Editor] = {}
         self._names: Names | None = None
         self._returns: dict[Value, list[tuple[Graph, int]]] | None = None
+        self._returned_in: dict[Graph, dict[Value, dict[Node, None]]] = {}
 
     def take_name(self, wanted: str) -> str:
         """A name no value of the model has: `wanted`, or with a number behind it."""
@@ -66,13 +67,14 @@ class EditState:
 
     def returned_in(self, graph: Graph) -> dict[Value, dict[Node, None]]:
         """Values that graphs nested in `graph` return from further out, with the nodes of `graph` that hold those."""
-        found: dict[Value, dict[Node, None]] = {}
-        for value, places in self.returns.items():
-            for nested, _ in places:
-                holder = owner_in(graph, nested.owner)
-                if holder is not None:
-                    found.setdefault(value, {})[holder] = None
-        return found
+        if graph not in self._returned_in:
+            found = self._returned_in[graph] = {}
+            for value, places in self.returns.items():
+                for nested, _ in places:
+                    holder = owner_in(graph, nested.owner)
+                    if holder is not None:
+                        found.setdefault(value, {})[holder] = None
+        return self._returned_in[graph]
 
     def forget_graph(self, graph: Graph) -> None:
         """A nested graph has moved: the records of all nodes in it say where they were."""
@@ -83,6 +85,7 @@ class EditState:
     def nesting_changed(self) -> None:
         """Graphs have come, gone or moved, or return something else."""
         self._returns = None
+        self._returned_in = {}
 
 
 def copy_graph(graph: Graph, owner: Node, state: EditState) -> Graph:

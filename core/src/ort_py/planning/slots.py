@@ -94,7 +94,7 @@ class SlotTable:
             if device == HOST:
                 self._settle(slot)
         for index, (slot, (_, device, contiguous)) in enumerate(zip(slots, wanted, strict=True)):
-            if False:
+            if contiguous and slot in self._strided:
                 slots[index] = self._make_contiguous(slot, device)
         return tuple(slots)
 

@@ -7,12 +7,16 @@ constant or another output: then the node stays.
 from __future__ import annotations
 
 from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
+from ort_py.graph.edit import Editor
 
 __all__ = ["bypass", "is_output"]
 
 
 def is_output(graph: GraphEditor, name: str) -> bool:
     """Whether the graph returns the value."""
+    if isinstance(graph, Editor):
+        value = graph.find(name)
+        return value is not None and value.is_graph_output and value.graph is graph.graph
     return any(value.name == name for value in graph.view.outputs)
 
 

@@ -5,6 +5,7 @@ Strings and maps exist on the host only: kernels that make them declare host out
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +28,9 @@ __all__ = [
 
 ML = "ai.onnx.ml"
 
+_logger = logging.getLogger(__name__)
+_SURPLUS_REPORTED: set[str] = set()
+
 
 def _rows(ctx: KernelContext, x: Array) -> Array:
     """The input as ``(n, features)`` in float32; one row where it has rank 1."""
@@ -36,15 +40,23 @@ def _rows(ctx: KernelContext, x: Array) -> Array:
 
 
 def _scores(ctx: KernelContext, x: Array, coefficients: Sequence[float], intercepts: Sequence[float], n: int) -> Array:
-    """``x @ coefficients' + intercepts`` with `n` rows of coefficients."""
+    """``x @ coefficients' + intercepts`` with `n` rows of coefficients.
+
+    Coefficients beyond ``n * features`` are left out, with one warning a node: onnxruntime does the same, and the
+    sample model it ships (``logreg_iris``) has twice as many as its declared input can use.
+    """
     xp = ctx.xp
-    if n < 1 or len(coefficients) != n * x.shape[1] or len(intercepts) not in (0, n):
+    needed = n * x.shape[1]
+    if n < 1 or len(coefficients) < needed or len(intercepts) not in (0, n):
         raise InvalidArgument(
             f"{len(coefficients)} coefficients and {len(intercepts)} intercepts do not make {n} linear functions of "
             f"{x.shape[1]} features.",
             where=ctx.node.location,
         )
-    y = xp.matmul(x, xp.asarray(coefficients, dtype=xp.float32).reshape(n, -1).T)
+    if len(coefficients) > needed and ctx.node.name not in _SURPLUS_REPORTED:
+        _SURPLUS_REPORTED.add(ctx.node.name)
+        _logger.warning("%s: %d of %d coefficients are used", ctx.node.location, needed, len(coefficients))
+    y = xp.matmul(x, xp.asarray(coefficients[:needed], dtype=xp.float32).reshape(n, -1).T)
     if intercepts:
         y += xp.asarray(intercepts, dtype=xp.float32)
     return y
