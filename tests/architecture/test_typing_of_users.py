@@ -50,7 +50,10 @@ number: int = session.get_providers()
 def check(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Type-check a program as a user would."""
     (folder / "program.py").write_text(program)
-    environment = dict(os.environ, MYPYPATH=str(Path(ort_py.__file__).parents[1]))
+    environment = dict(os.environ)
+    home = Path(ort_py.__file__).parents[1]
+    if home.name != "site-packages":  # mypy finds installed packages itself, and refuses to be told where they are
+        environment["MYPYPATH"] = str(home)
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "program.py"]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False

@@ -11,6 +11,9 @@ import pytest
 
 from .fake_site import FakeSite, plugin_source
 
+# A fresh interpreter and a session each; the quick tier has the same cases in `core/tests/discovery`.
+pytestmark = pytest.mark.slow
+
 NAME = "BadExecutionProvider"
 
 ASK = """

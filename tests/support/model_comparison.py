@@ -1,7 +1,6 @@
 """Run a model of the catalogue by two runtimes on the same cases and say how far their results are apart.
 
-Used by `tests/models` and by the script that writes the table in `docs/models.md`. Knows no tolerance: `tests/models`
-decides what is close enough.
+Used by `tests/models` and by the script that writes the table in `docs/models.md`, so that both mean the same by equal.
 """
 
 from __future__ import annotations
@@ -13,9 +12,29 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ort_py.testing.tolerances import assert_close
 from tests.support.model_inputs import Case
 
-__all__ = ["Difference", "Runnable", "difference", "open_peer", "run_case"]
+__all__ = ["LOOSER", "Difference", "Runnable", "assert_run_close", "difference", "open_peer", "run_case"]
+
+_ROUNDING = (
+    "the model rounds activations to 8 bits at run time, so a last-place difference before a tie moves one by a whole "
+    "step, and a recurrent layer carries that on; onnxruntime differs from itself by as much when the model's scales "
+    "are changed in the last place"
+)
+
+LOOSER: dict[str, tuple[float, float, str]] = {
+    "tashkeel-bilstm": (1e-2, 1e-2, _ROUNDING),
+    "tashkeel-rawi": (1e-2, 1e-1, _ROUNDING),
+    "tashkeel-rawi-v3": (1e-2, 1e-1, _ROUNDING),
+    "light-squeezenet": (
+        0.0,
+        1.0,
+        "its constant weights make a thousand equal logits near 3e9, where neighbouring float32 numbers are 256 apart, "
+        "and the softmax of those is decided by the order of summation: only type and shape mean something",
+    ),
+}
+"""Relative and absolute tolerance of the few models that need more than their element type's, and why."""
 
 
 class Runnable(Protocol):
@@ -87,7 +106,24 @@ def difference(actual: Any, expected: Any) -> Difference:
     if not right.size:
         return Difference()
     left, right = left.astype(np.float64), right.astype(np.float64)
-    apart = np.abs(left - right)
-    apart[np.isnan(left) & np.isnan(right) | (left == right)] = 0.0
+    same = (np.isnan(left) & np.isnan(right)) | (left == right)  # infinities have no difference
+    apart = np.abs(np.where(same, 0.0, left) - np.where(same, 0.0, right))
     floor = max(float(np.nanmax(np.abs(right))) / 100, 1e-37)
     return Difference(float(apart.max()), float((apart / np.maximum(np.abs(right), floor)).max()))
+
+
+def assert_run_close(actual: dict[str, Any], expected: dict[str, Any], *, model: str, context: str) -> None:
+    """Assert that the outputs of one run are equal to the tolerance of their element type, or to the model's own.
+
+    Raises:
+        AssertionError: They are not; the message begins with model, context and output.
+    """
+    assert list(actual) == list(expected)
+    for name, value in expected.items():
+        where = f"{model}, {context}, output {name[:40]}"
+        if model in LOOSER:
+            rtol, atol, _ = LOOSER[model]
+            assert actual[name].dtype == value.dtype, where
+            np.testing.assert_allclose(actual[name], value, rtol=rtol, atol=atol, err_msg=where)
+        else:
+            assert_close(actual[name], value, context=where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,6 +25,7 @@ class Observer:
     """Writes down what it is told."""
 
     def __init__(self) -> None:
+        gc.collect()  # sessions that earlier tests dropped are closed now, not while we listen
         self.events: list[tuple[str, Any]] = []
 
     @hookimpl

@@ -237,6 +237,7 @@ def test_load_report_names_the_stages() -> None:
     """Each stage of creation is in the report with its time."""
     report = open_model(RELU).load_report
     assert [stage.stage for stage in report.stages] == [
+        "providers",
         "load",
         "validate",
         "infer types",

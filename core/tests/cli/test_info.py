@@ -31,7 +31,7 @@ def test_json(call: Call, save: Save) -> None:
     assert report["inputs"] == [{"name": "x", "type": "tensor(float)", "shape": ["N", 3]}]
     assert report["opsets"] == {"": 21}
     assert report["operators"] == [
-        {"op_type": "Relu", "domain": "", "opset": 21, "since": 14, "function": False, "count": 1}
+        {"op_type": "Relu", "domain": "", "opset": 21, "since": 14, "function": False, "standard": True, "count": 1}
     ]
 
 
@@ -119,6 +119,12 @@ def test_unknown_operator_says_so_in_its_row(call: Call, save: Save) -> None:
     """The table marks operators that the installed onnx does not have."""
     out = call("info", save("g (float[2] x) => (float[2] y) { y = Rellu(x) }")).out
     assert "Rellu     1      not in the installed onnx (opset 21)" in out
+
+
+def test_operators_of_other_domains_are_marked(call: Call, save: Save) -> None:
+    """What ONNX does not define is told from what the installed onnx lacks."""
+    text = '<ir_version: 10, opset_import: ["" : 21, "own" : 3]> g (float[2] x) => (float[2] y) { y = own.Mine(x) }'
+    assert "own.Mine  1      not an ONNX operator (opset 3 of its domain)" in call("info", save(text)).out
 
 
 def test_file_that_is_no_model_fails(call: Call, save: Save) -> None:

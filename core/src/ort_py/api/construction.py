@@ -24,6 +24,7 @@ from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvide
 from ort_py.devices import HOST
 from ort_py.discovery import (
     FallbackRecord,
+    Origin,
     ProviderInstances,
     Selection,
     create_instances,
@@ -171,24 +172,26 @@ class Construction:
         )
         for record in selection.fallbacks:
             self._note(record)
-        self._instances = create_instances(selection.selected, context, strict=self.policy.strictness.value)
+        with self.report.stage("providers") as notes:
+            self._instances = create_instances(selection.selected, context, strict=self.policy.strictness.value)
+            notes.extend(_selection_notes(selection))
         for record in self._instances.fallbacks:
             self._note(record)
-        created = {record.name for record, _ in self._instances}
-        self.names = [name for name in selection.names if name in created or self._fills(selection, name, created)]
+        created = {record.address for record, _ in self._instances}
+        # A role is there as long as one of those who fill it is.
+        self.names = [
+            name
+            for name in selection.names
+            if any(one.requested_as == name and one.record.address in created for one in selection.selected)
+        ]
         for one in selection.selected:
-            if one.record.name in self.names:
-                self.provider_options[one.record.name] = {key: str(value) for key, value in one.options.items()}
+            if one.origin is not Origin.STAND_IN and one.requested_as in self.names:
+                self.provider_options[one.requested_as] = {key: str(value) for key, value in one.options.items()}
         for found, provider in self._instances:
             self._kernels.register(provider.name, provider.kernel_registry(), found.origin)
         override = self._options.has_entry("session.plugin_kernels_override")
         for plugin, contribution in self.hooks.contributions("ort_py_kernels"):
             self._kernels.contribute(contribution.provider, contribution.kernels, plugin, override=override)
-
-    @staticmethod
-    def _fills(selection: Selection, role: str, created: set[str]) -> bool:
-        """Whether a provider that was created stands in for a role the user named."""
-        return any(one.requested_as == role and one.record.name in created for one in selection.selected)
 
     def load(self, source: Any) -> None:
         """Load the model and describe it."""
@@ -379,3 +382,12 @@ class Construction:
     def _record(self, name: str, start_ns: int) -> None:
         if self.recorder is not None:
             self.recorder.record("Session", name, start_ns, time.perf_counter_ns())
+
+
+def _selection_notes(selection: Selection) -> list[str]:
+    """Lines for the load report: who was chosen and why, what was left out, which options have no effect."""
+    notes = [f"{one.record.name}: {one.origin.value}" for one in selection.selected]
+    notes += [f"{record.name}: left out, {record.state.value}: {record.reason}" for record in selection.passed_over]
+    for one in selection.selected:
+        notes += [f"{one.record.name}: option '{key}' ignored: {why}" for key, why in one.ignored_options.items()]
+    return notes

@@ -15,7 +15,7 @@ class StageReport:
     """One stage of making a session.
 
     Attributes:
-        stage: Its name: load, validate, infer types, optimise, partition, compile, plan.
+        stage: Its name: providers, load, validate, infer types, optimise, partition, compile, plan.
         seconds: How long it took.
         notes: What it did, in lines.
     """

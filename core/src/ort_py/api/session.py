@@ -244,6 +244,10 @@ class InferenceSession:
             runner.pool.close()
             runner.pool.wait()
         self._built.hooks.observe("ort_py_session_closed", self._event())
+        try:
+            self._built.end_profiling()
+        except OSError as error:
+            _logger.warning("the profile could not be written: %s", error)  # closing must go on
         self._built.close()
 
     def __del__(self) -> None:

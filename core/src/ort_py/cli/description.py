@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ort_py.dtypes import DataType, OptionalType, TensorType, ValueType, nbytes_of
+from ort_py.graph.domains import normalised, onnx_domains
 from ort_py.graph.protos import type_from_proto
 from ort_py.graph.sources import read_source
 from ort_py.limits import Limits
@@ -39,6 +40,7 @@ class OperatorUse:
         opset: Opset of the domain the model imports, 0 where it imports none.
         since: Version of the schema in force; None where the installed onnx has no such operator.
         function: Whether it is a function of the model.
+        standard: Whether ONNX defines the domain.
         count: Nodes.
     """
 
@@ -47,6 +49,7 @@ class OperatorUse:
     opset: int
     since: int | None
     function: bool
+    standard: bool
     count: int
 
 
@@ -113,7 +116,7 @@ def describe_model(path: str | os.PathLike[str], limits: Limits) -> Description:
         model_version=model.model_version,
         description=model.doc_string,
         metadata={entry.key: entry.value for entry in model.metadata_props},
-        opsets={_domain(entry.domain): entry.version for entry in model.opset_import},
+        opsets={normalised(entry.domain): entry.version for entry in model.opset_import},
     )
     defaults = {tensor.name for tensor in graph.initializer} | {
         tensor.values.name for tensor in graph.sparse_initializer
@@ -149,7 +152,7 @@ def _count(described: Description, model: Any) -> None:
             _add_weight(described, sparse.values)
             _add_weight(described, sparse.indices)
         for node in graph.node:
-            uses[_domain(node.domain), node.op_type] += 1
+            uses[normalised(node.domain), node.op_type] += 1
             for attribute in node.attribute:
                 tensors = [attribute.t, *attribute.tensors] if attribute.HasField("t") else attribute.tensors
                 for tensor in tensors:
@@ -157,7 +160,7 @@ def _count(described: Description, model: Any) -> None:
                 graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
                 described.nested_graphs += len(graphs)
                 pending.extend((nested, depth + 1) for nested in graphs)
-    functions = {(_domain(function.domain), function.name) for function in model.functions}
+    functions = {(normalised(function.domain), function.name) for function in model.functions}
     described.operators = [
         OperatorUse(
             op_type,
@@ -165,6 +168,7 @@ def _count(described: Description, model: Any) -> None:
             described.opsets.get(domain, 0),
             None if (domain, op_type) in functions else _since(op_type, domain, described.opsets.get(domain, 0)),
             (domain, op_type) in functions,
+            domain in onnx_domains(),
             count,
         )
         for (domain, op_type), count in sorted(uses.items(), key=lambda item: (-item[1], item[0]))
@@ -190,7 +194,3 @@ def _since(op_type: str, domain: str, opset: int) -> int | None:
         return int(defs.get_schema(op_type, opset, domain).since_version)
     except defs.SchemaError:
         return None
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain

@@ -107,6 +107,8 @@ def _operator_row(use: OperatorUse) -> tuple[str, int, str]:
     name = f"{use.domain}.{use.op_type}" if use.domain else use.op_type
     if use.function:
         version = "function of the model"
+    elif use.since is None and not use.standard:
+        version = f"not an ONNX operator (opset {use.opset or 'not imported'} of its domain)"
     elif use.since is None:
         version = f"not in the installed onnx (opset {use.opset or 'not imported'})"
     else:

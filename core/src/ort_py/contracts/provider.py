@@ -231,7 +231,11 @@ class ProviderFactory(ABC):
 
     @property
     def option_schema(self) -> Sequence[OptionSpec]:
-        """Optional. Options it takes; others are refused with "did you mean"."""
+        """Optional. Options it takes.
+
+        Of others, those onnxruntime knows are ignored and reported, those close to one it takes are refused with "did
+        you mean", and the rest is warned about.
+        """
         return ()
 
     @abstractmethod

@@ -34,13 +34,14 @@ def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
         OrtPyError: A kernel refused its node, or a copy between two devices does not exist.
     """
     planners: dict[Graph, GraphPlanner] = {}
-    for current in reversed(list(walk(graph))):
-        if _inside_region(current, resources):
-            continue
-        planner = GraphPlanner(current, resources, planners)
-        planner.emit()
-        planners[current] = planner
-    return planners[graph].finish([HOST] * len(graph.outputs), outputs_to_copy(graph, resources.assignment))
+    with resources.constants.current_streams():
+        for current in reversed(list(walk(graph))):
+            if _inside_region(current, resources):
+                continue
+            planner = GraphPlanner(current, resources, planners)
+            planner.emit()
+            planners[current] = planner
+        return planners[graph].finish([HOST] * len(graph.outputs), outputs_to_copy(graph, resources.assignment))
 
 
 def _inside_region(graph: Graph, resources: PlanResources) -> bool:

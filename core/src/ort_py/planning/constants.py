@@ -5,7 +5,8 @@ One pool a session; a weight that is read on the host is the array of its `Weigh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ort_py.contracts import Array, IStream
@@ -41,6 +42,20 @@ class ConstantPool:
                 stream.synchronize()
             self._copies[key] = array
         return self._copies[key]
+
+    @contextlib.contextmanager
+    def current_streams(self) -> Iterator[None]:
+        """Make the pool's streams the current ones, and wait for them at the end.
+
+        Kernel factories may make arrays on their device: those must be there before any run reads them.
+        """
+        with contextlib.ExitStack() as stack:
+            opened = [stream for stream in map(self._stream, self._streams) if stream is not None]
+            for stream in opened:
+                stack.enter_context(stream)
+            yield
+            for stream in opened:
+                stream.synchronize()
 
     def _stream(self, device: Device) -> IStream | None:
         """One stream a device for all constants."""

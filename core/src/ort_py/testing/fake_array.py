@@ -7,6 +7,7 @@ that a kernel may write down. A view shares its memory with the array it was mad
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ort_py.testing.fake_stream import FakeStream
 
 __all__ = ["FakeArray", "empty_array"]
+
+
+_REDUCTIONS = frozenset(("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"))
 
 
 def _refuse(what: str) -> Callable[..., NoReturn]:
@@ -140,6 +144,12 @@ class FakeArray:
     def transpose(self, *axes: Any) -> FakeArray:
         """A view with permuted axes."""
         return FakeArray(self.raw.transpose(*axes), self.memory)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reductions as methods; NumPy's own names and positions of arguments.
+        if name in _REDUCTIONS:
+            return partial(self._method, name)
+        raise AttributeError(f"The fake device's arrays have no '{name}'.")
 
     def __getitem__(self, index: Any) -> FakeArray:
         if _is_basic(index):

@@ -32,8 +32,10 @@ from ort_py.contracts import (
     Refusal,
     RegionView,
     SessionContext,
+    ValueSpec,
 )
 from ort_py.devices import Device, DeviceClass
+from ort_py.dtypes import DataType, TensorType
 from ort_py.testing.fake_array import FakeArray
 from ort_py.testing.fake_kernels import fake_kernels
 from ort_py.testing.fake_memory import FakeAllocator, FakeDevice, FakeTransfer
@@ -123,7 +125,10 @@ class FakeProvider(IExecutionProvider):
         refusals: list[Refusal] = []
         for node in graph.nodes:
             match = kernels.find(node)
-            if match.kernel is None:
+            foreign = [str(value.type) for value in (*node.inputs, *node.outputs) if _is_foreign(value)]
+            if foreign:
+                refusals.append(Refusal(node.index, f"the device holds no {', '.join(foreign)}"))
+            elif match.kernel is None:
                 refusals.append(Refusal(node.index, "; ".join(match.refusals)))
             else:
                 taken.append(node.index)
@@ -193,6 +198,13 @@ class FakeProvider(IExecutionProvider):
         else:
             assert isinstance(value, FakeArray), f"{what} is a {type(value).__name__}, not on {self.device}"
             assert value.owner is self.owner, f"{what} is on {value.owner.device}, not on {self.device}"
+
+
+def _is_foreign(value: ValueSpec | None) -> bool:
+    """Whether a value can never be on a device: sequences, maps, optionals and strings."""
+    if value is None or value.type is None:
+        return False
+    return not isinstance(value.type, TensorType) or value.type.data_type is DataType.STRING
 
 
 def connected(graph: GraphView, nodes: Collection[int]) -> list[tuple[int, ...]]:
