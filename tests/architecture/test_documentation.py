@@ -74,7 +74,9 @@ def test_paths_named_in_the_papers_exist() -> None:
             continue
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         named = re.findall(rf"`((?:{roots})/[\w./-]+)`", text)
-        missing += [f"{page.relative_to(ROOT)}: {path}" for path in named if not (ROOT / path).exists()]
+        for path in named:  # a package's own page speaks of its own folders
+            if not (ROOT / path).exists() and not (page.parent / path).exists():
+                missing.append(f"{page.relative_to(ROOT)}: {path}")  # noqa: PERF401 - a comprehension hides the rule
     assert missing == []
 
 

@@ -29,7 +29,7 @@ def test_available() -> None:
     before = threading.active_count()
     record = probe(_loaded(Availability(True, reason="driver 5", devices=(Device("gpu", 1),))))
     assert (record.state, record.reason, record.devices) == (RecordState.AVAILABLE, "driver 5", (Device("gpu", 1),))
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one left by an earlier test may have ended meanwhile
 
 
 def test_unavailable() -> None:

@@ -66,7 +66,7 @@ def identity(_ctx: KernelContext, x: Any) -> Any:
     return x
 
 
-@kernel("MatMul", since=1, until=NEWEST, types={"T": ALL_NUMERIC})
+@kernel("MatMul", since=1, until=NEWEST, types={"T": tensors(DataType.FLOAT, DataType.DOUBLE)})
 def matmul(ctx: KernelContext, a: Any, b: Any) -> Any:
     """ONNX MatMul."""
     return ctx.xp.matmul(a, b)
