@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="folder for the pictures written")
     chosen = parser.parse_args(arguments)
     picture = Image.open(chosen.picture).convert("RGB") if chosen.picture else render_sample()
-    print(f"Reading {chosen.picture or 'a sample page, drawn just now'} ({picture.width} × {picture.height})", flush=True)
+    print(f"Reading {chosen.picture or 'a page drawn just now'} ({picture.width} × {picture.height})", flush=True)
     started = time.perf_counter()
     try:
         models = fetch_models()

@@ -65,6 +65,7 @@ class InferenceSession:
         self._id = uuid.uuid4().hex[:12]
         self._lock = threading.Lock()
         self._closed = False
+        self._runner: Runner | None = None
         self._built: Construction = construct(
             path_or_bytes,
             self._options,
@@ -73,7 +74,6 @@ class InferenceSession:
             session_id=self._id,
             fallback_enabled=bool(kwargs.get("enable_fallback", 1)),
         )
-        self._runner: Runner | None = None
         self._install()
         self._built.hooks.observe("ort_py_session_created", self._event())
 

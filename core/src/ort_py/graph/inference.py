@@ -16,6 +16,7 @@ import onnx
 from onnx.onnx_cpp2py_export import shape_inference as native
 
 from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
+from ort_py.graph.inference_guard import node_fault, worth_propagating
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.protos import type_from_proto, value_info
 from ort_py.graph.serialize import SMALL, GraphWriter, new_proto
@@ -66,6 +67,7 @@ class _StandInWriter(GraphWriter):
         super().__init__(model, proto, strict=False)
         self._told = told
         self.nested: dict[Graph, list[tuple[int, Node]]] = {}
+        self.faults: list[str] = []
 
     def nodes(
         self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value], *, wrap: bool = True
@@ -74,7 +76,10 @@ class _StandInWriter(GraphWriter):
         nested: list[tuple[int, Node]] = []
         for node in nodes:
             if node.attributes:
-                if self._left_out(proto, node):
+                fault = node_fault(node)
+                if fault:
+                    self.faults.append(f"{node.location}: {fault}")
+                if fault or self._left_out(proto, node):
                     continue
                 if node.subgraphs:
                     nested.append((len(kept), node))
@@ -131,22 +136,32 @@ def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool
     writer = _StandInWriter(model, proto, told)
     writer.graph(proto.graph, model.graph)
     data = proto.SerializeToString()
+    found, errors = _infer(data, strict=strict, propagate=False)
+    types = dict(told) if found is None else _read(onnx.ModelProto.FromString(found).graph, model.graph, writer)
+    if not errors and worth_propagating(model, types | dict(told)):
+        found, errors = _infer(data, strict=strict, propagate=True)
+        if found is not None:
+            types = _read(onnx.ModelProto.FromString(found).graph, model.graph, writer)
+    return Inferred(types, (*writer.faults, *errors))
+
+
+def _infer(data: bytes, *, strict: bool, propagate: bool) -> tuple[bytes | None, tuple[str, ...]]:
+    """The serialised result, None where there is none, and contradictions."""
     errors: tuple[str, ...] = ()
-    # (strict, data propagation): the later ones only where the earlier fail.
-    for stricter, propagate in ((True, True), (False, True), (False, False)):
-        if stricter and not strict:
-            continue
+    # Strict inference says what is wrong but gives no result then.
+    for stricter in (True, False) if strict else (False,):
         try:
-            found = native.infer_shapes(data, False, stricter, propagate)
+            result: bytes = native.infer_shapes(data, False, stricter, propagate)
         except native.InferenceError as error:
             if stricter:
                 errors = _contradictions(str(error))
-        except Exception as error:  # inference raises many types, and no shape is better than no model
+            else:
+                _LOG.warning("Shape inference of ONNX failed: %s", error)
+        except Exception as error:  # it raises many types, and no shape is better than no model
             _LOG.warning("Shape inference of ONNX failed: %s", error)
         else:
-            return Inferred(_read(onnx.ModelProto.FromString(found).graph, model.graph, writer), errors)
-    _LOG.warning("Shape inference of ONNX gave nothing; types are those that the model declares.")
-    return Inferred(dict(told), errors)
+            return result, errors
+    return None, errors
 
 
 def _contradictions(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ort_py.errors import InvalidGraph, Location
+from ort_py.graph.equation_check import equation_problems
 from ort_py.graph.ir import Model, Node, walk
 from ort_py.graph.nested_checks import nested_problems
 from ort_py.graph.resolved_schema import ResolvedSchema, attribute_kind_name, pairs, type_text
@@ -87,6 +88,7 @@ def _node_problems(node: Node, schema: ResolvedSchema) -> Iterator[str]:
     yield from _count_problems(node, schema)
     yield from _attribute_problems(node, schema)
     yield from nested_problems(node)
+    yield from equation_problems(node)
 
 
 def _count_problems(node: Node, schema: ResolvedSchema) -> Iterator[str]:

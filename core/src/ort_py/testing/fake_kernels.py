@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import ALL_NUMERIC, ALL_TENSORS, KernelContext, KernelDef, kernel, kernel_defs, tensors
+from ort_py.contracts import ALL_NUMERIC, ALL_TENSORS, KernelContext, KernelDef, NodeSpec, kernel, kernel_defs, tensors
 from ort_py.dtypes import DataType, numpy_dtype
 
-__all__ = ["fake_kernels"]
+__all__ = ["fake_kernels", "refusal_of"]
 
 NEWEST = 99
 """The operators here have not changed their meaning for the types and ranks the tests use; see each kernel."""
@@ -193,9 +193,7 @@ def conv(
     group: int = 1,
     auto_pad: str = "NOTSET",
 ) -> Any:
-    """ONNX Conv over pictures, one group, padding given in numbers: a product for each position of the filter."""
-    if group != 1 or auto_pad not in ("NOTSET", "VALID"):
-        raise NotImplementedError("the fake device convolves pictures in one group with numbered padding")
+    """ONNX Conv as far as `refusal_of` lets it: a product for each position of the filter."""
     xp = ctx.xp
     x = xp.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
     rows, columns = (
@@ -208,6 +206,16 @@ def conv(
             part = x[:, :, top : top + rows * strides[0] : strides[0], left : left + columns * strides[1] : strides[1]]
             y = y + xp.einsum("nchw,kc->nkhw", part, w[:, :, row, column])
     return y if b is None else y + xp.reshape(b, (1, -1, 1, 1))
+
+
+def refusal_of(node: NodeSpec) -> str | None:
+    """Why a node that has a kernel here is not taken all the same; None where it is."""
+    if node.op_type != "Conv" or node.domain:
+        return None
+    weight = node.inputs[1]
+    rank = None if weight is None or weight.shape is None else len(weight.shape)
+    plain = node.attributes.get("group", 1) == 1 and node.attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    return None if rank == 4 and plain else "it convolves pictures only, in one group, with padding in numbers"
 
 
 def fake_kernels() -> list[KernelDef]:

@@ -37,7 +37,7 @@ from ort_py.contracts import (
 from ort_py.devices import Device, DeviceClass
 from ort_py.dtypes import DataType, TensorType
 from ort_py.testing.fake_array import FakeArray
-from ort_py.testing.fake_kernels import fake_kernels
+from ort_py.testing.fake_kernels import fake_kernels, refusal_of
 from ort_py.testing.fake_memory import FakeAllocator, FakeDevice, FakeTransfer
 from ort_py.testing.fake_module import module_of
 from ort_py.testing.fake_region import FakeRegion
@@ -125,11 +125,12 @@ class FakeProvider(IExecutionProvider):
         refusals: list[Refusal] = []
         for node in graph.nodes:
             match = kernels.find(node)
+            reason = refusal_of(node) if self.behaviour.kernels is None else None
             foreign = [str(value.type) for value in (*node.inputs, *node.outputs) if _is_foreign(value)]
             if foreign:
                 refusals.append(Refusal(node.index, f"the device holds no {', '.join(foreign)}"))
-            elif match.kernel is None:
-                refusals.append(Refusal(node.index, "; ".join(match.refusals)))
+            elif match.kernel is None or reason is not None:
+                refusals.append(Refusal(node.index, reason or "; ".join(match.refusals)))
             else:
                 taken.append(node.index)
         if not self.behaviour.compiles:

@@ -58,10 +58,11 @@ class FakeRegion(CompiledRegion):
         self.instances: list[FakeRegionInstance] = []
         self.owner = owner
         self.transfer = transfer
-        self.steps = [self._bind(node, kernels, region) for node in region.nodes]
+        stream = owner.create_stream()
+        with stream:  # a factory may make arrays
+            self.steps = [self._bind(node, kernels, region) for node in region.nodes]
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.weights: dict[str, FakeArray] = {}
-        stream = owner.create_stream()
         for value in region.initializers:
             array = region.constant(value.name)
             assert array is not None
@@ -122,7 +123,10 @@ class FakeRegionInstance(RegionInstance):
             self._inputs = None
             for step in self._region.steps:
                 results = step.call(*[self._fetch(step, position, values) for position in range(len(step.inputs))])
-                values.update(zip(step.outputs, [results] if step.single else results, strict=True))
+                # The kernel may make more than the node has, or fewer.
+                made = [results] if step.single else list(results)
+                values.update(dict.fromkeys(step.outputs))
+                values.update(zip(step.outputs, made, strict=False))
                 values[None] = None
             return [self._own(values[name]) for name in self._region.outputs]
         finally:

@@ -51,7 +51,7 @@ def assert_close(actual: Any, expected: Any, *, context: str = "") -> None:
         assert isinstance(actual, dict), f"{context}: {type(actual).__name__} instead of a map"
         assert list(actual) == list(expected), f"{context}: keys {list(actual)} instead of {list(expected)}"
         for key in expected:
-            assert_close(np.asarray(actual[key]), np.asarray(expected[key]), context=f"{context}[{key!r}]")
+            assert_close(_map_value(actual[key]), _map_value(expected[key]), context=f"{context}[{key!r}]")
         return
     if expected is None:
         assert actual is None, f"{context}: {actual!r} instead of None"
@@ -66,3 +66,8 @@ def assert_close(actual: Any, expected: Any, *, context: str = "") -> None:
         return
     wide = np.complex128 if right.dtype.kind == "c" else np.float64
     np.testing.assert_allclose(left.astype(wide), right.astype(wide), rtol=rtol, atol=atol, err_msg=context)
+
+
+def _map_value(value: Any) -> Any:
+    """A value of a map as an array: floating numbers in ONNX's maps are float32, which Python hands out as float."""
+    return np.asarray(value, np.float32) if isinstance(value, float) else np.asarray(value)
