@@ -11,7 +11,8 @@ import sys
 from environment import ensure_environment, run_in
 
 # Two processes: more do not pay on small machines, and memory for the larger models is bounded this way.
-DEFAULT = ["-n", "2", "--dist", "loadgroup", "-m", "not gpu", "-q"]
+PROCESSES = ["-n", "2", "--dist", "loadgroup"]
+EVERYTHING = ["-q", "-m", "not gpu"]
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +21,8 @@ def main(arguments: list[str]) -> int:
     # Two test processes fill two cores. BLAS pools that spin for the same cores would make each of them ten times
     # slower; who wants another number sets the variable.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    return run_in(python, ["-m", "pytest", *(arguments or DEFAULT)])
+    chosen = arguments or EVERYTHING
+    return run_in(python, ["-m", "pytest", *([] if "-n" in chosen else PROCESSES), *chosen])
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ def data_of(case: Any) -> Iterator[tuple[Mapping[str, Any], list[Any]]]:
 def _value(value: Any) -> Any:
     if isinstance(value, TensorProto):
         value = numpy_helper.to_array(value)
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "US":
         return value.astype(object)
     return value
@@ -52,7 +54,7 @@ def compare(actual: Any, expected: Any, case: Any) -> None:
             compare(left, right, case)
         return
     if not isinstance(expected, np.ndarray):
-        assert actual == expected
+        assert actual == expected, f"{actual!r} instead of {expected!r}"
         return
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
     if expected.dtype.kind in "OUSb":

@@ -61,7 +61,7 @@ def test_a_body_keeps_no_result_of_its_iterations() -> None:
     made: list[weakref.ref[np.ndarray]] = []
 
     def neg(x: np.ndarray) -> np.ndarray:
-        result = np.negative(x).view(Feed)
+        result: np.ndarray[Any, Any] = np.negative(x).view(Feed)
         made.append(weakref.ref(result))
         return result
 

@@ -32,5 +32,5 @@ def test_equations_pass(equation: str) -> None:
 )
 def test_anything_else_is_told(equation: str | bytes) -> None:
     """The text shows the equation and what one looks like."""
-    with pytest.raises(InvalidGraph, match="its equation .* is malformed: terms of letters"):
+    with pytest.raises(InvalidGraph, match=r"its equation .* is malformed: terms of letters"):
         validate(load_model(einsum(equation)), SchemaRegistry())

@@ -15,7 +15,8 @@ MODEL = """<ir_version: 9, opset_import: ["": 18, "Domain": 1], producer_name: "
         ["Node"] mid = Domain.Fun <attr = 1.0> (Input)
         Output = Neg(mid)
     }
-    <domain: "Domain", opset_import: ["": 18]> Fun <attr> (Formal) => (Result) { Result = Elu <alpha: float = @attr> (Formal) }
+    <domain: "Domain", opset_import: ["": 18]>
+    Fun <attr> (Formal) => (Result) { Result = Elu <alpha: float = @attr> (Formal) }
 """
 
 
@@ -31,11 +32,11 @@ def test_the_model_is_fine_as_it_is() -> None:
     assert load_model(content()).producer_name == "Producer"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["Producer", "Story", "Graph", "Dim", "Deep", "Input", "Output", "Node", "Neg", "mid", "Domain", "Fun", "attr"]
-    + ["Formal", "Result", "Elu", "alpha", "Key", "Thing"],
-)
+NAMES = ["Producer", "Story", "Graph", "Dim", "Deep", "Input", "Output", "Node", "Neg", "mid", "Domain", "Fun", "attr"]
+NAMES += ["Formal", "Result", "Elu", "alpha", "Key", "Thing"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_names_that_are_no_utf8_are_refused(name: str) -> None:
     """Protobuf hands out bytes for them, which nobody expects; the text shows the bytes."""
     broken = content().replace(name.encode(), b"\xff" + name[1:].encode())

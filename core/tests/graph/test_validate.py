@@ -43,6 +43,13 @@ def test_a_valid_model_gets_its_versions() -> None:
     assert [graph.nodes[0].since_version for graph in node.subgraphs] == [13, 14]
 
 
+def test_well_known_domains_are_imported_when_used() -> None:
+    """onnxruntime knows them without an import; whoever writes the model again must import them."""
+    model = load("g (float[2] x) => (float[2] y) { y = ai.onnx.ml.Normalizer(x) }")
+    validate(model, SchemaRegistry())
+    assert model.opset_imports["ai.onnx.ml"] == 5
+
+
 @pytest.mark.parametrize(
     ("body", "problem"),
     [

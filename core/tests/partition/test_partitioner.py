@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.tests.driving import HostProvider, drive, floats, reference, typed_model
@@ -233,6 +233,7 @@ def graphs(draw: st.DrawFn) -> tuple[str, list[frozenset[str]]]:
     return "g (float[3] x) => (" + declared + ") {\n" + "\n".join(lines) + "\n}", able
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(graphs(), st.tuples(st.booleans(), st.booleans()))
 def test_every_node_has_one_runner_and_regions_can_be_scheduled(
     case: tuple[str, list[frozenset[str]]], compiles: tuple[bool, bool]

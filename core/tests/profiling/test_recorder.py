@@ -29,10 +29,10 @@ def test_every_step_is_an_event() -> None:
     """Kernels by node name, copies and waits by what they do; operator and provider beside them."""
     recorder = recorded()
     assert [(event.name, event.arguments) for event in recorder.events] == [
-        ("copy cpu:0 to fake:0_kernel_time", {"op_name": "copy cpu:0 to fake:0", "provider": ""}),
+        ("copy cpu:0 to fake:0_kernel_time", {"op_name": "copy cpu:0 to fake:0", "provider": "FakeExecutionProvider"}),
         ("a_kernel_time", {"op_name": "Neg", "provider": "FakeExecutionProvider"}),
-        ("copy fake:0 to cpu:0_kernel_time", {"op_name": "copy fake:0 to cpu:0", "provider": ""}),
-        ("wait for fake:0_kernel_time", {"op_name": "wait for fake:0", "provider": ""}),
+        ("copy fake:0 to cpu:0_kernel_time", {"op_name": "copy fake:0 to cpu:0", "provider": "FakeExecutionProvider"}),
+        ("wait for fake:0_kernel_time", {"op_name": "wait for fake:0", "provider": "FakeExecutionProvider"}),
         ("y_kernel_time", {"op_name": "Abs", "provider": "HostExecutionProvider"}),
     ]
     assert {event.category for event in recorder.events} == {"Node"}

@@ -12,6 +12,8 @@ import pytest
 
 from .backend_cases import cases, compare, run_case
 
+pytestmark = pytest.mark.slow  # thousands of cases; the tests of each family are quick
+
 _XFAIL = Path(__file__).with_name("backend.xfail.txt")
 
 

@@ -16,6 +16,8 @@ from ort_py_array import FAMILIES, kernel_defs
 
 from .backend_cases import cases, compare, definition_for, run_case
 
+pytestmark = pytest.mark.slow  # thousands of cases; the tests of each family are quick
+
 _DEFINITIONS = kernel_defs()
 _STANDARD = [definition for definition in _DEFINITIONS if definition.domain in ("", "ai.onnx.ml")]
 

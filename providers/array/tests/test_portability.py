@@ -19,6 +19,8 @@ from ort_py.contracts.kernel import kernel_defs
 from .backend_cases import Case, cases, compare, definition_for, run_case
 from .standin import StandInArray, array_module, to_device, to_host
 
+pytestmark = pytest.mark.slow  # thousands of cases; the tests of each family are quick
+
 _FAMILIES = (
     *("arithmetic", "comparison", "math_functions", "activation", "clipping", "softmax", "casting", "generation"),
     *("reduction", "arg_reduction", "accumulation", "shape", "movement", "slicing", "padding", "gather", "scatter"),

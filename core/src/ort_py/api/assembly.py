@@ -21,10 +21,10 @@ from ort_py.execution.program import Program
 from ort_py.graph.functions import expand_schema_function
 from ort_py.graph.ir import Model, Node, walk
 from ort_py.graph.loader import load_model
+from ort_py.graph.names import Names
 from ort_py.graph.schema import SchemaRegistry
 from ort_py.graph.shapes import infer_types
 from ort_py.graph.validate import check_types, validate
-from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.memory.transfer import TransferTable
@@ -189,7 +189,11 @@ class Assembler:
             assignment = partition(self.model.graph, providers, self._kernels, cost_model, report_error)
             if not assignment.unassigned:
                 return assignment
-            expanded = [expand_schema_function(node, self._schemas) for node in assignment.unassigned]
+            names = Names.of(self.model)
+            expanded = [
+                expand_schema_function(node, self._schemas, names=names, limits=self._options.limits)
+                for node in assignment.unassigned
+            ]
             if not any(expanded):
                 break
             infer_types(self.model, self._schemas)
@@ -212,13 +216,6 @@ class Assembler:
                     self._on_provider_error(region.provider, error, region.nodes[0].name)
                     return {}, region.provider
         return compiled, None
-
-
-def region_view(region: Region) -> Any:
-    """The view of a region that its provider compiles."""
-    graph = region.nodes[0].graph
-    position = {node: index for index, node in enumerate(graph.nodes)}
-    return ModelGraphView(graph).region([position[node] for node in region.nodes])
 
 
 def _stream_makers(providers: Sequence[IExecutionProvider]) -> dict[Device, Callable[[], IStream | None]]:

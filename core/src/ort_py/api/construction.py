@@ -5,22 +5,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ort_py.api.assembly import Assembled, Assembler, load, region_view
+from ort_py.api.assembly import Assembled, Assembler, load
+from ort_py.api.compilation import RegionCompiler
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport, MemoryReport
-from ort_py.cache.artifacts import ArtifactCache, artifact_key
-from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, SessionContext
+from ort_py.contracts import IAllocator, IExecutionProvider, SessionContext
 from ort_py.devices import HOST
 from ort_py.discovery import (
     FallbackRecord,
@@ -32,17 +30,19 @@ from ort_py.discovery import (
     select_providers,
     strictness,
 )
-from ort_py.errors import EPFail, OrtPyError, PluginError
+from ort_py.errors import EPFail, InvalidArgument, OrtPyError, PluginError
 from ort_py.execution.thread_count import ThreadCount, thread_count
 from ort_py.execution.thread_pool import RowSplitter
 from ort_py.fallback.policy import FallbackPolicy, Strictness
-from ort_py.graph.ir import Model, walk
+from ort_py.graph.collection import paused_collection
+from ort_py.graph.ir import Model, Weight, walk
 from ort_py.graph.schema import SchemaRegistry
-from ort_py.hooks import CompileEvent, FallbackEvent
+from ort_py.graph.weights import MappedWeight
+from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.partition.assignment import Region
+from ort_py.partition.assignment import Assignment
 from ort_py.profiling.chrome_trace import write_chrome_trace
 from ort_py.profiling.recorder import Recorder
 
@@ -77,28 +77,13 @@ def construct(
     )
     try:
         construction.choose(selection)
-        with _collector_paused():
+        with paused_collection():
             construction.load(source)
             construction.assemble()
     except BaseException:
         construction.close()
         raise
     return construction
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the cyclic collector out while hundreds of thousands of objects are made, none of which is garbage.
-
-    Without this it walks all of them again and again: a third of the time of a graph of 20,000 nodes.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Construction:
@@ -114,12 +99,11 @@ class Construction:
         threads: Threads of one run.
         names: Provider names as asked for.
         provider_options: Options of each provider.
-        assembled: The program and the decisions behind it.
+        assembled: The program and the decisions behind it; None before it is made and after closing.
         title: The model's file name, for messages.
         inputs, outputs, overridable, metadata: What the model declares.
     """
 
-    assembled: Assembled
     inputs: list[NodeArg]
     outputs: list[NodeArg]
     overridable: list[NodeArg]
@@ -139,12 +123,12 @@ class Construction:
         self.provider_options: dict[str, dict[str, str]] = {}
         self.title = "model"
         self._instances: ProviderInstances | None = None
+        self.assembled: Assembled | None = None
         self._retired: list[Assembled] = []
         self._assembler: Assembler | None = None
         self._kernels = KernelRegistry()
-        cache_dir = os.fspath(options.cache_dir)
-        self._cache = ArtifactCache(Path(cache_dir)) if cache_dir else None
         self._model: Model | None = None
+        self._allocators: dict[str, IAllocator] = {}
 
     @property
     def providers(self) -> list[IExecutionProvider]:
@@ -189,14 +173,24 @@ class Construction:
                 self.provider_options[one.requested_as] = {key: str(value) for key, value in one.options.items()}
         for found, provider in self._instances:
             self._kernels.register(provider.name, provider.kernel_registry(), found.origin)
+            allocator = provider.allocator()
+            if allocator is not None:
+                self._allocators[provider.name] = allocator
+        for _, contributed in self.hooks.contributions("ort_py_allocators"):
+            if any(provider.name == contributed.provider for provider in self._instances.providers):
+                self._allocators[contributed.provider] = contributed.allocator
         override = self._options.has_entry("session.plugin_kernels_override")
         for plugin, contribution in self.hooks.contributions("ort_py_kernels"):
             self._kernels.contribute(contribution.provider, contribution.kernels, plugin, override=override)
 
     def load(self, source: Any) -> None:
         """Load the model and describe it."""
-        contributed = [schema for _, schema in self.hooks.contributions("ort_py_operator_schemas")]
-        schemas = SchemaRegistry(contributed)
+        schemas = SchemaRegistry()
+        for plugin, schema in self.hooks.contributions("ort_py_operator_schemas"):
+            try:
+                schemas.add([schema])
+            except InvalidArgument as error:
+                _logger.warning("plug-in '%s' contributes a schema that is not used: %s", plugin, error)
         start = time.perf_counter_ns()
         model = load(source, self._options, schemas, self.report)
         self._record("model_loading", start)
@@ -217,7 +211,7 @@ class Construction:
             transforms=[transform for _, transform in self.hooks.contributions("ort_py_transforms")],
             transfers=[transfer for _, transfer in self.hooks.contributions("ort_py_data_transfers")],
             on_provider_error=self._provider_failed,
-            compile_region=self._compile_region,
+            compile_region=RegionCompiler(self._options, self.provider_options, self.hooks, self._session_id).compile,
             threads=self.threads.count,
         )
 
@@ -228,7 +222,7 @@ class Construction:
         self._assembler.optimise(self.providers, self.report)
         self.assembled = self._assembler.assemble(self.providers, self.report)
         self._record("session_initialization", start)
-        self._forbid_completion()
+        self._forbid_completion(self.assembled.assignment)
 
     def replan_without(self, provider: str, error: Exception) -> bool:
         """Plan again without a provider that failed in a run; False where that is forbidden or impossible."""
@@ -242,7 +236,8 @@ class Construction:
             _logger.warning("planning without %s failed: %s", provider, replan_error)
             return False
         # Runs under way in other threads still use the regions of the old program: they are closed with the session.
-        self._retired.append(self.assembled)
+        if self.assembled is not None:
+            self._retired.append(self.assembled)
         self.assembled = assembled
         self.dropped.add(provider)
         reason = f"{type(error).__name__}: {error}"
@@ -271,66 +266,40 @@ class Construction:
         return path
 
     def memory_report(self) -> MemoryReport:
-        """Bytes of constants, each once."""
-        seen: dict[str, int] = {}
-        mapped = 0
-        graphs = walk(self._model.graph) if self._model is not None else ()
-        for graph in graphs:
+        """Bytes of constants, each once, and what the providers' allocators say."""
+        seen: dict[str, Weight] = {}
+        for graph in walk(self._model.graph) if self._model is not None else ():
             for value in graph.initializers.values():
-                weight = value.weight
-                if weight is not None and weight.key not in seen:
-                    seen[weight.key] = weight.nbytes
-                    mapped += weight.nbytes if getattr(weight, "mapped", False) else 0
-        devices = {str(device): size for device, size in self.assembled.constants.device_bytes().items()}
-        return MemoryReport(sum(seen.values()), mapped, devices)
+                if value.weight is not None:
+                    seen[value.weight.key] = value.weight
+        devices = self.assembled.constants.device_bytes() if self.assembled is not None else {}
+        return MemoryReport(
+            weights=sum(weight.nbytes for weight in seen.values()),
+            weights_mapped=sum(
+                weight.nbytes for weight in seen.values() if isinstance(weight, MappedWeight) and weight.in_place
+            ),
+            device_weights={str(device): size for device, size in devices.items()},
+            allocators={name: allocator.stats() for name, allocator in self._allocators.items()},
+        )
 
     def trim(self) -> None:
-        """Let providers give unused memory back."""
-        for provider in self.providers:
-            allocator = provider.allocator()
-            if allocator is not None:
-                allocator.trim()
+        """Let allocators give unused memory back."""
+        for allocator in self._allocators.values():
+            allocator.trim()
 
     def close(self) -> None:
         """Release everything, in the reverse order of its making."""
-        self._close_regions()
+        retired = [*self._retired, *([self.assembled] if self.assembled is not None else [])]
+        for region in [region for assembled in retired for region in assembled.compiled.values()]:
+            try:
+                region.close()
+            except Exception:
+                _logger.exception("closing a compiled region failed")
+        # Programs hold the constants; without them and the graph the weights go with the last session that uses them.
+        self.assembled, self._retired, self._assembler, self._model = None, [], None, None
+        self._allocators.clear()
         if self._instances is not None:
             self._instances.close()
-        self._assembler = None
-        self._model = None
-
-    def _close_regions(self) -> None:
-        current = getattr(self, "assembled", None)
-        for assembled in [*self._retired, *([current] if current is not None else [])]:
-            for region in assembled.compiled.values():
-                try:
-                    region.close()
-                except Exception:
-                    _logger.exception("closing a compiled region failed")
-
-    def _compile_region(self, provider: IExecutionProvider, region: Region) -> CompiledRegion:
-        start = time.perf_counter()
-        view = region_view(region)
-        key, restored = "", None
-        if self._cache is not None:
-            options = self.provider_options.get(provider.name, {})
-            parts = [provider.name, repr(sorted(options.items())), self._options.precision, view.to_model("inline")]
-            key = artifact_key(parts)
-            artifact = self._cache.get(key)
-            if artifact is not None and provider.validate(artifact) is ArtifactValidity.VALID:
-                restored = provider.restore(artifact)
-        compiled = restored if restored is not None else provider.compile(view)
-        if restored is None and self._cache is not None:
-            artifact = compiled.serialize()
-            if artifact is not None:
-                self._cache.put(key, artifact)
-        self.hooks.observe(
-            "ort_py_region_compiled",
-            CompileEvent(
-                self._session_id, provider.name, len(region.nodes), time.perf_counter() - start, restored is not None
-            ),
-        )
-        return compiled
 
     def _provider_failed(self, provider: str, error: Exception, node: str) -> None:
         """Assignment fallback: a provider failed while it was asked or while it compiled."""
@@ -343,14 +312,14 @@ class Construction:
             ) from error
         self._note(FallbackRecord("assignment", provider, f"{type(error).__name__}: {error}", node, others[0]))
 
-    def _forbid_completion(self) -> None:
+    def _forbid_completion(self, assignment: Assignment) -> None:
         """Strict mode ``node``: a session that asked for an accelerator may not run nodes on the host."""
         if self.policy.strictness is not Strictness.NODE:
             return
         devices = {provider.name: provider.device for provider in self.providers}
         if all(device == HOST for device in devices.values()):
             return
-        on_host = [node for node, assigned in self.assembled.assignment if devices.get(assigned.provider) == HOST]
+        on_host = [node for node, assigned in assignment if devices.get(assigned.provider) == HOST]
         if on_host:
             raise EPFail(
                 f"{len(on_host)} node(s) would run on the host, which strict mode 'node' forbids.",
@@ -358,7 +327,7 @@ class Construction:
                 why=[
                     f"{node.name}: {provider}: {reason}"
                     for node in on_host[:10]
-                    for provider, reason in self.assembled.assignment.nodes[node].refusals
+                    for provider, reason in assignment.nodes[node].refusals
                 ],
                 fix="Use strict mode 'provider', or a model whose operators the provider has.",
             )

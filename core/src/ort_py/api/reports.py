@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ort_py.contracts import AllocatorStats
+
 __all__ = ["LoadReport", "MemoryReport", "StageReport"]
 
 
@@ -59,8 +61,10 @@ class MemoryReport:
         weights: Bytes of the model's constants on the host, each counted once however many sessions share it.
         weights_mapped: Those of them that are mapped from a file.
         device_weights: Bytes of constants on each other device, by its name.
+        allocators: What the allocator of each provider says, where it has one.
     """
 
     weights: int
     weights_mapped: int
     device_weights: dict[str, int]
+    allocators: dict[str, AllocatorStats]

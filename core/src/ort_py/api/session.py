@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from ort_py.api.assembly import Assembled
 from ort_py.api.construction import Construction, construct
 from ort_py.api.metadata import ModelMetadata, NodeArg
 from ort_py.api.options import RunOptions, SessionOptions
@@ -102,17 +103,22 @@ class InferenceSession:
             InvalidArgument: An unknown name, or a feed of the wrong dtype, rank or size.
             OrtPyError: A node refused its inputs or failed.
         """
-        runner = self._runner
-        if runner is None:
-            raise InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")
-        try:
-            if self._observed or run_options is not None:
-                return self._run_observed(runner, output_names, input_feed, run_options)
-            return runner.run(output_names, input_feed)
-        except Exception as error:
-            if not self._replan_without(runner, error):
-                raise
-        return self.run(output_names, input_feed, run_options)
+        trimmed = False
+        while True:
+            runner = self._runner
+            if runner is None:
+                raise _closed()
+            try:
+                if self._observed or run_options is not None:
+                    return self._run_observed(runner, output_names, input_feed, run_options)
+                return runner.run(output_names, input_feed)
+            except Exception as error:
+                if isinstance(error.__cause__, MemoryError) and not trimmed:
+                    trimmed = True
+                    _logger.warning("out of memory: giving back what is unused and running once more: %s", error)
+                    self.trim()
+                elif not self._replan_without(runner, error):
+                    raise
 
     def _run_observed(
         self,
@@ -181,8 +187,12 @@ class InferenceSession:
 
     @property
     def plan(self) -> str:
-        """The execution plan as text."""
-        return str(self._built.assembled.program.plan)
+        """The execution plan as text.
+
+        Raises:
+            InvalidArgument: The session is closed.
+        """
+        return str(self._assembled().program.plan)
 
     @property
     def load_report(self) -> LoadReport:
@@ -269,10 +279,16 @@ class InferenceSession:
         counts = ", ".join(f"{name}: {count}" for name, count in self._placement.counts().items())
         return f"<InferenceSession {self._built.title}: nodes by provider {counts or 'none'}>"
 
+    def _assembled(self) -> Assembled:
+        if self._built.assembled is None:
+            raise _closed()
+        return self._built.assembled
+
     def _install(self) -> None:
         """Take over a construction: what `run` and the reports need."""
-        self._runner = Runner(self._built.assembled.program)
-        self._placement = placement_of(self._built.assembled.assignment)
+        assembled = self._assembled()
+        self._runner = Runner(assembled.program)
+        self._placement = placement_of(assembled.assignment)
         self._observe()
 
     def _observe(self) -> None:
@@ -312,3 +328,7 @@ class InferenceSession:
             self._placement.counts(),
             self._built.report.seconds,
         )
+
+
+def _closed() -> InvalidArgument:
+    return InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")

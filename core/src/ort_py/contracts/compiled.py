@@ -62,7 +62,8 @@ class RegionInstance(ABC):
     def __call__(self) -> Sequence[Array]:
         """Required. Run once (enqueue, where there is a stream); returns one array an output, in order.
 
-        Arrays made by the instance belong to the caller and must not be overwritten by the next run.
+        Arrays made by the instance belong to the caller: they are C-contiguous, no two are the same or overlap, none is
+        an input or a view of one, and the next run does not overwrite them.
         """
 
     def native_entry_point(self) -> NativeEntryPoint | None:

@@ -130,7 +130,8 @@ class KernelDef:
             the engine cuts or pads to the node; None, a tuple with exactly one entry an output of the node.
         out: The callable also takes its outputs as further positional arguments and writes there (a NumPy ufunc does).
         inplace: Pairs (input, output) that may share one buffer when `out` is declared and the input dies here.
-        views: Pairs (output, input): the output may be a view of that input.
+        views: Pairs (output, input): the output may be a view of that input, with any strides. Other outputs are new
+            arrays, C-contiguous unless `strided` is declared and an input was not.
         strided: Inputs need not be C-contiguous.
         host_inputs: Inputs that are read on the host (shapes, axes, indices), whatever the provider's device.
         host_outputs: Outputs that are produced on the host.

@@ -15,6 +15,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.transform import GraphEditor, NodeTemplate
 from ort_py.dtypes import TensorType, ValueType
 from ort_py.errors import InvalidArgument, InvalidGraph, Location
+from ort_py.graph.domains import newest_opset
 from ort_py.graph.edit_state import EditState
 from ort_py.graph.editor_view import EditorView
 from ort_py.graph.ir import Graph, Node, Value, disconnect, walk
@@ -113,9 +114,8 @@ class Editor(GraphEditor):
         name = before.name
         renamed = after.graph is self.graph and after.producer is not None and not after.is_graph_output
         producer = before.producer
-        if not renamed and producer is not None and not producer.domain and producer.op_type == "Identity":
-            if producer.inputs == [after]:
-                return  # it is the copy that keeps the name
+        if not renamed and producer is not None and _copies(producer, after):
+            return  # it is the copy that keeps the name
         self._rename(before, self.state.take_name(name))
         before.is_graph_output = False
         if renamed:
@@ -217,9 +217,12 @@ class Editor(GraphEditor):
     def _resolve(self, node: Node) -> None:
         """Look up the operator of a new node and type its outputs."""
         schemas = self.state.schemas
+        # A model of other domains only imports none of ONNX's own; an Identity needs one.
+        opset = schemas.opset(node) or newest_opset(node.domain)
+        if opset:
+            node.graph.model.opset_imports.setdefault(node.domain, opset)
         schema = schemas.resolve(node)
         node.since_version = schema.since_version
-        node.graph.model.opset_imports.setdefault(node.domain, schemas.opset(node))
         for value, found in zip(node.outputs, infer_node(node, schemas), strict=False):
             if value is None or found is None:
                 continue
@@ -354,3 +357,8 @@ class Editor(GraphEditor):
         value.name = name
         self.values[name] = value
         self.state.cache.forget_value(value)
+
+
+def _copies(node: Node, value: Value) -> bool:
+    """Whether the node is an Identity of the value."""
+    return not node.domain and node.op_type == "Identity" and node.inputs == [value]

@@ -1,7 +1,7 @@
 """ONNX's own shape inference, run on a stand-in for the model that holds no large constant.
 
 `shapes` decides what to tell it and what to believe. Constants become declared values, except for small numbers,
-which data propagation follows (a Reshape's target, a Slice's ends). Inference itself recurses over nested graphs; what
+which shapes depend on (a Reshape's target, a Slice's ends). Inference itself recurses over nested graphs; what
 is nested too deep for it is left out.
 """
 
@@ -16,7 +16,7 @@ import onnx
 from onnx.onnx_cpp2py_export import shape_inference as native
 
 from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
-from ort_py.graph.inference_guard import node_fault, worth_propagating
+from ort_py.graph.inference_guard import node_fault
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.protos import type_from_proto, value_info
 from ort_py.graph.serialize import SMALL, GraphWriter, new_proto
@@ -136,22 +136,11 @@ def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool
     writer = _StandInWriter(model, proto, told)
     writer.graph(proto.graph, model.graph)
     data = proto.SerializeToString()
-    found, errors = _infer(data, strict=strict, propagate=False)
-    types = dict(told) if found is None else _read(onnx.ModelProto.FromString(found).graph, model.graph, writer)
-    if not errors and worth_propagating(model, types | dict(told)):
-        found, errors = _infer(data, strict=strict, propagate=True)
-        if found is not None:
-            types = _read(onnx.ModelProto.FromString(found).graph, model.graph, writer)
-    return Inferred(types, (*writer.faults, *errors))
-
-
-def _infer(data: bytes, *, strict: bool, propagate: bool) -> tuple[bytes | None, tuple[str, ...]]:
-    """The serialised result, None where there is none, and contradictions."""
     errors: tuple[str, ...] = ()
     # Strict inference says what is wrong but gives no result then.
     for stricter in (True, False) if strict else (False,):
         try:
-            result: bytes = native.infer_shapes(data, False, stricter, propagate)
+            found = native.infer_shapes(data, False, stricter, False)
         except native.InferenceError as error:
             if stricter:
                 errors = _contradictions(str(error))
@@ -160,8 +149,9 @@ def _infer(data: bytes, *, strict: bool, propagate: bool) -> tuple[bytes | None,
         except Exception as error:  # it raises many types, and no shape is better than no model
             _LOG.warning("Shape inference of ONNX failed: %s", error)
         else:
-            return result, errors
-    return None, errors
+            types = _read(onnx.ModelProto.FromString(found).graph, model.graph, writer)
+            return Inferred(types, (*writer.faults, *errors))
+    return Inferred(dict(told), (*writer.faults, *errors))
 
 
 def _contradictions(text: str) -> tuple[str, ...]:

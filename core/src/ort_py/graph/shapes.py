@@ -16,26 +16,25 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-import onnx
-
 from ort_py.contracts.schema import TypeFunction
 from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
-from ort_py.errors import InvalidGraph, Location, OrtPyError, PluginError
-from ort_py.graph.inference import can_infer, follows_data, run_inference
+from ort_py.errors import InvalidGraph, Location
+from ort_py.graph.inference import can_infer, run_inference
 from ort_py.graph.inference_gaps import gap_types
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
-from ort_py.graph.protos import fill_tensor, fill_type, type_from_proto
+from ort_py.graph.node_types import contributed_types, infer_node, type_function
 from ort_py.graph.schema import SchemaRegistry
-from ort_py.graph.serialize import GraphWriter, new_proto
+from ort_py.graph.shape_walk import follow_shapes
 from ort_py.graph.type_merge import (
+    dim_names,
     element_conflict,
-    generated_names,
+    made_up,
     merge_types,
     rename_dims,
     shape_conflict,
     substitute,
 )
-from ort_py.graph.view import graph_inputs, node_spec
+from ort_py.graph.view import graph_inputs
 
 __all__ = ["infer_node", "infer_types", "substitute"]
 
@@ -63,6 +62,7 @@ def infer_types(model: Model, schemas: SchemaRegistry | None = None) -> None:
 class _Inference:
     def __init__(self, model: Model, schemas: SchemaRegistry | None) -> None:
         self._model = model
+        self._schemas = schemas
         self._declared: dict[Value, ValueType] = {}
         self._given: dict[Value, ValueType] = {}
         self._opaque: set[Value] = set()
@@ -70,6 +70,7 @@ class _Inference:
         for graph in walk(model.graph):
             self._collect(graph, schemas)
         fixed = [value.type for value in graph_inputs(model.graph)]
+        self._own_names = {name for known in self._declared.values() for name in dim_names(known)}
         self._sizes = all(
             isinstance(known, TensorType)
             and known.shape is not None
@@ -92,7 +93,7 @@ class _Inference:
                 self._given[value] = value.type if opaque else _without_shape(value.type)
         for node in graph.nodes:
             known = can_infer(node.op_type, node.domain, node.opset_version)
-            infer = None if known else _type_function(node, schemas)
+            infer = None if known else type_function(node, schemas)
             if infer is not None:
                 self._contributed.append((node, infer))
             for output in node.outputs:
@@ -112,25 +113,44 @@ class _Inference:
     def run(self) -> None:
         told = dict(self._given)
         for attempt in range(_ROUNDS):
-            found = run_inference(self._model, told, strict=attempt == 0)
-            if found.errors:
-                raise InvalidGraph(
-                    "Shapes in the model contradict each other.",
-                    where=Location(file=self._model.source),
-                    why=found.errors,
-                    fix="Look at the nodes named; the tool that wrote the model may have dropped a Reshape or Cast.",
-                )
-            merged = self._merge(found.types)
-            more = {value: known for value, known in merged.items() if found.types.get(value) != known}
+            found = self._infer(told, first=attempt == 0)
+            merged = self._merge(found)
+            more = {value: known for value, known in merged.items() if found.get(value) != known}
             for value, known in (self._ask_contributed() | self._fill_gaps()).items():
                 merged[value] = more[value] = known
             told, before = self._given | more, told
             if told == before:
                 break
         self._warn(merged)
-        forgotten = generated_names(merged.values(), self._declared.values())
+        forgotten = made_up(merged.values(), self._own_names, uses=1)
         for value, known in merged.items():
             value.type = rename_dims(known, forgotten) if forgotten else known
+
+    def _infer(self, told: Mapping[Value, ValueType], *, first: bool) -> dict[Value, ValueType]:
+        """One run of ONNX's inference, and what follows from numbers that the model computes.
+
+        Declarations are not told in the first run; so what contradicts itself there is wrong without them.
+        """
+        found = run_inference(self._model, told, strict=first)
+        types = found.types
+        if not first:
+            # Started from values in the middle, ONNX gives one made-up name to different sizes.
+            invented = made_up(types.values(), self._own_names)
+            types = {value: rename_dims(known, invented) for value, known in types.items()}
+        for graph in walk(self._model.graph):
+            for node in graph.nodes:
+                for value in node.outputs:
+                    if value is not None:
+                        value.type = types.get(value)
+        better, errors = follow_shapes(self._model, self._schemas)
+        if first and (found.errors or errors):
+            raise InvalidGraph(
+                "Shapes in the model contradict each other.",
+                where=Location(file=self._model.source),
+                why=(*found.errors, *errors),
+                fix="Look at the nodes named; the tool that wrote the model may have dropped a Reshape or Cast.",
+            )
+        return types | better
 
     def _merge(self, found: Mapping[Value, ValueType]) -> dict[Value, ValueType]:
         """Put inference and declarations together, in `Value.type` too, where contributed schemas look."""
@@ -157,7 +177,7 @@ class _Inference:
     def _ask_contributed(self) -> dict[Value, ValueType]:
         answers: dict[Value, ValueType] = {}
         for node, infer in self._contributed:
-            for value, known in zip(node.outputs, _contributed_types(node, infer), strict=False):
+            for value, known in zip(node.outputs, contributed_types(node, infer), strict=False):
                 if value is not None and known is not None and known != value.type:
                     value.type = answers[value] = known
         return answers
@@ -198,72 +218,3 @@ def _location(value: Value) -> Location:
         return Location(value=value.name)
     node = value.producer
     return Location(node=node.name, op_type=node.op_type, domain=node.domain, value=value.name, path=node.path)
-
-
-def _type_function(node: Node, schemas: SchemaRegistry | None) -> TypeFunction | None:
-    schema = schemas.lookup(node) if schemas is not None else None
-    return schema.infer if schema is not None else None
-
-
-def _contributed_types(node: Node, infer: TypeFunction) -> list[ValueType | None]:
-    try:
-        return list(infer(node_spec(node)))
-    except OrtPyError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"The type inference of a contributed operator raised {type(error).__name__}: {error}",
-            where=node.location,
-            fix="Report this to the author of the plug-in that contributes the operator.",
-        ) from error
-
-
-def infer_node(node: Node, schemas: SchemaRegistry | None = None) -> list[ValueType | None]:
-    """Types of one node's outputs from its inputs' types; None where nothing is known.
-
-    Args:
-        node: The node, in its graph.
-        schemas: Where contributed operators are looked up.
-
-    Raises:
-        InvalidGraph: Its inputs contradict the operator.
-        PluginError: The `infer` of a contributed schema broke.
-    """
-    opset = node.opset_version
-    if not can_infer(node.op_type, node.domain, opset):
-        infer = _type_function(node, schemas)
-        return _contributed_types(node, infer) if infer is not None else gap_types(node)
-    types: dict[str, onnx.TypeProto] = {}
-    data: dict[str, onnx.TensorProto] = {}
-    captured = [value for nested in node.subgraphs for value in nested.captures()]
-    for value in (*node.inputs, *captured):
-        if value is None:
-            continue
-        types[value.name] = onnx.TypeProto()
-        if value.type is not None:
-            fill_type(types[value.name], value.type)
-        if value.constant and value.weight is not None and follows_data(value.weight):
-            data[value.name] = onnx.TensorProto()
-            fill_tensor(data[value.name], value.weight.array(), value.name)
-    written = new_proto(node.graph.model)
-    writer = GraphWriter(node.graph.model, written, strict=False)
-    writer.nodes(written.graph, [node], [value for value in node.outputs if value is not None], wrap=False)
-    writer.finish()
-    versions = list(written.opset_import)
-    try:
-        found = onnx.shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op_type, opset, node.domain),
-            written.graph.node[0],
-            types,
-            data,
-            opset_imports=versions,
-        )
-    except Exception as error:
-        raise InvalidGraph(
-            "The inputs of a node contradict its operator.",
-            where=node.location,
-            why=str(error),
-            fix="A transform that makes such a node must check shapes and types first.",
-        ) from error
-    results = [found.get(value.name) if value is not None else None for value in node.outputs]
-    return [type_from_proto(proto) if proto is not None else None for proto in results]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ort_py.dtypes import Dim, OptionalType, SequenceType, Shape, SparseTensorType, TensorType, ValueType
 
-__all__ = ["element_conflict", "generated_names", "merge_types", "rename_dims", "shape_conflict", "substitute"]
+__all__ = ["dim_names", "element_conflict", "made_up", "merge_types", "rename_dims", "shape_conflict", "substitute"]
 
 _GENERATED = re.compile(r"unk__\d+")
 
@@ -89,19 +89,24 @@ def _without_sizes(value_type: ValueType) -> ValueType:
     return value_type
 
 
-def generated_names(types: Iterable[ValueType | None], declared: Iterable[ValueType | None]) -> set[str]:
-    """Names that ONNX's inference made up for unknown sizes and that tie no two values together.
+def made_up(types: Iterable[ValueType | None], own: Collection[str], *, uses: int | None = None) -> set[str]:
+    """Names that ONNX's inference made up for unknown sizes.
 
     Args:
-        types: The types of all values.
-        declared: The types the model declares: names found there are the model's own.
+        types: Types to look at.
+        own: Names the model itself uses.
+        uses: Only names that occur so often; with 1, those that tie no two sizes together.
     """
-    own = {dim for value_type in declared for dim in _names(value_type)}
-    count = Counter(dim for value_type in types for dim in _names(value_type))
-    return {name for name, seen in count.items() if seen == 1 and name not in own and _GENERATED.fullmatch(name)}
+    count = Counter(dim for value_type in types for dim in dim_names(value_type))
+    return {
+        name
+        for name, seen in count.items()
+        if (uses is None or seen == uses) and name not in own and _GENERATED.fullmatch(name)
+    }
 
 
-def _names(value_type: ValueType | None) -> list[str]:
+def dim_names(value_type: ValueType | None) -> list[str]:
+    """Symbolic names in a type, each as often as it occurs."""
     while isinstance(value_type, SequenceType | OptionalType):
         value_type = value_type.element
     if isinstance(value_type, TensorType | SparseTensorType) and value_type.shape is not None:

@@ -23,7 +23,7 @@ _UNKNOWN_FIX = "Install the plug-in that defines the unknown operators, or expor
 
 
 def validate(model: Model, schemas: SchemaRegistry) -> None:
-    """Check structure, operators, counts and attributes; set `Node.since_version`.
+    """Check structure, operators, counts and attributes; set `Node.since_version`, import well-known domains in use.
 
     Args:
         model: A loaded model.
@@ -44,6 +44,9 @@ def validate(model: Model, schemas: SchemaRegistry) -> None:
                 unknown = True
                 continue
             node.since_version = schema.since_version
+            if not node.opset_version:
+                # Written down, so that inference and whoever writes the model again agree with us.
+                model.opset_imports[node.domain] = schemas.opset(node)
             problems.extend(f"{_title(node)}: {text}" for text in _node_problems(node, schema))
     _raise(problems, model, "The model is not valid ONNX.", _UNKNOWN_FIX if unknown else _FIX)
 

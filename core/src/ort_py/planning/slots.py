@@ -105,6 +105,12 @@ class SlotTable:
                 return provider.array_module
         return np
 
+    def _provider_on(self, device: Device) -> str:
+        """Who is to blame when a step on a device fails: its first provider; nobody on the host."""
+        if device == HOST:
+            return ""
+        return next((name for name, provider in self._resources.providers.items() if provider.device == device), "")
+
     def _new(self, content: Any = None) -> int:
         self.template.append(content)
         return len(self.template) - 1
@@ -133,7 +139,8 @@ class SlotTable:
         if origin == HOST:
             self._settle(source)
         slot = self._new()
-        self.steps.append(CopyStep(inputs=(source,), outputs=(slot,), hops=hops))
+        who = self._provider_on(origin if target == HOST else target)
+        self.steps.append(CopyStep(inputs=(source,), outputs=(slot,), provider=who, hops=hops))
         if origin in self._resources.streams:
             # What arrives, arrives when the source's stream gets there.
             self._arrivals[slot] = (origin, self._waits.get(origin, 0))
@@ -148,7 +155,7 @@ class SlotTable:
             return
         device, waits_before = arrival
         if self._waits.get(device, 0) == waits_before:
-            self.steps.append(WaitStep(device=device))
+            self.steps.append(WaitStep(provider=self._provider_on(device), device=device))
             self._waits[device] = waits_before + 1
         del self._arrivals[slot]
 
@@ -156,6 +163,7 @@ class SlotTable:
         if slot not in self._contiguous:
             result = self._new()
             module = self.array_module(device)
-            self.steps.append(ContiguousStep(inputs=(slot,), outputs=(result,), array_module=module))
+            who = self._provider_on(device)
+            self.steps.append(ContiguousStep(inputs=(slot,), outputs=(result,), provider=who, array_module=module))
             self._contiguous[slot] = result
         return self._contiguous[slot]

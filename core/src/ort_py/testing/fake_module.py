@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +80,13 @@ class FakeModule:
             found = partial(self.wait_and_apply, getattr(np, name))
         elif name in _MUTATING:
             found = partial(self.mutate, getattr(np, name))
+        elif name == "lib":
+            tricks = np.lib.stride_tricks
+            views = {
+                trick: partial(self.rearrange, getattr(tricks, trick))
+                for trick in ("as_strided", "sliding_window_view")
+            }
+            found = SimpleNamespace(stride_tricks=SimpleNamespace(**views))
         else:
             raise AttributeError(f"The fake device's array module has no '{name}'.")
         setattr(self, name, found)

@@ -126,7 +126,8 @@ class FakeProvider(IExecutionProvider):
         for node in graph.nodes:
             match = kernels.find(node)
             reason = refusal_of(node) if self.behaviour.kernels is None else None
-            foreign = [str(value.type) for value in (*node.inputs, *node.outputs) if _is_foreign(value)]
+            values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+            foreign = [str(value.type) for value in values if _is_foreign(value)]
             if foreign:
                 refusals.append(Refusal(node.index, f"the device holds no {', '.join(foreign)}"))
             elif match.kernel is None or reason is not None:
@@ -201,9 +202,9 @@ class FakeProvider(IExecutionProvider):
             assert value.owner is self.owner, f"{what} is on {value.owner.device}, not on {self.device}"
 
 
-def _is_foreign(value: ValueSpec | None) -> bool:
+def _is_foreign(value: ValueSpec) -> bool:
     """Whether a value can never be on a device: sequences, maps, optionals and strings."""
-    if value is None or value.type is None:
+    if value.type is None:
         return False
     return not isinstance(value.type, TensorType) or value.type.data_type is DataType.STRING
 

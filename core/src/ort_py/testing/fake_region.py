@@ -77,8 +77,11 @@ class FakeRegion(CompiledRegion):
 
     def _bind(self, node: NodeSpec, kernels: Sequence[KernelDef], region: RegionView) -> _Step:
         for definition in kernels:
-            fits = (definition.domain, definition.op_type) == (node.domain, node.op_type)
-            if fits and definition.since <= node.since_version <= definition.last:
+            same = (definition.domain, definition.op_type) == (node.domain, node.op_type)
+            typed = all(
+                node.type_bindings.get(variable) in (None, *allowed) for variable, allowed in definition.types.items()
+            )
+            if same and typed and definition.since <= node.since_version <= definition.last:
                 constants = {
                     position: region.constant(value.name)
                     for position, value in enumerate(node.inputs)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, GraphTransform, NodeSpec, TransformContext, TransformResult, ValueSpec
-from ort_py.dtypes import TensorType, nbytes_of
+from ort_py.dtypes import TensorType, data_type_of, nbytes_of
 from ort_py.errors import OrtPyError
 from ort_py.graph.edit import Editor
+from ort_py.graph.type_merge import element_conflict, shape_conflict
 from ort_py.transforms.bypass import is_output
 from ort_py.transforms.repeatable import is_repeatable
 
@@ -89,6 +90,9 @@ class ConstantFolding(GraphTransform):
         if not all(isinstance(result, np.ndarray | np.generic) for result in results):
             return "its result is no tensor"
         arrays = [np.asarray(result) for result in results]
+        for value, array in zip(node.outputs, arrays, strict=False):
+            if value is not None and _contradicts(value, array):
+                return f"computing it gave {array.dtype} of shape {array.shape}, which is not what its type says"
         if sum(_bytes_of(array) for array in arrays) > allowed:
             return f"its result is larger than the {allowed:,} bytes allowed"
         return _replace(graph, node, arrays)
@@ -134,6 +138,11 @@ def _type_bytes(values: tuple[ValueSpec | None, ...]) -> int | None:
             return None
         total += nbytes_of(value.type.data_type, tuple(sizes))
     return total
+
+
+def _contradicts(value: ValueSpec, array: Any) -> bool:
+    found = TensorType(data_type_of(array.dtype), tuple(array.shape))
+    return value.type is not None and (element_conflict(found, value.type) or shape_conflict(found, value.type))
 
 
 def _bytes_of(array: Any) -> int:

@@ -6,27 +6,34 @@ scale of the moment, multiplied by 8-bit weights exactly, and scaled back to flo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.exact_products import exact_depth, exact_matmul, shifted
-from ort_py_array.recurrent import check_shapes, layer_of, run_layer
+from ort_py_array.recurrent import check_shapes, layer_of
 from ort_py_array.recurrent_cells import Cell
-from ort_py_array.saturation import quantized_dynamically
+from ort_py_array.recurrent_layers import run_layer
+from ort_py_array.saturation import centred
 
 __all__ = ["KERNELS", "dynamic_quantize_lstm"]
 
 
 class _Weights:
-    """8-bit weights ``(directions, rows, columns)``, shifted by their zero points, one set a direction."""
+    """8-bit weights ``(directions, rows, columns)``, shifted by their zero points, one set a direction.
 
-    __slots__ = ("bound", "scales", "values")
+    The scales of a standard LSTM's three gates are halved (which is exact): see `Cell.halved`.
+    """
 
-    def __init__(self, ctx: KernelContext, name: str, w: Array, scale: Array, zero: Array) -> None:
-        xp = ctx.xp
+    __slots__ = ("_exact", "_scales", "_values", "_xp")
+
+    def __init__(
+        self, ctx: KernelContext, name: str, w: Array, scale: Array, zero: Array, known: bool, halved: Sequence[bool]
+    ) -> None:
+        xp = self._xp = ctx.xp
         for label, parameter in (("scale", scale), ("zero point", zero)):
             if parameter.size not in (w.shape[0], w.shape[0] * w.shape[2]):
                 raise InvalidArgument(
@@ -34,17 +41,29 @@ class _Weights:
                     f"{w.shape[2]} for each direction.",
                     where=ctx.node.location,
                 )
-        self.values, self.bound = shifted(xp, w, zero.reshape(w.shape[0], 1, -1))
-        self.scales = scale.reshape(w.shape[0], -1).astype(xp.float32)
+        self._values, bound = shifted(xp, w, zero.reshape(w.shape[0], 1, -1))
+        if known and w.size:  # at planning, a look at the values costs no wait and finds a closer bound
+            bound = int(xp.max(xp.abs(self._values)).item())
+        self._exact = exact_depth(255, bound)
+        scales = xp.empty((w.shape[0], w.shape[2]), xp.float32)
+        scales[...] = scale.reshape(w.shape[0], -1)
+        for d, half in enumerate(halved):
+            if half:
+                scales[d, : w.shape[2] // 4 * 3] *= 0.5
+        self._scales = scales
 
+    def times(self, direction: int, x: Array, out: Array | None = None) -> Array:
+        """``x @ weights`` with `x` quantised for this product."""
+        return self.times_quantized(direction, *centred(self._xp, x), out)
 
-def _times(xp: Any, weights: _Weights, direction: int, depth: int, x: Array) -> Array:
-    """``x @ weights`` with `x` quantised for this product."""
-    values, scale, zero = quantized_dynamically(xp, x)
-    left, _ = shifted(xp, values, zero)
-    product = exact_matmul(xp, left, weights.values[direction], depth).astype(xp.float32)
-    product *= scale * weights.scales[direction]
-    return product
+    def times_quantized(self, direction: int, x: Array, scale: Array, out: Array | None = None) -> Array:
+        """``x @ weights · scale`` for an `x` of integers."""
+        xp, weights = self._xp, self._values[direction]
+        if weights.shape[0] > self._exact:
+            product = exact_matmul(xp, x, weights, self._exact).astype(xp.float32)
+        else:  # no sum can leave the integers that float32 holds
+            product = xp.matmul(x, weights) if out is None else xp.matmul(x, weights, out=out)
+        return xp.multiply(product, self._scales[direction] * scale, out=product if out is None else out)
 
 
 def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
@@ -57,16 +76,33 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     layer = layer_of(ctx, "LSTM")
-    constants = {index: ctx.constant(index) for index in (1, 2, 8, 9, 10, 11)}
+    constants = [ctx.constant(index) for index in (1, 2, 8, 9, 10, 11)]
 
-    def prepare(w: Any, r: Any, w_scale: Any, w_zero: Any, r_scale: Any, r_zero: Any) -> tuple[_Weights, _Weights]:
-        parts = [xp.asarray(part) for part in (w, r, w_scale, w_zero, r_scale, r_zero)]
-        return (
-            _Weights(ctx, "W", parts[0], parts[2], parts[3]),
-            _Weights(ctx, "R", parts[1], parts[4], parts[5]),
-        )
+    def prepare(parts: Sequence[Array], known: bool) -> tuple[_Weights, list[Cell]]:
+        w, r, w_scale, w_zero, r_scale, r_zero = parts
+        # Peepholes come later; whoever has some undoes the halving by leaving it out here.
+        halved = [standard and not peepholes for standard in layer.standard]
+        recurrence = _Weights(ctx, "R", r, r_scale, r_zero, known, halved)
+        cells = [
+            Cell(
+                xp,
+                r.shape[1],
+                layer.activations[d],
+                partial(recurrence.times, d),
+                clip=layer.clip,
+                input_forget=layer.input_forget,
+                reverse=reverse,
+                standard=halved[d],
+                halved=halved[d],
+            )
+            for d, reverse in enumerate(layer.reverse)
+        ]
+        return _Weights(ctx, "W", w, w_scale, w_zero, known, [False] * w.shape[0]), cells
 
-    prepared = prepare(*constants.values()) if all(part is not None for part in constants.values()) else None
+    peepholes = len(ctx.node.inputs) > 7 and ctx.node.inputs[7] is not None
+    prepared = None
+    if all(part is not None for part in constants):
+        prepared = prepare([xp.asarray(part) for part in constants], known=True)
 
     def run(
         x: Array,
@@ -83,29 +119,22 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
         r_zero: Array,
     ) -> tuple[Array, ...]:
         check_shapes(ctx, layer, x, w.shape, r.shape, b)
-        weights, recurrence = prepared or prepare(w, r, w_scale, w_zero, r_scale, r_zero)
+        weights, cells = prepared or prepare((w, r, w_scale, w_zero, r_scale, r_zero), known=False)
         hidden = r.shape[1]
-        cells = [
-            Cell(
-                xp,
-                hidden,
-                layer.activations[d],
-                partial(_times, xp, recurrence, d, exact_depth(255, recurrence.bound)),
-                peepholes=None if p is None else (p[d, :hidden], p[d, hidden : 2 * hidden], p[d, 2 * hidden :]),
-                clip=layer.clip,
-                input_forget=layer.input_forget,
-            )
-            for d in range(len(layer.reverse))
-        ]
-        depth = exact_depth(255, weights.bound)
+        if p is not None:
+            parts = (slice(0, hidden), slice(hidden, 2 * hidden), slice(2 * hidden, None))
+            cells = [replace(cell, peepholes=tuple(p[d, part] for part in parts)) for d, cell in enumerate(cells)]
+        quantized: list[tuple[Array, Array]] = []
 
         def project(flat: Array, d: int) -> Array:
-            y = _times(xp, weights, d, depth, flat)
+            if not quantized:  # one scale for all of X, whatever the direction
+                quantized.append(centred(xp, flat))
+            y = weights.times_quantized(d, *quantized[0])
             if b is not None:
                 y += b[d, : 4 * hidden] + b[d, 4 * hidden :]
             return y
 
-        return run_layer(ctx, layer, cells, project, x, lengths, h, c)
+        return run_layer(ctx, "LSTM", layer.batch_first, cells, project, x, lengths, h, c)
 
     return run
 

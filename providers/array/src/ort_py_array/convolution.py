@@ -1,7 +1,7 @@
 """Conv, in one to three (and more) spatial dimensions, with groups, dilations, strides and automatic padding.
 
-Reads the node's attributes once, checks each call's shapes and calls `convolution_methods.convolve`. ConvTranspose is
-in `convolution_transpose`, the integer forms in `quantized_convolution`.
+Reads the node's attributes once; checks shapes and plans with `convolution_methods` when they are new. ConvTranspose
+is in `convolution_transpose`, the integer forms in `quantized_convolution`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument, Location
-from ort_py_array.convolution_methods import convolve
+from ort_py_array.convolution_methods import Convolution, plan
 from ort_py_array.convolution_transpose import conv_transpose
 from ort_py_array.precision import rounded, widened
-from ort_py_array.windows import Placement, Window
+from ort_py_array.windows import Window
 
 __all__ = ["KERNELS", "check_convolution", "conv", "window_of"]
 
@@ -78,29 +78,34 @@ def conv(ctx: KernelContext) -> KernelCallable:
     """
     window = window_of(ctx)
     group = int(ctx.node.attributes.get("group", 1))
-    where = ctx.node.location
     xp = ctx.xp
-    places: dict[tuple[int, ...], Placement] = {}
+    plans: dict[Any, tuple[tuple[int, ...], Convolution]] = {}
 
-    def run(x: Array, w: Array, bias: Array | None = None) -> Array:
-        place = places.get(key := x.shape[2:] + w.shape)
-        if place is None or x.shape[1] != w.shape[1] * group:
-            check_convolution(where, x, w, bias, group)
-            place = window.placed(x.shape[2:], w.shape[2:])
-            if len(places) < _REMEMBERED:
-                places[key] = place
+    def planned(x: Array, w: Array, bias: Array | None) -> tuple[tuple[int, ...], Convolution]:
+        check_convolution(ctx.node.location, x, w, bias, group)
+        place = window.placed(x.shape[2:], w.shape[2:])
         shape = (x.shape[0], w.shape[0], *place.out)
         ctx.check_allocation(shape, x.dtype)
+        itemsize = max(x.itemsize, 4)  # narrow floats are convolved as float32
+        return shape, plan(ctx, tuple(x.shape), tuple(w.shape), itemsize, place, group)
+
+    def run(x: Array, w: Array, bias: Array | None = None) -> Array:
+        known = plans.get(key := (x.shape, w.shape, None if bias is None else bias.shape, x.itemsize))
+        if known is None:
+            known = planned(x, w, bias)
+            if len(plans) < _REMEMBERED:
+                plans[key] = known
+        shape, convolution = known
         wide = widened(xp, x)
-        wide_bias = None if bias is None else widened(xp, bias)
         out = xp.empty(shape, wide.dtype)
-        return rounded(convolve(ctx, wide, widened(xp, w), wide_bias, place, group, out), x.dtype)
+        convolution(wide, widened(xp, w), None if bias is None else widened(xp, bias), out)
+        return rounded(out, x.dtype)
 
     return run
 
 
 _REMEMBERED = 16
-"""Picture sizes whose geometry a node keeps; a dictionary that stops growing is safe to share between threads."""
+"""Shapes whose plan a node keeps; a dictionary that stops growing is safe to share between threads."""
 
 KERNELS = [
     KernelDef(

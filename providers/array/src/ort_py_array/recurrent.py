@@ -1,13 +1,13 @@
-"""RNN, GRU and LSTM: sequences, directions, layouts and initial states around the steps of `recurrent_cells`.
+"""RNN, GRU and LSTM: attributes, shapes and products; the quantised LSTM in `contrib` shares the former two.
 
 The input's part of every gate is one GEMM over all time steps and batch entries; only what depends on the hidden state
-is done step by step. `run_layer` is also what the quantised LSTM in `contrib` uses, with its own products.
+is done step by step, in `recurrent_layers`. What constant weights and known shapes decide is decided once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,15 +21,12 @@ from ort_py_array.recurrent_cells import (
     Activation,
     Cell,
     activation_of,
-    gru,
-    lstm,
+    is_standard,
     parameters_of,
-    rnn,
 )
+from ort_py_array.recurrent_layers import STEPS, run_layer
 
-__all__ = ["KERNELS", "Layer", "layer_of", "run_layer"]
-
-_STEPS = {"RNN": rnn, "GRU": gru, "LSTM": lstm}
+__all__ = ["KERNELS", "Layer", "check_shapes", "layer_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,7 @@ class Layer:
         hidden: Hidden size; None where only the weights tell.
         reverse: For each direction, whether it runs backwards.
         activations: For each direction, its functions.
+        standard: For each direction, whether `Cell.standard` applies as far as attributes tell.
         clip: Bound before activations, or None.
         batch_first: ``layout`` 1.
         linear_before_reset, input_forget: As in `Cell`.
@@ -50,6 +48,7 @@ class Layer:
     hidden: int | None
     reverse: tuple[bool, ...]
     activations: tuple[tuple[Activation, ...], ...]
+    standard: tuple[bool, ...]
     clip: float | None
     batch_first: bool
     linear_before_reset: bool
@@ -81,16 +80,19 @@ def layer_of(ctx: KernelContext, kind: str) -> Layer:
     alphas = parameters_of(names, attributes.get("activation_alpha", ()), 0)
     betas = parameters_of(names, attributes.get("activation_beta", ()), 1)
     functions = tuple(activation_of(ctx.xp, *part, where) for part in zip(names, alphas, betas, strict=True))
-    clip = attributes.get("clip")
+    clip = attributes.get("clip") or None
+    input_forget = bool(attributes.get("input_forget", 0))
+    plain = clip is None and not input_forget
     return Layer(
         kind=kind,
         hidden=attributes.get("hidden_size"),
         reverse=reverse,
         activations=tuple(functions[i * count : (i + 1) * count] for i in range(len(reverse))),
-        clip=clip or None,
+        standard=tuple(plain and is_standard(kind, names[i * count :][:count]) for i in range(len(reverse))),
+        clip=clip,
         batch_first=bool(attributes.get("layout", 0)),
         linear_before_reset=bool(attributes.get("linear_before_reset", 0)),
-        input_forget=bool(attributes.get("input_forget", 0)),
+        input_forget=input_forget,
     )
 
 
@@ -102,7 +104,12 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     layer = layer_of(ctx, kind)
-    gates = GATES[kind]
+    constants = [ctx.constant(index) for index in (1, 2, 3)]
+    has_bias = len(ctx.node.inputs) > 3 and ctx.node.inputs[3] is not None
+    known: _Weights | None = None
+    if all(part is not None for part in (constants if has_bias else constants[:2])):
+        known = _Weights.of(ctx, layer, *(None if part is None else xp.asarray(part) for part in constants))
+    checked: set[Any] = set()
 
     def run(
         x: Array,
@@ -114,44 +121,33 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
         c: Array | None = None,
         p: Array | None = None,
     ) -> tuple[Array, ...]:
-        hidden = r.shape[-1]
-        check_shapes(ctx, layer, x, (w.shape[0], w.shape[2], w.shape[1]), (r.shape[0], r.shape[2], r.shape[1]), b)
-        wide = widened(xp, x)
-        weights, recurrence = widened(xp, w), widened(xp, r)
-        bias = None if b is None else widened(xp, b)
-        cells = []
-        for d in range(len(layer.reverse)):
-            last = None
-            split = 2 if kind == "GRU" and not layer.linear_before_reset else gates
-            if kind == "GRU":
-                last = partial(_times, xp, recurrence[d, 2 * hidden :].T)
-            cells.append(
-                Cell(
-                    xp,
-                    hidden,
-                    layer.activations[d],
-                    partial(_times, xp, recurrence[d, : split * hidden].T),
-                    last,
-                    bias[d, 5 * hidden :] if bias is not None and kind == "GRU" else None,
-                    _peepholes(ctx, p, d, hidden),
-                    layer.clip,
-                    layer.linear_before_reset,
-                    layer.input_forget,
-                )
-            )
+        shapes = x.shape, w.shape, r.shape, None if b is None else b.shape
+        if shapes not in checked:
+            check_shapes(ctx, layer, x, (w.shape[0], w.shape[2], w.shape[1]), (r.shape[0], r.shape[2], r.shape[1]), b)
+            if len(checked) < _REMEMBERED:
+                checked.add(shapes)
+        weights = known or _Weights.of(ctx, layer, w, r, b)
+        cells: Sequence[Cell] = weights.cells
+        if p is not None:
+            cells = [
+                replace(cell, peepholes=_peepholes(ctx, p, d, cell.hidden), standard=False)
+                for d, cell in enumerate(cells)
+            ]
 
         def project(flat: Array, d: int) -> Array:
-            y = xp.matmul(flat, weights[d].T)
+            y = xp.matmul(flat, weights.inputs[d])
+            bias = weights.biases[d]
             if bias is not None:
-                y += _input_bias(xp, kind, bias[d], gates * hidden, hidden)
+                xp.add(y, bias, out=y)
             return y
 
         results = run_layer(
             ctx,
-            layer,
+            kind,
+            layer.batch_first,
             cells,
             project,
-            wide,
+            widened(xp, x),
             lengths,
             None if h is None else widened(xp, h),
             None if c is None else widened(xp, c),
@@ -161,11 +157,53 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
     return run
 
 
-def _times(xp: Any, weights: Array, h: Array) -> Array:
-    return xp.matmul(h, weights)
+_REMEMBERED = 16
+"""Shapes a node remembers to have checked; a set that stops growing is safe to share between threads."""
 
 
-def _input_bias(xp: Any, kind: str, bias: Array, width: int, hidden: int) -> Array:
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Weights as the products take them, one entry a direction; views of the originals where those are wide enough."""
+
+    inputs: list[Array]
+    biases: list[Array | None]
+    cells: list[Cell]
+
+    @staticmethod
+    def of(ctx: KernelContext, layer: Layer, w: Array, r: Array, b: Array | None) -> _Weights:
+        """From W ``(directions, gates · hidden, input)``, R ``(directions, gates · hidden, hidden)`` and B."""
+        xp, kind, hidden = ctx.xp, layer.kind, r.shape[-1]
+        weights, recurrence = widened(xp, w), widened(xp, r)
+        bias = None if b is None else widened(xp, b)
+        split = 2 if kind == "GRU" and not layer.linear_before_reset else GATES[kind]
+        made = _Weights([], [], [])
+        for d, reverse in enumerate(layer.reverse):
+            made.inputs.append(weights[d].T)
+            made.biases.append(None if bias is None else _input_bias(kind, bias[d], GATES[kind] * hidden, hidden))
+            last = partial(_times, xp, recurrence[d, 2 * hidden :].T) if kind == "GRU" else None
+            made.cells.append(
+                Cell(
+                    xp,
+                    hidden,
+                    layer.activations[d],
+                    partial(_times, xp, recurrence[d, : split * hidden].T),
+                    project_last=last,
+                    bias=bias[d, 5 * hidden :] if bias is not None and kind == "GRU" else None,
+                    clip=layer.clip,
+                    linear_before_reset=layer.linear_before_reset,
+                    input_forget=layer.input_forget,
+                    reverse=reverse,
+                    standard=layer.standard[d],
+                )
+            )
+        return made
+
+
+def _times(xp: Any, weights: Array, h: Array, out: Array | None = None) -> Array:
+    return xp.matmul(h, weights) if out is None else xp.matmul(h, weights, out=out)
+
+
+def _input_bias(kind: str, bias: Array, width: int, hidden: int) -> Array:
     """What can be added to the projected input: both biases, but for the GRU's last gate only the input's."""
     if kind != "GRU":
         return bias[:width] + bias[width:]
@@ -174,9 +212,7 @@ def _input_bias(xp: Any, kind: str, bias: Array, width: int, hidden: int) -> Arr
     return both
 
 
-def _peepholes(ctx: KernelContext, p: Array | None, d: int, hidden: int) -> tuple[Array, Array, Array] | None:
-    if p is None:
-        return None
+def _peepholes(ctx: KernelContext, p: Array, d: int, hidden: int) -> tuple[Array, Array, Array]:
     if p.ndim != 2 or p.shape[1] != 3 * hidden:
         raise InvalidArgument(
             f"P has shape {list(p.shape)}; its second axis needs 3 · {hidden} entries.", where=ctx.node.location
@@ -220,96 +256,6 @@ def check_shapes(
         raise InvalidArgument(f"{layer.kind}'s inputs do not fit together.", where=ctx.node.location, why=problems)
 
 
-def run_layer(
-    ctx: KernelContext,
-    layer: Layer,
-    cells: Sequence[Cell],
-    project: Callable[[Array, int], Array],
-    x: Array,
-    lengths: Array | None,
-    initial_h: Array | None,
-    initial_c: Array | None,
-) -> tuple[Array, ...]:
-    """Run all directions over a whole sequence.
-
-    Args:
-        ctx: Context of the node.
-        layer: Its attributes.
-        cells: One cell a direction.
-        project: ``(rows, input)`` and a direction → ``(rows, gates · hidden)``, biases added.
-        x: ``(time, batch, input)``, or batch first.
-        lengths: int32 ``(batch,)`` steps of each entry, on the device, or None.
-        initial_h, initial_c: ``(directions, batch, hidden)``, or batch first; zeros where None.
-
-    Returns:
-        Y, Y_h and, for LSTM, Y_c, in the layout asked for.
-    """
-    xp = ctx.xp
-    if layer.batch_first:
-        x = xp.ascontiguousarray(xp.swapaxes(x, 0, 1))
-        initial_h, initial_c = (None if s is None else xp.swapaxes(s, 0, 1) for s in (initial_h, initial_c))
-    steps, batch = x.shape[:2]
-    directions, hidden = len(cells), cells[0].hidden
-    for name, state in (("initial_h", initial_h), ("initial_c", initial_c)):
-        if state is not None and tuple(state.shape) != (directions, batch, hidden):
-            raise InvalidArgument(
-                f"{name} has shape {list(state.shape)} (batch second) instead of {[directions, batch, hidden]}.",
-                where=ctx.node.location,
-            )
-    if lengths is not None and tuple(lengths.shape) != (batch,):
-        raise InvalidArgument(
-            f"sequence_lens has shape {list(lengths.shape)} instead of {[batch]}.", where=ctx.node.location
-        )
-    ctx.check_allocation((steps, directions, batch, hidden), x.dtype)
-    y = xp.zeros((steps, directions, batch, hidden), x.dtype)
-    finals: tuple[list[Array], list[Array]] = ([], [])
-    flat = x.reshape(steps * batch, -1)
-    for d, cell in enumerate(cells):
-        projected = project(flat, d).reshape(steps, batch, -1)
-        h = xp.zeros((batch, hidden), x.dtype) if initial_h is None else initial_h[d]
-        c = xp.zeros((batch, hidden), x.dtype) if initial_c is None else initial_c[d]
-        h, c = _run_direction(cell, _STEPS[layer.kind], projected, layer.reverse[d], lengths, h, c, y[:, d])
-        finals[0].append(h)
-        finals[1].append(c)
-    states = [xp.stack(final) for final in finals[: 2 if layer.kind == "LSTM" else 1]]
-    if not layer.batch_first:
-        return y, *states
-    return xp.ascontiguousarray(xp.transpose(y, (2, 0, 1, 3))), *(
-        xp.ascontiguousarray(xp.swapaxes(state, 0, 1)) for state in states
-    )
-
-
-def _run_direction(
-    cell: Cell,
-    step: Callable[..., tuple[Array, Array]],
-    projected: Array,
-    reverse: bool,
-    lengths: Array | None,
-    h: Array,
-    c: Array,
-    y: Array,
-) -> tuple[Array, Array]:
-    """The recurrence. Entries whose sequence is over keep their state, and their outputs stay zero.
-
-    Running backwards, an entry's own last step comes first in *its* sequence; the steps after it are skipped, which is
-    the same as starting there.
-    """
-    xp = cell.xp
-    steps = projected.shape[0]
-    order = range(steps - 1, -1, -1) if reverse else range(steps)
-    if lengths is None:
-        for t in order:
-            h, c = step(cell, projected[t], h, c)
-            y[t] = h
-        return h, c
-    for t in order:
-        alive = (lengths > t)[:, None]
-        new_h, new_c = step(cell, projected[t], h, c)
-        h, c = xp.where(alive, new_h, h), xp.where(alive, new_c, c)
-        y[t] = xp.where(alive, new_h, xp.zeros_like(new_h))
-    return h, c
-
-
 KERNELS = [
     KernelDef(
         kind,
@@ -319,5 +265,5 @@ KERNELS = [
         outputs=3 if kind == "LSTM" else 2,
         implementation="ort_py_array.recurrent:recurrent",
     )
-    for kind in _STEPS
+    for kind in STEPS
 ]

@@ -21,14 +21,15 @@ __all__ = [
     "Project",
     "activation_of",
     "gru",
+    "is_standard",
     "lstm",
     "parameters_of",
     "rnn",
 ]
 
 Activation: TypeAlias = Callable[[Array], Array]
-Project: TypeAlias = Callable[[Array], Array]
-"""Multiplies a hidden state ``(batch, hidden)`` by (some of) the recurrence weights."""
+Project: TypeAlias = Callable[..., Array]
+"""``f(h)`` or ``f(h, out)``: a hidden state ``(batch, hidden)`` times (some of) the recurrence weights."""
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -59,6 +60,9 @@ class Cell:
         clip: Bound of what goes into the activations, or None.
         linear_before_reset: GRU: project before the reset gate is applied.
         input_forget: LSTM: the forget gate is 1 - i.
+        reverse: Run from the last step to the first.
+        standard: LSTM: default activations, no peepholes, no clip, no coupled gates.
+        halved: `project` already gives half of what goes into the three gates of a standard LSTM.
     """
 
     xp: Any
@@ -71,6 +75,9 @@ class Cell:
     clip: float | None = None
     linear_before_reset: bool = False
     input_forget: bool = False
+    reverse: bool = False
+    standard: bool = False
+    halved: bool = False
 
     def clipped(self, x: Array) -> Array:
         """`x` within ±clip."""
@@ -123,6 +130,11 @@ def lstm(cell: Cell, projected: Array, h: Array, c: Array | None) -> tuple[Array
     c = forget * c + i * g(cell.clipped(sums[:, 3 * size :]))
     o = f(cell.clipped(sums[:, size : 2 * size] + peep_o * c))
     return o * last(c), c
+
+
+def is_standard(kind: str, names: Sequence[str]) -> bool:
+    """Whether these are the default activations, in any case."""
+    return tuple(name.lower() for name in names) == tuple(name.lower() for name in DEFAULT_ACTIVATIONS[kind])
 
 
 def activation_of(xp: Any, name: str, alpha: float | None, beta: float | None, where: Location) -> Activation:

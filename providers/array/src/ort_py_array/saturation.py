@@ -9,7 +9,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 
-__all__ = ["SUB_BYTE", "integer_range", "quantized", "quantized_dynamically"]
+__all__ = ["SUB_BYTE", "centred", "integer_range", "quantized", "quantized_dynamically"]
 
 SUB_BYTE = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 
@@ -22,6 +22,10 @@ _LARGEST = {
     "float6_e2m3fn": 7.5,
     "float6_e3m2fn": 28.0,
 }
+
+
+_TINY = 1.1754944e-38
+"""The least normal float32."""
 
 
 def integer_range(dtype: Any) -> tuple[int, int] | None:
@@ -79,3 +83,20 @@ def quantized_dynamically(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     y += zero_point
     xp.clip(y, 0, 255, out=y)
     return y.astype(xp.uint8), xp.asarray(scale, dtype=xp.float32), xp.asarray(zero_point).astype(xp.uint8)
+
+
+def centred(xp: Any, x: Array) -> tuple[Array, Array]:
+    """What `quantized_dynamically` gives, less the zero point: (integers between -255 and 255 as float32, scale).
+
+    Equal bit by bit, in half the steps: less the zero point, the least value is always in range, and where all values
+    are 0 any scale will do.
+    """
+    if not x.size:
+        return x, xp.float32(1)
+    low = xp.minimum(x.min(), 0)
+    scale = (xp.maximum(x.max(), 0) - low) / xp.float32(255)
+    scale = xp.maximum(scale, _TINY)
+    y = xp.divide(x, scale)
+    xp.rint(y, out=y)
+    xp.minimum(y, xp.rint(low / scale) + xp.float32(255), out=y)
+    return y, scale

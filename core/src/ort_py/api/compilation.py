@@ -1,0 +1,87 @@
+"""Compiling the regions of a session, or restoring them from the artifact cache.
+
+Comes between `partition` and `planning`; `assembly` calls it for each region. Observers hear of every region.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ort_py.api.options import SessionOptions
+from ort_py.cache.artifacts import ArtifactCache, artifact_key
+from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, RegionView
+from ort_py.graph.view import ModelGraphView
+from ort_py.hooks import CompileEvent
+from ort_py.hooks.manager import HookManager
+from ort_py.partition.assignment import Region
+
+__all__ = ["RegionCompiler"]
+
+
+class RegionCompiler:
+    """Compiles for one session.
+
+    Args:
+        options: The session's options: precision and cache folder.
+        provider_options: Options of each provider, as they are filled in; part of an artifact's key.
+        hooks: Plug-ins' hooks.
+        session_id: For the observers.
+    """
+
+    def __init__(
+        self,
+        options: SessionOptions,
+        provider_options: Mapping[str, Mapping[str, str]],
+        hooks: HookManager,
+        session_id: str,
+    ) -> None:
+        self._precision: str = options.precision
+        self._provider_options = provider_options
+        self._hooks = hooks
+        self._session_id = session_id
+        folder = os.fspath(options.cache_dir)
+        self._cache = ArtifactCache(Path(folder)) if folder else None
+
+    def compile(self, provider: IExecutionProvider, region: Region) -> CompiledRegion:
+        """A region, restored where a valid artifact is kept, else compiled and kept.
+
+        Raises:
+            Exception: Whatever the provider raises.
+        """
+        start = time.perf_counter()
+        view = _view(region)
+        key = self._key(provider, view) if self._cache is not None else ""
+        compiled = self._restored(provider, key)
+        from_cache = compiled is not None
+        if compiled is None:
+            compiled = provider.compile(view)
+            self._keep(compiled, key)
+        self._hooks.observe(
+            "ort_py_region_compiled",
+            CompileEvent(self._session_id, provider.name, len(region.nodes), time.perf_counter() - start, from_cache),
+        )
+        return compiled
+
+    def _key(self, provider: IExecutionProvider, view: RegionView) -> str:
+        options = sorted(self._provider_options.get(provider.name, {}).items())
+        return artifact_key([provider.name, repr(options), self._precision, view.to_model("inline")])
+
+    def _restored(self, provider: IExecutionProvider, key: str) -> CompiledRegion | None:
+        artifact = self._cache.get(key) if self._cache is not None else None
+        if artifact is None or provider.validate(artifact) is not ArtifactValidity.VALID:
+            return None
+        return provider.restore(artifact)
+
+    def _keep(self, compiled: CompiledRegion, key: str) -> None:
+        artifact = compiled.serialize() if self._cache is not None else None
+        if self._cache is not None and artifact is not None:
+            self._cache.put(key, artifact)
+
+
+def _view(region: Region) -> RegionView:
+    graph = region.nodes[0].graph
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    return ModelGraphView(graph).region([position[node] for node in region.nodes])
