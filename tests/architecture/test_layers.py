@@ -12,7 +12,7 @@ from tests.support.source_tree import ROOT, code_words, imports_of, python_files
 CORE = ROOT / "core" / "src" / "ort_py"
 
 LAYERS = (
-    {"errors", "dtypes", "devices"},
+    {"errors", "dtypes", "devices", "suggestions"},
     {"contracts", "hooks"},
     {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache"},
     {"transforms", "partition", "planning"},

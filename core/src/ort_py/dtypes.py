@@ -154,7 +154,9 @@ def numpy_dtype(data_type: DataType | int) -> np.dtype[Any]:
 
         found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[data_type]))
         return found
-    raise InvalidArgument("A tensor cannot have the element type UNDEFINED.")
+    raise InvalidArgument(
+        "A tensor cannot have the element type UNDEFINED.", fix="Use one of the others of ort_py.dtypes.DataType."
+    )
 
 
 @cache

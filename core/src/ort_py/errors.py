@@ -70,7 +70,13 @@ __all__ = [
     "ProviderNotAvailableError",
     "ProviderNotFoundError",
     "RuntimeException",
+    "operator_title",
 ]
+
+
+def operator_title(op_type: str, domain: str) -> str:
+    """An operator as messages and reports write it: ``Conv``, ``com.example.Gelu``."""
+    return f"{domain}.{op_type}" if domain else op_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class Location:
     file: str = ""
 
     def __str__(self) -> str:
-        op = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        op = operator_title(self.op_type, self.domain)
         parts = [
             f"node '{self.node}'" if self.node else "",
             f"operator {op}" if op else "",

@@ -66,7 +66,7 @@ def test_external_weights_are_not_needed(call: Call, save: Save) -> None:
     path.write_bytes(model.SerializeToString())
     outcome = call("info", path)
     assert outcome.code == 0
-    assert "16 B in the file weights.bin" in outcome.out
+    assert "16 bytes in the file weights.bin" in outcome.out
 
 
 def test_functions_and_metadata(call: Call, save: Save) -> None:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
-from ort_py.graph.unpack import ALIGNMENT, aligned_copy, memory_bytes, stored_as_is, to_host_order, unpack
+from ort_py.graph.unpack import ALIGNMENT, aligned_copy, stored_as_is, to_host_order, unpack
 
 pytestmark = pytest.mark.quick
 
@@ -77,5 +77,5 @@ def test_big_endian_hosts_swap(dtype: type) -> None:
 
 def test_memory_of_packed_types_is_a_byte_an_element() -> None:
     """Half a byte in the file, a whole one in memory."""
-    assert memory_bytes(DataType.INT4, (10,)) == 10
+    assert unpack(bytes(5), DataType.INT4, (10,)).nbytes == 10
     assert nbytes_of(DataType.INT4, (10,)) == 5

@@ -39,12 +39,12 @@ def test_old_opset_takes_the_schema_in_force() -> None:
     """At opset 3 LeakyRelu is version 1, which the kernel does not cover."""
     with pytest.raises(KernelNotFoundError, match=r"LeakyRelu\(1\)") as caught:
         run_kernel(KERNELS, "LeakyRelu", [X], opset=3)
-    assert "covers no version 1" in str(caught.value)
+    assert "the node needs version 1" in str(caught.value)
 
 
 def test_refused_types_are_listed() -> None:
     """A type the kernel does not take is named in the refusal."""
-    with pytest.raises(KernelNotFoundError, match=r"T = tensor\(int32\) not allowed"):
+    with pytest.raises(KernelNotFoundError, match=r"T is tensor\(int32\)"):
         run_kernel(KERNELS, "LeakyRelu", [X.astype(np.int32)])
 
 
@@ -52,7 +52,7 @@ def test_other_operators_are_no_candidates() -> None:
     """A kernel for another operator is not even a refusal."""
     with pytest.raises(KernelNotFoundError) as caught:
         run_kernel(KERNELS, "Relu", [X])
-    assert caught.value.why == ()
+    assert caught.value.why == ("no kernel for Relu",)
 
 
 def test_spec_binds_type_variables() -> None:

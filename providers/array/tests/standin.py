@@ -194,6 +194,9 @@ array_module = SimpleNamespace(
     **{name: _Ufunc(name) for name in _UFUNCS},
 )
 array_module.asarray = _asarray
+array_module.lib = SimpleNamespace(
+    stride_tricks=SimpleNamespace(as_strided=_wrapped(np.lib.stride_tricks.as_strided)),
+)
 
 
 def to_device(value: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
+from ort_py_array.saturation import centred, quantized_dynamically
 
 from .oracle import run, sample
 from .runtime_oracle import runtime_outputs
@@ -53,6 +54,42 @@ def test_dynamic_quantize_lstm_equals_onnxruntime(direction: str, batch: int, we
         for left, right in zip(actual, expected, strict=True):
             assert left.dtype == np.float32
             np.testing.assert_allclose(left, right, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("extra", ["peepholes", "clip", "activations", "lengths"])
+def test_dynamic_quantize_lstm_beyond_the_standard_cell(extra: str) -> None:
+    """What takes the general way through a step, in both directions."""
+    inputs = _inputs(2, 2, np.int8, False)
+    attributes: dict[str, Any] = {"hidden_size": HIDDEN, "direction": "bidirectional"}
+    if extra == "peepholes":
+        inputs[7] = sample((2, 3 * HIDDEN), np.float32, 7, -1, 1)
+    elif extra == "clip":
+        attributes["clip"] = 0.3
+    elif extra == "lengths":
+        inputs[4] = np.array([7, 4], np.int32)
+    else:
+        attributes["activations"] = ["Sigmoid", "Relu", "Tanh"] * 2
+    arguments: dict[str, Any] = {"opset": 1, "outputs": 3, "domain": "com.microsoft"}
+    expected = runtime_outputs("DynamicQuantizeLSTM", inputs, **arguments, **attributes)
+    for constants in ((), (1, 2, 8, 9, 10, 11)):
+        actual = run("DynamicQuantizeLSTM", inputs, constants=constants, **arguments, **attributes)
+        for left, right in zip(actual, expected, strict=True):
+            np.testing.assert_allclose(left, right, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("shift", [-1.0, 0.0, 0.3, 1.0])
+def test_centred_values_are_the_quantised_ones_less_the_zero_point(shift: float) -> None:
+    """Bit by bit, with values on ties, on both sides of 0 or on one."""
+    for seed in range(50):
+        x = sample((3, 40), np.float32, seed, -1, 1) + np.float32(shift)
+        x[0] = np.rint(x[0] * 8) / 8
+        values, scale, zero = quantized_dynamically(np, x)
+        integers_, same_scale = centred(np, x)
+        np.testing.assert_array_equal(integers_, values.astype(np.float32) - np.float32(zero))
+        assert same_scale == scale
+    zeros, scale = centred(np, np.zeros((1, 4), np.float32))
+    assert not zeros.any()
+    assert scale > 0
 
 
 def test_dynamic_quantize_lstm_refuses_scales_that_do_not_fit() -> None:

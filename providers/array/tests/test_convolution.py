@@ -12,7 +12,7 @@ import pytest
 from ort_py.errors import InvalidArgument
 from ort_py_array import convolution_methods, convolution_transpose
 
-from .oracle import BF16, run, sample
+from .oracle import BF16, bound, run, sample
 from .runtime_oracle import agree_with_runtime
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
@@ -33,6 +33,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "depthwise_multiplied": ((1, 4, 8, 9), (8, 1, 3, 3), {"group": 4}),
     "one_dimensional": ((2, 4, 30), (6, 4, 5), {"strides": [2], "pads": [2, 1]}),
     "three_dimensional": ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), {"pads": [1, 0, 1, 0, 1, 1], "strides": [1, 2, 1]}),
+    "one_channel_of_sound": ((1, 1, 700), (17, 1, 64), {"strides": [20]}),
     "many_filters": ((1, 16, 6, 6), (512, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
 }
 
@@ -71,6 +72,39 @@ def test_random_geometries_equal_onnxruntime(seed: int) -> None:
     }
     inputs = [sample(shape, np.float32, seed), sample(weights, np.float32, seed + 1)]
     agree_with_runtime("Conv", inputs, opset=11, **attributes)
+
+
+@pytest.mark.parametrize("scratch", [4 << 20, 5000])
+@pytest.mark.parametrize("seed", range(24))
+def test_long_kernels_equal_onnxruntime(seed: int, scratch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels longer than the output, as of spectrograms, at once and in blocks; sizes and attributes at random."""
+    monkeypatch.setattr(convolution_methods, "_COLUMN_BYTES", scratch)
+    draw = random.Random(seed)
+    rank, group = draw.randint(1, 2), draw.choice([1, 1, 2])
+    long = draw.randint(33, 70)
+    kernel, stride = [*([draw.randint(1, 3)] * (rank - 1)), long], draw.choice([1, 2, 7, long - 5])
+    dilation = draw.choice([1, 1, 2])
+    size = [*([draw.randint(4, 6)] * (rank - 1)), dilation * long + stride * draw.randint(0, 12)]
+    shape = (draw.randint(1, 2), group * draw.randint(1, 3), *size)
+    attributes: dict[str, Any] = {
+        "group": group,
+        "strides": [*([draw.randint(1, 2)] * (rank - 1)), stride],
+        "dilations": [*([1] * (rank - 1)), dilation],
+        "pads": [draw.randint(0, 3) for _ in range(2 * rank)],
+    }
+    weights = (group * draw.randint(1, 4), shape[1] // group, *kernel)
+    # Small weights: sums of hundreds of products that cancel out would tell nothing but their order.
+    inputs = [sample(shape, np.float32, seed), sample(weights, np.float32, 1, -0.1, 0.1)]
+    agree_with_runtime("Conv", [*inputs, sample(weights[:1], np.float32, 2)], opset=11, **attributes)
+
+
+def test_a_bias_that_stops_fitting_is_refused_also_when_the_shapes_are_known() -> None:
+    """What a node remembers of a shape does not let a wrong bias through later."""
+    x, w = np.zeros((1, 2, 5), np.float32), np.zeros((3, 2, 3), np.float32)
+    _, call = bound("Conv", [x, w, np.zeros(3, np.float32)], opset=11)
+    call(x, w, np.zeros(3, np.float32))
+    with pytest.raises(InvalidArgument, match=re.escape("The bias has shape [1] instead of [3]")):
+        call(x, w, np.zeros(1, np.float32))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BF16, np.float64])

@@ -1,4 +1,4 @@
-"""Phase-split pictures: every tap of a window is a run."""
+"""Pictures padded as far as their windows read."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import numpy as np
 import pytest
 
 from ort_py.errors import Location
-from ort_py_array.pictures import PhasedPicture, padded
+from ort_py_array.pictures import PaddedRows, padded
 from ort_py_array.windows import Window
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("rows", [(0, 3), (1, 2)])
-def test_runs_hold_what_the_taps_see(stride: int, dilation: int, rows: tuple[int, int]) -> None:
-    """The run of a tap, cut to the output's width, equals the padded picture's strided slice."""
+@pytest.mark.parametrize("rows", [(0, 3), (1, 2), (1, 3)])
+def test_rows_hold_what_the_windows_see(stride: int, dilation: int, rows: tuple[int, int]) -> None:
+    """Some output rows' picture equals that part of the picture padded as a whole; scratch may be larger and used."""
     place = Window(Location(), strides=(stride,) * 2, dilations=(dilation,) * 2, pads=(1, 2, 2, 1)).placed(
         (11, 10), (3, 2)
     )
-    picture = PhasedPicture(place)
+    picture = PaddedRows(place)
     x = np.random.default_rng(0).standard_normal((2, 3, 11, 10)).astype(np.float32)
+    full = np.pad(x, ((0, 0), (0, 0), (1, 9), (2, 9)))[..., : place.reach[1]]
+    scratch = picture.empty(np, (2, 3), 3, x.dtype)
+    picture.fill(x, 0, 3, scratch)
     start, stop = rows
-    phases = picture.fill(x, start, stop, picture.empty(np, (2, 3), stop - start, x.dtype))
-    full = np.pad(x, ((0, 0), (0, 0), (1, 9), (2, 9)))
-    for tap, (phase, offsets) in enumerate(picture.taps):
-        i, j = divmod(tap, 2)
-        flat = phases[:, :, phase].reshape(2, 3, -1)
-        run = flat[..., picture.offset(offsets) :][..., : picture.span(stop - start)]
-        wanted = full[:, :, i * dilation :: stride, j * dilation :: stride][:, :, start:stop, : place.out[1]]
-        for row in range(stop - start):
-            np.testing.assert_array_equal(run[..., row * picture.row :][..., : place.out[1]], wanted[:, :, row])
+    seen = picture.fill(x, start, stop, scratch)
+    first = start * stride
+    np.testing.assert_array_equal(seen, full[:, :, first : first + picture.read(stop - start)])
+    assert seen.shape[2:] == (picture.read(stop - start), picture.row)
 
 
-def test_a_picture_without_padding_and_strides_is_not_copied() -> None:
-    """Then the picture is its own only phase."""
-    picture = PhasedPicture(Window(Location()).placed((5, 5), (3, 3)))
-    x = np.zeros((1, 1, 5, 5), np.float32)
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+def test_a_picture_without_padding_is_not_copied(strides: tuple[int, int]) -> None:
+    """Not even where the last columns are read by no window."""
+    picture = PaddedRows(Window(Location(), strides=strides).placed((6, 6), (3, 3)))
+    x = np.zeros((1, 1, 6, 6), np.float32)
     assert picture.plain
-    assert np.shares_memory(picture.fill(x, 0, 3, None), x)
+    assert picture.empty(np, (1, 1), 2, x.dtype) is None
+    assert np.shares_memory(picture.fill(x, 0, 2, None), x)
 
 
 def test_padded_cuts_what_no_window_reads() -> None:

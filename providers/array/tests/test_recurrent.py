@@ -124,6 +124,19 @@ def test_narrow_floats_are_rounded_once(kind: str, dtype: Any) -> None:
         np.testing.assert_array_equal(left, right.astype(dtype))
 
 
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_inputs_are_only_read(kind: str) -> None:
+    """Steps that work in place do so in arrays of their own; constant weights included."""
+    inputs = _inputs(kind, 2, 4, 7)
+    before = [None if value is None else value.copy() for value in inputs]
+    arguments: dict[str, Any] = {"opset": 14, "outputs": 3 if kind == "LSTM" else 2, "direction": "bidirectional"}
+    first = run(kind, inputs, hidden_size=HIDDEN, **arguments)
+    for left, right in zip(run(kind, inputs, hidden_size=HIDDEN, constants=(1, 2, 3), **arguments), first, strict=True):
+        np.testing.assert_array_equal(left, right)
+    for value, kept in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(value, kept)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_layers(seed: int) -> None:
     """Kinds, directions and optional inputs drawn at random."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from ort_py.api.contributions import Contributions
 from ort_py.api.evaluation import KernelEvaluator
 from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport
-from ort_py.contracts import CompiledRegion, IDataTransfer, IExecutionProvider, IStream
+from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
 from ort_py.devices import Device
-from ort_py.errors import KernelNotFoundError
+from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
 from ort_py.execution.program import Program
 from ort_py.graph.functions import expand_schema_function
 from ort_py.graph.ir import Model, Node, walk
@@ -25,8 +27,8 @@ from ort_py.graph.names import Names
 from ort_py.graph.schema import SchemaRegistry
 from ort_py.graph.shapes import infer_types
 from ort_py.graph.validate import check_types, validate
+from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
-from ort_py.kernels.registry import KernelRegistry
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, Region
 from ort_py.partition.cost_model import AlwaysPays, CostModel, TransferCostModel
@@ -87,10 +89,8 @@ class Assembler:
         model: Loaded and typed; transforms change it.
         options: The session's options.
         schemas: Operator schemas.
-        kernels: Kernels of all providers.
         services: What kernels are bound with.
-        transforms: Transforms of plug-ins and providers.
-        transfers: Copies plug-ins contribute.
+        contributions: Kernels, transforms and copies of providers and plug-ins.
         on_provider_error: Told about a provider that failed while asked or compiling: (provider, error, node).
         compile_region: Compiles one region, or restores it from the cache.
         threads: Threads of one run.
@@ -102,10 +102,8 @@ class Assembler:
         *,
         options: SessionOptions,
         schemas: SchemaRegistry,
-        kernels: KernelRegistry,
         services: KernelServices,
-        transforms: Sequence[Any],
-        transfers: Sequence[IDataTransfer],
+        contributions: Contributions,
         on_provider_error: Callable[[str, Exception, str], None],
         compile_region: Callable[[IExecutionProvider, Region], CompiledRegion],
         threads: int,
@@ -113,10 +111,8 @@ class Assembler:
         self.model = model
         self._options = options
         self._schemas = schemas
-        self._kernels = kernels
+        self._contributions = contributions
         self._services = services
-        self._transforms = transforms
-        self._transfers = transfers
         self._on_provider_error = on_provider_error
         self._compile_region = compile_region
         self._threads = threads
@@ -127,12 +123,11 @@ class Assembler:
         with report.stage("optimise") as notes:
             if level == 0:
                 return
-            wanted = [transform for provider in providers for transform in provider.transforms()]
             result = run_transforms(
                 self.model,
-                [*builtin_transforms(), *self._transforms, *wanted],
+                [*builtin_transforms(), *self._contributions.transforms],
                 level,
-                KernelEvaluator(providers, self._kernels, self._services),
+                KernelEvaluator(providers, self._contributions.kernels, self._services),
                 schemas=self._schemas,
                 disabled=tuple(self._options.disabled_transforms),
             )
@@ -159,7 +154,8 @@ class Assembler:
             providers = [provider for provider in providers if provider.name != failed]
         with report.stage("plan"):
             transfers = TransferTable(
-                [transfer for provider in providers for transfer in provider.data_transfers()] + list(self._transfers)
+                [one for provider in providers for one in self._contributions.provider_transfers[provider.name]]
+                + self._contributions.transfers
             )
             streams = _stream_makers(providers)
             constants = ConstantPool(transfers, streams)
@@ -186,7 +182,7 @@ class Assembler:
             self._on_provider_error(provider, error, "")
 
         for _ in range(EXPANSION_ROUNDS):
-            assignment = partition(self.model.graph, providers, self._kernels, cost_model, report_error)
+            assignment = partition(self.model.graph, providers, self._contributions.kernels, cost_model, report_error)
             if not assignment.unassigned:
                 return assignment
             names = Names.of(self.model)
@@ -210,7 +206,7 @@ class Assembler:
             for region in regions:
                 try:
                     compiled[region] = self._compile_region(by_name[region.provider], region)
-                except Exception as error:
+                except Exception as error:  # a plug-in's code: another provider may take over
                     for done in compiled.values():
                         done.close()
                     self._on_provider_error(region.provider, error, region.nodes[0].name)
@@ -223,8 +219,20 @@ def _stream_makers(providers: Sequence[IExecutionProvider]) -> dict[Device, Call
     for provider in providers:
         # One stream a device: the first provider there makes it, others on the device share it.
         if provider.device not in makers and type(provider).create_stream is not IExecutionProvider.create_stream:
-            makers[provider.device] = provider.create_stream
+            makers[provider.device] = partial(_make_stream, provider)
     return makers
+
+
+def _make_stream(provider: IExecutionProvider) -> IStream | None:
+    try:
+        return provider.create_stream()
+    except Exception as error:  # a plug-in's code; with its provider's name, run fallback can answer it
+        raise EPFail(
+            f"{provider.name} could not make a stream on {provider.device}.",
+            where=Location(provider=provider.name),
+            why=describe(error),
+            fix="Check the device, or name another provider first.",
+        ) from error
 
 
 def _nobody_runs(unassigned: Mapping[Node, tuple[tuple[str, str], ...]]) -> KernelNotFoundError:
@@ -236,10 +244,9 @@ def _nobody_runs(unassigned: Mapping[Node, tuple[tuple[str, str], ...]]) -> Kern
     if len(unassigned) > len(shown):
         why.append(f"and {len(unassigned) - len(shown)} more")
     first = shown[0][0]
-    domain = f"{first.domain}." if first.domain else ""
     return KernelNotFoundError(
-        f"No provider of this session runs {len(unassigned)} node(s), the first is {domain}{first.op_type}"
-        f"({first.since_version}).",
+        f"No provider of this session runs {len(unassigned)} node(s), the first is "
+        f"{operator_title(first.op_type, first.domain)}({first.since_version}).",
         where=first.location,
         why=why,
         fix="Install a provider that has the operator, or contribute a kernel (see docs/plugin-author).",

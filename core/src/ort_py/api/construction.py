@@ -15,12 +15,14 @@ from typing import Any
 
 from ort_py.api.assembly import Assembled, Assembler, load
 from ort_py.api.compilation import RegionCompiler
+from ort_py.api.contributions import Contributions, quietly
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport, MemoryReport
-from ort_py.contracts import IAllocator, IExecutionProvider, SessionContext
+from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.devices import HOST
 from ort_py.discovery import (
+    FallbackKind,
     FallbackRecord,
     Origin,
     ProviderInstances,
@@ -30,23 +32,23 @@ from ort_py.discovery import (
     select_providers,
     strictness,
 )
-from ort_py.errors import EPFail, InvalidArgument, OrtPyError, PluginError
+from ort_py.errors import EPFail, InvalidArgument, KernelConflictError, Location, OrtPyError, PluginError
 from ort_py.execution.thread_count import ThreadCount, thread_count
 from ort_py.execution.thread_pool import RowSplitter
 from ort_py.fallback.policy import FallbackPolicy, Strictness
 from ort_py.graph.collection import paused_collection
 from ort_py.graph.ir import Model, Weight, walk
 from ort_py.graph.schema import SchemaRegistry
+from ort_py.graph.weight_store import process_store
 from ort_py.graph.weights import MappedWeight
 from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices
-from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.assignment import Assignment
 from ort_py.profiling.chrome_trace import write_chrome_trace
 from ort_py.profiling.recorder import Recorder
 
-__all__ = ["Construction", "construct"]
+__all__ = ["Construction", "ProviderArgument", "construct"]
 
 _logger = logging.getLogger("ort_py.session")
 
@@ -126,16 +128,17 @@ class Construction:
         self.assembled: Assembled | None = None
         self._retired: list[Assembled] = []
         self._assembler: Assembler | None = None
-        self._kernels = KernelRegistry()
+        self._contributions = Contributions()
         self._model: Model | None = None
-        self._allocators: dict[str, IAllocator] = {}
+        self._unusable: set[str] = set()
 
     @property
     def providers(self) -> list[IExecutionProvider]:
         """Providers in use, in rank order."""
         if self._instances is None:
             return []
-        return [provider for provider in self._instances.providers if provider.name not in self.dropped]
+        left_out = self.dropped | self._unusable
+        return [provider for provider in self._instances.providers if provider.name not in left_out]
 
     @property
     def has_run_callbacks(self) -> bool:
@@ -147,7 +150,7 @@ class Construction:
         )
 
     def choose(self, selection: Selection) -> None:
-        """Create the selected providers and register their kernels, those that plug-ins add included."""
+        """Create the selected providers and take what they bring, and what plug-ins add to it."""
         context = SessionContext(
             threads=self.threads.count,
             precision=self._options.precision,
@@ -158,10 +161,19 @@ class Construction:
             self._note(record)
         with self.report.stage("providers") as notes:
             self._instances = create_instances(selection.selected, context, strict=self.policy.strictness.value)
+            for record in self._instances.fallbacks:
+                self._note(record)
+            for found, provider in self._instances:
+                self._introduce(provider, found.origin)
+            self._contributions.add_plugins(
+                self.hooks,
+                {provider.name for provider in self.providers},
+                override_kernels=self._options.is_set("session.plugin_kernels_override"),
+            )
             notes.extend(_selection_notes(selection))
-        for record in self._instances.fallbacks:
-            self._note(record)
-        created = {record.address for record, _ in self._instances}
+            notes.extend(f"left out: {line}" for line in self._contributions.kernels.skipped)
+            notes.extend(f"the session option {name} has no effect" for name in self._options.without_effect())
+        created = {found.address for found, provider in self._instances if provider.name not in self._unusable}
         # A role is there as long as one of those who fill it is.
         self.names = [
             name
@@ -171,17 +183,15 @@ class Construction:
         for one in selection.selected:
             if one.origin is not Origin.STAND_IN and one.requested_as in self.names:
                 self.provider_options[one.requested_as] = {key: str(value) for key, value in one.options.items()}
-        for found, provider in self._instances:
-            self._kernels.register(provider.name, provider.kernel_registry(), found.origin)
-            allocator = provider.allocator()
-            if allocator is not None:
-                self._allocators[provider.name] = allocator
-        for _, contributed in self.hooks.contributions("ort_py_allocators"):
-            if any(provider.name == contributed.provider for provider in self._instances.providers):
-                self._allocators[contributed.provider] = contributed.allocator
-        override = self._options.has_entry("session.plugin_kernels_override")
-        for plugin, contribution in self.hooks.contributions("ort_py_kernels"):
-            self._kernels.contribute(contribution.provider, contribution.kernels, plugin, override=override)
+
+    def _introduce(self, provider: IExecutionProvider, origin: str) -> None:
+        try:
+            self._contributions.introduce(provider, origin)
+        except KernelConflictError:
+            raise
+        except Exception as error:  # a plug-in's code: whatever it raises must not take the session with it
+            self._provider_failed(provider.name, error, "", "initialisation")
+            self._unusable.add(provider.name)
 
     def load(self, source: Any) -> None:
         """Load the model and describe it."""
@@ -206,10 +216,8 @@ class Construction:
             model,
             options=self._options,
             schemas=schemas,
-            kernels=self._kernels,
             services=services,
-            transforms=[transform for _, transform in self.hooks.contributions("ort_py_transforms")],
-            transfers=[transfer for _, transfer in self.hooks.contributions("ort_py_data_transfers")],
+            contributions=self._contributions,
             on_provider_error=self._provider_failed,
             compile_region=RegionCompiler(self._options, self.provider_options, self.hooks, self._session_id).compile,
             threads=self.threads.count,
@@ -251,7 +259,7 @@ class Construction:
         for provider in self.providers:
             try:
                 provider.on_run_end()
-            except Exception:
+            except Exception:  # a plug-in's code, and the run itself has ended: its result counts
                 _logger.exception("%s: on_run_end failed", provider.name)
 
     def end_profiling(self) -> str:
@@ -279,38 +287,38 @@ class Construction:
                 weight.nbytes for weight in seen.values() if isinstance(weight, MappedWeight) and weight.in_place
             ),
             device_weights={str(device): size for device, size in devices.items()},
-            allocators={name: allocator.stats() for name, allocator in self._allocators.items()},
+            allocators=self._contributions.allocator_stats(),
         )
 
     def trim(self) -> None:
-        """Let allocators give unused memory back."""
-        for allocator in self._allocators.values():
-            allocator.trim()
+        """Let allocators give unused memory back, and forget what can be read from its file again."""
+        self._contributions.trim()
+        process_store().trim()
 
     def close(self) -> None:
         """Release everything, in the reverse order of its making."""
+        for provider in self._instances.providers if self._instances is not None else ():
+            quietly(f"synchronize() of {provider.name}", provider.synchronize)
         retired = [*self._retired, *([self.assembled] if self.assembled is not None else [])]
         for region in [region for assembled in retired for region in assembled.compiled.values()]:
-            try:
-                region.close()
-            except Exception:
-                _logger.exception("closing a compiled region failed")
+            quietly("closing a compiled region", region.close)
         # Programs hold the constants; without them and the graph the weights go with the last session that uses them.
         self.assembled, self._retired, self._assembler, self._model = None, [], None, None
-        self._allocators.clear()
+        self._contributions.close()
         if self._instances is not None:
             self._instances.close()
 
-    def _provider_failed(self, provider: str, error: Exception, node: str) -> None:
-        """Assignment fallback: a provider failed while it was asked or while it compiled."""
+    def _provider_failed(self, provider: str, error: Exception, node: str, kind: FallbackKind = "assignment") -> None:
+        """A provider failed while it was introduced, asked or compiling: others take over where they may."""
         others = [other.name for other in self.providers if other.name != provider]
         if not others or not self.policy.may_replace(error):
             raise PluginError(
                 f"{provider} failed while the session was created: {type(error).__name__}: {error}",
-                why="fallback is switched off" if others else "there is no other provider",
+                where=Location(node=node, provider=provider),
+                why="another provider may not take over" if others else "there is no other provider",
                 fix="Report this to the provider's author, or leave the provider out.",
             ) from error
-        self._note(FallbackRecord("assignment", provider, f"{type(error).__name__}: {error}", node, others[0]))
+        self._note(FallbackRecord(kind, provider, f"{type(error).__name__}: {error}", node, others[0]))
 
     def _forbid_completion(self, assignment: Assignment) -> None:
         """Strict mode ``node``: a session that asked for an accelerator may not run nodes on the host."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ort_py.contracts import Array, IExecutionProvider, KernelContext, NodeSpec, TransformContext
 from ort_py.devices import HOST
+from ort_py.errors import EngineError
 from ort_py.kernels.binding import KernelServices, bind_kernel, make_context
 from ort_py.kernels.registry import KernelRegistry
 
@@ -44,4 +45,11 @@ class KernelEvaluator(TransformContext):
         return None
 
     def kernel_context(self, node: NodeSpec) -> KernelContext:
+        if not self._providers:
+            raise EngineError(
+                "No provider of this session computes on the host.",
+                where=node.location,
+                why="a kernel context for transforms needs one",
+                fix="Add CPUExecutionProvider to the providers.",
+            )
         return make_context(node, self._providers[0], self._services)

@@ -5,13 +5,13 @@ A session copies its options; changing them later has no effect on it.
 
 from __future__ import annotations
 
-import difflib
 import os
 from typing import Any, ClassVar, Self
 
 from ort_py.api.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OptionError
 from ort_py.limits import Limits
+from ort_py.suggestions import did_you_mean
 
 __all__ = ["RunOptions", "SessionOptions"]
 
@@ -47,7 +47,9 @@ class _CheckedOptions:
         choices = self._CHOICES.get(name)
         if choices is not None and value not in choices:
             raise OptionError(
-                f"{type(self).__name__}.{name} cannot be {value!r}.", why=f"allowed: {', '.join(map(repr, choices))}"
+                f"{type(self).__name__}.{name} cannot be {value!r}.",
+                why=f"allowed: {', '.join(map(repr, choices))}",
+                fix="Use one of these.",
             )
         self._values[name] = value
 
@@ -72,17 +74,15 @@ class _CheckedOptions:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copied()
 
-    def has_entry(self, key: str) -> bool:
-        """Whether a config entry was set."""
-        return key in self._config
+    def is_set(self, key: str) -> bool:
+        """Whether a config entry is switched on: set, and not to ``"0"`` or ``""``."""
+        return self._config.get(key, "0") not in ("", "0")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (type(self), dict(self._values), dict(self._config)))
 
     def _unknown(self, name: str) -> str:
-        close = difflib.get_close_matches(name, self._DEFAULTS, 1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        return f"{type(self).__name__} has no option '{name}'.{hint}"
+        return f"{type(self).__name__} has no option '{name}'. {did_you_mean(name, self._DEFAULTS)}".rstrip()
 
     def _add_entry(self, key: str, value: str) -> None:
         if not isinstance(key, str) or not isinstance(value, str):
@@ -130,7 +130,29 @@ class SessionOptions(_CheckedOptions):
     * `cost_model`: ``"transfer"`` keeps only islands that pay, ``"always"`` keeps all.
     * `cache_dir`: folder for compiled artifacts, ``""`` for none.
     * `external_data_folder`: where external data of a model given as bytes lies.
+
+    Of onnxruntime's, those that steer its memory, logging, order and pools have no effect here, nor have its config
+    entries; `without_effect` names those that were changed, and so does the session's load report.
     """
+
+    _IN_USE: ClassVar[frozenset[str]] = frozenset(
+        {
+            "enable_profiling",
+            "graph_optimization_level",
+            "intra_op_num_threads",
+            "profile_file_prefix",
+            "use_deterministic_compute",
+            "limits",
+            "precision",
+            "strict",
+            "pin_cpu",
+            "disabled_transforms",
+            "cost_model",
+            "cache_dir",
+            "external_data_folder",
+            "session.plugin_kernels_override",
+        }
+    )
 
     _DEFAULTS: ClassVar[dict[str, Any]] = {
         "enable_cpu_mem_arena": True,
@@ -190,6 +212,11 @@ class SessionOptions(_CheckedOptions):
         "cost_model": ("transfer", "always"),
     }
 
+    def without_effect(self) -> list[str]:
+        """Options and config entries that were set and change nothing here: onnxruntime has them, ort-py does not."""
+        changed = [name for name, value in self._values.items() if value != self._DEFAULTS[name]]
+        return [name for name in (*changed, *self._config) if name not in self._IN_USE]
+
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Set a config entry by onnxruntime's key.
 
@@ -210,7 +237,7 @@ class SessionOptions(_CheckedOptions):
 
 class RunOptions(_CheckedOptions):
     """Options of one run: `log_severity_level`, `log_verbosity_level`, `logid`, `only_execute_path_to_fetches`,
-    `terminate`. Setting `terminate` from another thread stops the run between two steps."""
+    `terminate`. Setting `terminate` from another thread stops the run between two steps; the others have no effect."""
 
     _DEFAULTS: ClassVar[dict[str, Any]] = {
         "log_severity_level": -1,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ort_py.errors import operator_title
 from ort_py.partition.assignment import Assignment
 
 __all__ = ["NodePlacement", "Placement", "placement_of"]
@@ -62,7 +63,7 @@ class Placement:
     def __str__(self) -> str:
         rows = [("node", "operator", "provider", "how", "why")]
         for item in self.nodes:
-            operator = f"{item.domain}.{item.op_type}" if item.domain else item.op_type
+            operator = operator_title(item.op_type, item.domain)
             name = " > ".join((*item.path, item.node))
             refused = "; ".join(f"{provider} refused: {reason}" for provider, reason in item.refusals)
             rows.append((name, operator, item.provider, item.region or item.runner, refused or item.reason))

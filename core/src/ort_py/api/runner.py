@@ -6,7 +6,6 @@ whole runner and runs under way keep theirs.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from ort_py.execution.frame import FramePool
 from ort_py.execution.program import Program
 from ort_py.execution.sequential import run
 from ort_py.execution.watch import RunWatch
+from ort_py.suggestions import close_names, did_you_mean
 
 __all__ = ["Runner"]
 
@@ -104,7 +104,7 @@ class Runner:
                     f"The model has no input '{name}'.",
                     where=Location(value=name),
                     why=f"its inputs are {', '.join(map(repr, known)) or 'none'}",
-                    fix=_did_you_mean(name, known) or "Remove it from the feed.",
+                    fix=did_you_mean(name, known) or "Remove it from the feed.",
                 )
 
     def _restore_defaults(self, slots: list[Any]) -> None:
@@ -114,7 +114,7 @@ class Runner:
     def _missing(self, feed: Mapping[str, Any]) -> MissingInputError:
         missing = [spec.name for spec in self._required if not spec.optional and spec.name not in feed]
         surplus = [name for name in feed if name not in self._required_names and name not in self._overridable]
-        close = [(name, *difflib.get_close_matches(name, surplus, 1)) for name in missing]
+        close = [(name, *close_names(name, surplus)) for name in missing]
         renamed = [f"Is '{found[1]}' in the feed meant for '{found[0]}'?" for found in close if len(found) > 1]
         return MissingInputError(
             f"Required input(s) {', '.join(map(repr, missing))} are missing from the feed.",
@@ -142,13 +142,8 @@ class Runner:
                     f"The model has no output '{name}'.",
                     where=Location(value=name),
                     why=f"its outputs are {', '.join(map(repr, self._output_by_name))}",
-                    fix=_did_you_mean(name, list(self._output_by_name)) or "Use a name that get_outputs() lists.",
+                    fix=did_you_mean(name, self._output_by_name) or "Use a name that get_outputs() lists.",
                 )
             results.append(finish_result(slots[output.slot], output.copy or name in taken))
             taken.add(name)
         return results
-
-
-def _did_you_mean(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"Did you mean '{close[0]}'?" if close else ""

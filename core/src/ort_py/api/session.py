@@ -13,13 +13,14 @@ from types import TracebackType
 from typing import Any
 
 from ort_py.api.assembly import Assembled
-from ort_py.api.construction import Construction, construct
+from ort_py.api.construction import Construction, ProviderArgument, construct
 from ort_py.api.metadata import ModelMetadata, NodeArg
 from ort_py.api.options import RunOptions, SessionOptions
 from ort_py.api.placement import Placement, placement_of
 from ort_py.api.reports import LoadReport, MemoryReport
 from ort_py.api.runner import Runner
-from ort_py.errors import InvalidArgument, OrtPyError
+from ort_py.errors import OrtPyError
+from ort_py.execution.frame import session_closed
 from ort_py.execution.thread_count import ThreadCount
 from ort_py.execution.watch import RunWatch
 from ort_py.hooks import RunEvent, SessionEvent
@@ -27,8 +28,6 @@ from ort_py.hooks import RunEvent, SessionEvent
 __all__ = ["InferenceSession"]
 
 _logger = logging.getLogger("ort_py.session")
-
-ProviderArgument = Sequence[str | tuple[str, Mapping[str, Any]]]
 
 
 class InferenceSession:
@@ -39,7 +38,8 @@ class InferenceSession:
         sess_options: Options; copied.
         providers: Names, or (name, options) pairs, in order of preference; None for every usable provider by rank.
         provider_options: One mapping a provider, where `providers` has names only.
-        **kwargs: Accepted for compatibility and ignored: `enable_fallback`, `disabled_optimizers`.
+        **kwargs: onnxruntime's: `enable_fallback`, 0 to raise what a provider fails with, and `disabled_optimizers`,
+            names of graph transforms not to run. Others are accepted and have no effect, as there.
 
     Raises:
         OrtPyError: The model is wrong, or no provider can run it; says what, where, why and what to do.
@@ -107,12 +107,12 @@ class InferenceSession:
         while True:
             runner = self._runner
             if runner is None:
-                raise _closed()
+                raise session_closed()
             try:
                 if self._observed or run_options is not None:
                     return self._run_observed(runner, output_names, input_feed, run_options)
                 return runner.run(output_names, input_feed)
-            except Exception as error:
+            except Exception as error:  # decided below: some failures are answered, all others raised again
                 if isinstance(error.__cause__, MemoryError) and not trimmed:
                     trimmed = True
                     _logger.warning("out of memory: giving back what is unused and running once more: %s", error)
@@ -215,11 +215,12 @@ class InferenceSession:
         return "closed" if self._closed else "recovered" if self._built.dropped else "ready"
 
     def memory_report(self) -> MemoryReport:
-        """Bytes of the model's constants, by place."""
+        """Bytes of the model's constants, by place, and what the providers' allocators hold."""
         return self._built.memory_report()
 
     def trim(self) -> None:
-        """Give back what is kept only for speed: idle frames and providers' unused memory."""
+        """Give back what is kept only for speed: idle frames, providers' unused memory, and copies of constants that no
+        plan holds and that can be read from their files again."""
         if self._runner is not None:
             self._runner.pool.trim()
         self._built.trim()
@@ -281,7 +282,7 @@ class InferenceSession:
 
     def _assembled(self) -> Assembled:
         if self._built.assembled is None:
-            raise _closed()
+            raise session_closed()
         return self._built.assembled
 
     def _install(self) -> None:
@@ -328,7 +329,3 @@ class InferenceSession:
             self._placement.counts(),
             self._built.report.seconds,
         )
-
-
-def _closed() -> InvalidArgument:
-    return InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")

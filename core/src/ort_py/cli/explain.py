@@ -9,6 +9,7 @@ from dataclasses import asdict
 from ort_py.cli.console import say
 from ort_py.cli.output import print_json, table
 from ort_py.cli.sessions import add_session_arguments, open_session
+from ort_py.errors import operator_title
 
 __all__ = ["add_arguments", "run"]
 
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         say("\nnodes by provider")
         say(table(("provider", "nodes"), placement.counts().items()))
         refusals = Counter(
-            (provider, f"{node.domain}.{node.op_type}" if node.domain else node.op_type, reason)
+            (provider, operator_title(node.op_type, node.domain), reason)
             for node in placement
             for provider, reason in node.refusals
         )

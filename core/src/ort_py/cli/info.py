@@ -9,9 +9,10 @@ from typing import Any
 
 from ort_py.cli.console import say
 from ort_py.cli.description import Description, OperatorUse, ValueDescription, describe_model
-from ort_py.cli.output import print_json, shape_text, size_text, table
+from ort_py.cli.output import print_json, shape_text, table
 from ort_py.cli.sessions import add_session_arguments, limits_of, open_session
-from ort_py.errors import OrtPyError
+from ort_py.errors import OrtPyError, operator_title
+from ort_py.limits import human_bytes
 
 __all__ = ["add_arguments", "run"]
 
@@ -64,7 +65,7 @@ def _placement(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(described: Description) -> None:
-    say(f"model      {described.path}, {size_text(described.size)}")
+    say(f"model      {described.path}, {human_bytes(described.size)}")
     facts = {
         "producer": described.producer,
         "graph": described.graph_name,
@@ -88,9 +89,9 @@ def _print(described: Description) -> None:
     nested = f", {described.nested_graphs} nested graphs {described.nesting_depth} deep"
     say(f"operators  {described.nodes} nodes{nested if described.nested_graphs else ''}")
     say(table(("operator", "nodes", "version"), [_operator_row(use) for use in described.operators]))
-    say(f"weights    {described.weights}, {size_text(described.weight_bytes)}")
+    say(f"weights    {described.weights}, {human_bytes(described.weight_bytes)}")
     for name, size in described.external_files.items():
-        say(f"  {size_text(size)} in the file {name}")
+        say(f"  {human_bytes(size)} in the file {name}")
     if described.functions:
         say("functions")
         say(table(("name", "nodes"), described.functions.items()))
@@ -104,7 +105,7 @@ def _value_rows(values: Sequence[ValueDescription]) -> list[tuple[str, str, str]
 
 
 def _operator_row(use: OperatorUse) -> tuple[str, int, str]:
-    name = f"{use.domain}.{use.op_type}" if use.domain else use.op_type
+    name = operator_title(use.op_type, use.domain)
     if use.function:
         version = "function of the model"
     elif use.since is None and not use.standard:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from ort_py.cli.generation import MODES, Recipe, generate
 from ort_py.cli.pictures import EXTENSIONS, LAYOUTS, PictureOptions, read_picture
 from ort_py.dtypes import TensorType, numpy_dtype, parse_value_type
 from ort_py.errors import InvalidArgument, Location, NoSuchFile
+from ort_py.suggestions import did_you_mean
 
 __all__ = ["Feeds", "add_input_arguments", "make_feeds"]
 
@@ -197,12 +197,11 @@ def _check_names(recipe: Recipe, declared: Sequence[NodeArg]) -> None:
 
 def _unknown(name: str, known: Any, where: str, kind: str = "input") -> InvalidArgument:
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1)
     return InvalidArgument(
         f"The model has no {kind} '{name}'.",
         where=where,
         why=f"it has {', '.join(map(repr, names)) or 'none'}",
-        fix=f"Did you mean '{close[0]}'?" if close else "`ort-py info MODEL` lists them.",
+        fix=did_you_mean(name, names) or "`ort-py info MODEL` lists them.",
     )
 
 

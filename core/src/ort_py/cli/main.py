@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import importlib
 import logging
 import os
@@ -21,6 +20,7 @@ from typing import Any, TextIO
 from ort_py import __version__
 from ort_py.cli.console import tell
 from ort_py.errors import OrtPyError
+from ort_py.suggestions import did_you_mean
 
 __all__ = ["main"]
 
@@ -82,9 +82,9 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
             command.set_defaults(command_run=module.run)
     if named not in _COMMANDS and "--version" not in given:
         _add_plugin_commands(commands)
-        close = difflib.get_close_matches(named or "", commands.choices, 1)
-        if named is not None and named not in commands.choices and close:
-            parser.error(f"there is no command '{named}'. Did you mean '{close[0]}'?")
+        hint = did_you_mean(named or "", commands.choices)
+        if named is not None and named not in commands.choices and hint:
+            parser.error(f"there is no command '{named}'. {hint}")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The forms of a report: aligned tables, JSON that every parser reads, and sizes and times for people."""
+"""The forms of a report: aligned tables, JSON that every parser reads, and shapes and times for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain", "print_json", "shape_text", "size_text", "table", "time_text"]
+__all__ = ["plain", "print_json", "shape_text", "table", "time_text"]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "  ", width: int = 60) -> str:
@@ -64,15 +64,6 @@ def shape_text(shape: Sequence[Any] | None) -> str:
     if shape is None:
         return "[…]"
     return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
-
-
-def size_text(count: float) -> str:
-    """Bytes in the largest unit that leaves a number above one."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024 or unit == "GiB":
-            break
-        count /= 1024
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
 
 
 def time_text(seconds: float) -> str:

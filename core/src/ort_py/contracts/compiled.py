@@ -32,7 +32,7 @@ class FrameResources:
 
 @dataclass(frozen=True, slots=True)
 class NativeEntryPoint:
-    """A C function ``int run(void *context)`` an executor may call without the interpreter.
+    """A C function ``int run(void *context)`` that does a run without the interpreter. This core does not call it yet.
 
     Attributes:
         function: Address of the function; 0 is success.
@@ -48,11 +48,11 @@ class RegionInstance(ABC):
 
     @abstractmethod
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> None:
-        """Required. Called before the first run and when an address or shape changes.
+        """Required. Called before each run, with that run's arrays; what depends on shapes only need not be redone.
 
         Args:
             inputs: One array an input of the region, in order; the instance must keep what it reads alive.
-            outputs: Arrays to write to; None where the instance makes the array itself.
+            outputs: Arrays to write to; None where the instance makes the array itself, as this core wants it.
 
         Raises:
             Exception: Whatever it raises becomes an `ExecutionError` naming the region, and run fallback follows.
@@ -67,7 +67,7 @@ class RegionInstance(ABC):
         """
 
     def native_entry_point(self) -> NativeEntryPoint | None:
-        """Optional. The same work as a C function, None where there is none."""
+        """Optional. The same work as a C function, None where there is none. Not called by this core."""
         return None
 
     def close(self) -> None:  # noqa: B027 - optional
@@ -82,7 +82,7 @@ class CompiledRegion(ABC):
         """Required. Make the state of one frame. Called once a frame, on the thread that runs it."""
 
     def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
-        """Optional. Scratch one instance needs for these input shapes, for the memory report and limits."""
+        """Optional. Scratch one instance needs for these input shapes. Not called by this core."""
         return 0
 
     def serialize(self) -> bytes | None:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from ort_py.contracts.graph_view import Array, NodeSpec
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType
+from ort_py.errors import operator_title
 
 __all__ = [
     "ALL_FLOATS",
@@ -110,13 +111,15 @@ class KernelContext(ABC):
 KernelFactory: TypeAlias = Callable[[KernelContext], KernelCallable]
 
 ShapeFunction: TypeAlias = Callable[..., Sequence[int] | None]
+"""``f(*inputs)`` → the shape of an output; None where it cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelDef:
     """Declaration of a kernel.
 
-    Identity is (domain, op_type, version range, types) inside one provider; the rest are hints to the planner.
+    Identity is (domain, op_type, version range, types) inside one provider; the rest is for the planner. `out` and
+    `inplace` are permissions: this core does not use them yet, and lets every kernel make its outputs.
 
     Attributes:
         op_type: Operator.
@@ -164,8 +167,8 @@ class KernelDef:
     @property
     def title(self) -> str:
         """Domain, operator and versions, e.g. ``Softmax(13)``."""
-        domain = f"{self.domain}." if self.domain else ""
-        return f"{domain}{self.op_type}({self.since if self.last == self.since else f'{self.since}-{self.last}'})"
+        versions = self.since if self.last == self.since else f"{self.since}-{self.last}"
+        return f"{operator_title(self.op_type, self.domain)}({versions})"
 
     def replace(self, **changes: Any) -> KernelDef:
         """A copy with some fields changed, e.g. to restrict types on another array module."""

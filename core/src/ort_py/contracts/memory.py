@@ -1,7 +1,8 @@
 """Memory and order on a device: allocators, copies between devices, streams and events.
 
 A provider whose device is the host needs none of this: the host has defaults. The engine keeps the bare arrays of a
-device in its slots and frees one by dropping it; these classes say where arrays come from and when work is done.
+device in its slots and frees one by dropping it. Arrays are made by kernels and data transfers; the engine asks an
+allocator for figures and to give memory back, and waits for whole streams, not for events.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ class AllocatorStats:
 
 
 class IAllocator(ABC):
-    """Makes arrays on one device. One instance a provider instance; called from any thread."""
+    """Makes arrays on one device. One instance a provider instance; called from any thread.
+
+    A kernel that finds memory short raises MemoryError: the core then trims, runs once more, and falls back.
+    """
 
     @property
     @abstractmethod
     def memory_info(self) -> MemoryInfo:
-        """Required. The device and kind of memory."""
+        """Required. The device and kind of memory. Not asked by this core."""
 
     @abstractmethod
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
         """Required. An uninitialised C-contiguous array, at least 64-byte aligned where the device allows.
 
-        Called while planning and running, on the thread that runs. Raise MemoryError where memory is short: the core
-        then trims, retries once, and falls back.
+        For the provider's own kernels and for plug-ins that share its device; this core makes no array itself. Raise
+        MemoryError where memory is short.
         """
 
     def trim(self) -> int:
@@ -52,7 +56,8 @@ class IAllocator(ABC):
         return AllocatorStats()
 
     def close(self) -> None:  # noqa: B027 - optional, doing nothing is a right answer
-        """Optional. Called once when the provider instance closes; no array is used after it."""
+        """Optional. Called once when the session closes, before its provider; no array is used after it. An exception
+        is logged."""
 
 
 class IEvent(ABC):
@@ -80,11 +85,12 @@ class IStream(ABC):
 
     @abstractmethod
     def record_event(self) -> IEvent:
-        """Required. An event behind the work enqueued so far."""
+        """Required. An event behind the work enqueued so far. Not called by this core."""
 
     @abstractmethod
     def wait_event(self, event: IEvent) -> None:
-        """Required. Later work of this stream waits for an event of another stream of the same provider."""
+        """Required. Later work of this stream waits for an event of another stream of the same provider. Not called by
+        this core."""
 
     @property
     def handle(self) -> int:

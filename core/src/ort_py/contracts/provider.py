@@ -40,7 +40,7 @@ class Availability:
     Attributes:
         available: The answer.
         reason: Why not, in words a user can act on; may name the version found where it is available.
-        fix: What to do, e.g. ``pip install nvidia-cudnn-cu13``.
+        fix: What to do, e.g. ``pip install`` and the missing package.
         devices: Devices found.
     """
 
@@ -100,8 +100,10 @@ class ArtifactValidity(Enum):
 class IExecutionProvider(ABC):
     """A provider inside one session. Created on the thread that creates the session, closed once.
 
-    Unless a method says otherwise it is called on the creating thread, and an exception drops the provider from the
-    session (initialisation fallback) or, where the user asked for it by name in strict mode, is raised.
+    Unless a method says otherwise it is called on the thread that plans: the creating one, or that of a run after which
+    the session plans again without another provider. An exception gives its nodes to the next provider, with an entry
+    in the fallback report; where fallback is off, in strict mode, or where no other provider is left, it is the cause
+    of the error that is raised.
     """
 
     @property
@@ -122,11 +124,13 @@ class IExecutionProvider(ABC):
         return np
 
     def kernel_registry(self) -> Sequence[KernelDef]:
-        """Optional. Its kernels. Called once; the list is not changed afterwards."""
+        """Optional. Its kernels. Called once, after creation; the list is not changed afterwards. Two that claim the
+        same versions and types are a `KernelConflictError`."""
         return ()
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        """Optional. Which nodes it can run natively. Called once for each graph, nested ones included.
+        """Optional. Which nodes it can run natively. Called for each graph, nested ones included, whenever the session
+        plans: also after nodes that nobody runs were replaced by their function, or another provider failed.
 
         The default claims each node that has a kernel and gives the registry's refusals for the others.
 
@@ -152,23 +156,29 @@ class IExecutionProvider(ABC):
         raise NotImplementedError(f"{type(self).__name__} claims no regions")
 
     def allocator(self) -> IAllocator | None:
-        """Optional. Memory of its device; None for the host's."""
+        """Optional. Memory of its device; None for the host's. Called once, after creation."""
         return None
 
     def data_transfers(self) -> Sequence[IDataTransfer]:
-        """Optional. Copies between its device and the host, and others it knows."""
+        """Optional. Copies between its device and the host, and others it knows. Called once, after creation."""
         return ()
 
     def create_stream(self) -> IStream | None:
-        """Optional. A stream for one frame; None where the device runs in the caller's order. Any thread."""
+        """Optional. A stream for one frame; None where the device runs in the caller's order. Any thread.
+
+        Called while planning and when a frame is made; an exception ends the planning or the run with `EPFail`.
+        """
         return None
 
     def transforms(self) -> Sequence[GraphTransform]:
-        """Optional. Transforms it wants run before it is asked for its capability."""
+        """Optional. Transforms it wants run before it is asked for its capability. Called once, after creation."""
         return ()
 
     def estimate_cost(self, node: NodeSpec) -> float | None:
-        """Optional. Microseconds one run of a node takes on it, None to leave the estimate to the core."""
+        """Optional. Microseconds one run of a node takes on it, None to leave the estimate to the core.
+
+        An exception leaves the island that is being weighed to the next provider.
+        """
         return None
 
     def validate(self, artifact: bytes) -> ArtifactValidity:
@@ -186,7 +196,8 @@ class IExecutionProvider(ABC):
         """Optional. After each run, also a failed one, on the running thread. An exception is logged."""
 
     def synchronize(self) -> None:  # noqa: B027 - optional
-        """Optional. Block until all of its work is done. Any thread."""
+        """Optional. Block until all of its work is done. Called when the session closes, before anything is released;
+        an exception is logged. Any thread."""
 
     def close(self) -> None:  # noqa: B027 - optional
         """Optional. Called once when the session closes, after its regions; an exception is logged."""

@@ -121,7 +121,9 @@ class ProviderCatalog:
         described = guarded(partial(_describe, factory))
         if isinstance(described, Failure):
             raise PluginError(
-                f"The factory {factory!r} cannot be registered.", why=describe(described.error)
+                f"The factory {factory!r} cannot be registered.",
+                why=describe(described.error),
+                fix="Correct the member that raised; ProviderFactory's docstrings say what each must be.",
             ) from described.error
         with self._lock.held():
             taken = next((record for record in self.installed() if record.name == described.name), None)

@@ -108,9 +108,16 @@ def _create(one: Selected, context: SessionContext) -> IExecutionProvider:
     assert factory is not None, "only usable providers are selected"
     provider = factory.create(dict(one.options), context)
     if not isinstance(provider, IExecutionProvider):
-        raise PluginError(f"create() of {one.record.name} returned {provider!r}, which is no IExecutionProvider.")
+        raise PluginError(
+            f"create() of {one.record.name} returned {provider!r}, which is no IExecutionProvider.",
+            fix=f"Report this to the author of {one.record.origin}.",
+        )
     if provider.name != one.record.name:
-        raise PluginError(f"create() of {one.record.name} returned a provider called '{provider.name}'.")
+        raise PluginError(
+            f"create() of {one.record.name} returned a provider called '{provider.name}'.",
+            why="placement and kernels go by the provider's name, which must be the factory's",
+            fix=f"Report this to the author of {one.record.origin}.",
+        )
     return provider
 
 

@@ -81,7 +81,9 @@ def compile_scan(step: ScanStep) -> Instruction:
             array = s[slot]
             if not -array.ndim <= axis < array.ndim:
                 raise InvalidArgument(
-                    f"Scan axis {axis} is outside an input of rank {array.ndim}.", where=step.location
+                    f"Scan axis {axis} is outside an input of rank {array.ndim}.",
+                    where=step.location,
+                    fix="Feed an input of the rank that scan_input_axes needs.",
                 )
             scans.append(_axis_first(array, axis))
             lengths.append(array.shape[axis])
@@ -190,11 +192,19 @@ def _axis_first(array: Any, axis: int) -> Any:
 def _truth(value: Any, where: Location) -> bool:
     if value is None or getattr(value, "size", 1) != 1:
         found = "absent" if value is None else f"an array of shape {tuple(value.shape)}"
-        raise InvalidArgument(f"The condition is {found}, not one bool.", where=where)
+        raise InvalidArgument(
+            f"The condition is {found}, not one bool.",
+            where=where,
+            fix="Give it exactly one element, e.g. np.array(True).",
+        )
     return bool(value.item() if hasattr(value, "item") else value)
 
 
 def _integer(value: Any, what: str, where: Location) -> int:
     if getattr(value, "size", 1) != 1:
-        raise InvalidArgument(f"The {what} is an array of shape {tuple(value.shape)}, not one integer.", where=where)
+        raise InvalidArgument(
+            f"The {what} is an array of shape {tuple(value.shape)}, not one integer.",
+            where=where,
+            fix="Give it exactly one element, e.g. np.array(3).",
+        )
     return int(value.item() if hasattr(value, "item") else value)

@@ -24,7 +24,7 @@ from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.planning.steps import FRAME_SLOT, NestedPlan, RegionStep
 
-__all__ = ["Frame", "FramePool"]
+__all__ = ["Frame", "FramePool", "session_closed"]
 
 _logger = logging.getLogger("ort_py.execution")
 
@@ -104,7 +104,7 @@ class Frame:
             for instance in frame._instances:
                 try:
                     instance.close()
-                except Exception:
+                except Exception:  # a plug-in's code
                     _logger.exception("closing a region instance failed")
             frame._instances.clear()
             # The frame is in its own slots: break the cycle so that memory goes at once.
@@ -141,7 +141,7 @@ class FramePool:
         frame.thread = threading.get_ident()
         if self._closed:
             self.discard(frame)
-            raise InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")
+            raise session_closed()
         return frame
 
     def give_back(self, frame: Frame) -> None:
@@ -187,3 +187,8 @@ class FramePool:
     def __del__(self) -> None:
         # Frames are in their own slots: without this, those of a forgotten session wait for the cyclic collector.
         self.trim()
+
+
+def session_closed() -> InvalidArgument:
+    """The error for a run of a closed session."""
+    return InvalidArgument("The session is closed.", fix="Create a new InferenceSession.")

@@ -42,7 +42,7 @@ def run_frame(frame: Frame) -> None:
     try:
         for instruction in instructions:
             instruction(slots)
-    except Exception as error:
+    except Exception as error:  # kernels and regions may raise anything; it is placed and chained
         done = len(frame.program.instructions) - operator.length_hint(instructions)
         raise _placed(error, frame.program.plan.steps[done - 1], slots) from _cause(error)
 
@@ -56,7 +56,7 @@ def _run_watched(frame: Frame) -> None:
         start = time.perf_counter_ns()
         try:
             instruction(slots)
-        except Exception as error:
+        except Exception as error:  # as above
             raise _placed(error, step, slots) from _cause(error)
         if recorder is not None:
             recorder.record_step(step, start, time.perf_counter_ns(), slots)

@@ -21,7 +21,7 @@ class StepRecorder(Protocol):
     """Records how long steps take; see `profiling`."""
 
     def record_step(self, step: Step, start_ns: int, end_ns: int, slots: list[Any]) -> None:
-        """One step has ended. Called before its inputs are gone only where it releases none."""
+        """One step has ended; the slots it releases are empty already."""
 
 
 class RunWatch:
@@ -67,7 +67,9 @@ class RunWatch:
         """
         if self._terminate is not None and self._terminate():
             raise Fail(
-                "The run was stopped: RunOptions.terminate is set.", where=step.location if step is not None else ""
+                "The run was stopped: RunOptions.terminate is set.",
+                where=step.location if step is not None else "",
+                fix="Set it to False, or pass other RunOptions, to run again.",
             )
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise LimitError(

@@ -330,6 +330,7 @@ class Editor(GraphEditor):
 
     def _changed(self) -> None:
         self.state.changes += 1
+        assert self.state.names is not None  # read them while they are all there
         if self._view is not None:
             self._view.expire()
             self._view = None

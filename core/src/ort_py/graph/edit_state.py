@@ -47,9 +47,14 @@ class EditState:
 
     def take_name(self, wanted: str) -> str:
         """A name no value of the model has: `wanted`, or with a number behind it."""
+        return self.names.take(wanted)
+
+    @property
+    def names(self) -> Names:
+        """Names of the model's values. Read before the first change: what is taken out keeps its name."""
         if self._names is None:
             self._names = Names.of(self.model)
-        return self._names.take(wanted)
+        return self._names
 
     @property
     def returns(self) -> dict[Value, list[tuple[Graph, int]]]:

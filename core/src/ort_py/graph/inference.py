@@ -16,7 +16,7 @@ import onnx
 from onnx.onnx_cpp2py_export import shape_inference as native
 
 from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
-from ort_py.graph.inference_guard import node_fault
+from ort_py.graph.inference_guard import UNSAFE, node_fault
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.protos import type_from_proto, value_info
 from ort_py.graph.serialize import SMALL, GraphWriter, new_proto
@@ -47,7 +47,7 @@ class Inferred:
 @cache
 def can_infer(op_type: str, domain: str, opset: int) -> bool:
     """Whether ONNX can tell the types of the operator's outputs."""
-    if not onnx.defs.has(op_type, opset, domain):
+    if not onnx.defs.has(op_type, opset, domain) or (op_type in UNSAFE and not domain):
         return False
     schema = onnx.defs.get_schema(op_type, opset, domain)
     # The body of MeanVarianceNormalization has a Constant that onnx's own inference calls malformed.
@@ -81,6 +81,9 @@ class _StandInWriter(GraphWriter):
                     self.faults.append(f"{node.location}: {fault}")
                 if fault or self._left_out(proto, node):
                     continue
+            if node.op_type in UNSAFE and not node.domain:
+                self._declare_outputs(proto, node)
+                continue
                 if node.subgraphs:
                     nested.append((len(kept), node))
             kept.append(node)
@@ -98,10 +101,13 @@ class _StandInWriter(GraphWriter):
             return True
         if not node.subgraphs or len(node.path) < _DEEPEST:
             return False
+        self._declare_outputs(proto, node)
+        return True
+
+    def _declare_outputs(self, proto: onnx.GraphProto, node: Node) -> None:
         for value in node.outputs:
             if value is not None:
                 self.declare(proto, value)
-        return True
 
     def declare(self, proto: onnx.GraphProto, value: Value) -> None:
         known = self._told.get(value)
@@ -160,7 +166,13 @@ def _contradictions(text: str) -> tuple[str, ...]:
     A `TypeInferenceError` may only say that the type of an input is unknown; types are checked by `schema`.
     """
     lines = text.removeprefix("[ShapeInferenceError] Inference error(s): ").splitlines()
-    return tuple(line for line in lines if "[ShapeInferenceError]" in line and "MeanVarianceNormalization" not in line)
+    # Errors inside a nested graph are wrapped in one of the node that holds it: the innermost, the last, counts.
+    return tuple(
+        line
+        for line in lines
+        if line.rfind("[ShapeInferenceError]") > line.rfind("[TypeInferenceError]")
+        and "MeanVarianceNormalization" not in line
+    )
 
 
 def _read(proto: onnx.GraphProto, main: Graph, writer: _StandInWriter) -> dict[Value, ValueType]:

@@ -14,6 +14,7 @@ import onnx
 
 from ort_py.dtypes import DataType, TensorType, ValueType, parse_value_type
 from ort_py.errors import InvalidArgument
+from ort_py.graph.inference_guard import UNSAFE
 from ort_py.graph.ir import Node
 
 __all__ = ["gap_types"]
@@ -50,7 +51,7 @@ def gap_types(node: Node) -> list[ValueType | None]:
     for index in range(len(node.outputs)):
         formal = _formal(schema.outputs, index)
         types.append(None if formal is None else _element(formal, bound))
-    if types and not schema.has_type_and_shape_inference_function:
+    if types and (not schema.has_type_and_shape_inference_function or node.op_type in UNSAFE):
         types[0] = _shaped(node, types[0])
     return types
 
@@ -78,6 +79,8 @@ def _element(formal: onnx.defs.OpSchema.FormalParameter, bound: dict[str, ValueT
 
 
 def _shaped(node: Node, known: ValueType | None) -> ValueType | None:
+    if node.op_type == "GatherND":
+        return _gathered(node, known)
     first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
     if not isinstance(first, TensorType) or first.shape is None:
         return known
@@ -88,3 +91,15 @@ def _shaped(node: Node, known: ValueType | None) -> ValueType | None:
     if isinstance(known, TensorType) and node.op_type in _LIKE_FIRST_INPUT:
         return replace(known, shape=first.shape)
     return known
+
+
+def _gathered(node: Node, known: ValueType | None) -> ValueType | None:
+    """GatherND: the last dimension of the indices says how many dimensions of the data are indexed."""
+    shapes = [value.type.shape for value in node.inputs if value is not None and isinstance(value.type, TensorType)]
+    if len(shapes) != 2 or shapes[0] is None or not shapes[1] or not isinstance(known, TensorType):
+        return known
+    data, indices = shapes
+    depth, batch = indices[-1], node.attributes.get("batch_dims", 0)
+    if not isinstance(depth, int) or batch < 0 or not 1 <= depth <= len(data) - batch or batch >= len(indices):
+        return known
+    return replace(known, shape=indices[:-1] + data[batch + depth :])

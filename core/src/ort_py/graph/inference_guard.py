@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from ort_py.graph.ir import Node
 
-__all__ = ["node_fault"]
+__all__ = ["UNSAFE", "node_fault"]
+
+UNSAFE = frozenset({"GatherND"})
+"""Operators that are never shown to onnx: it indexes with sizes that other nodes computed. See `inference_gaps`."""
 
 _MOST_AXES = 1 << 16
 """No tensor has so many axes; onnx cuts larger numbers to 32 bits without looking."""

@@ -45,7 +45,7 @@ def contributed_types(node: Node, infer: TypeFunction) -> list[ValueType | None]
         return list(infer(node_spec(node)))
     except OrtPyError:
         raise
-    except Exception as error:
+    except Exception as error:  # a plug-in's code
         raise PluginError(
             f"The type inference of a contributed operator raised {type(error).__name__}: {error}",
             where=node.location,
@@ -80,7 +80,12 @@ def infer_node(
         return contributed_types(node, infer) if infer is not None else gap_types(node)
     fault = node_fault(node)
     if fault:
-        raise InvalidGraph("A node contradicts its operator.", where=node.location, why=fault)
+        raise InvalidGraph(
+            "A node contradicts its operator.",
+            where=node.location,
+            why=fault,
+            fix="A transform that makes such a node must check its inputs and attributes first.",
+        )
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     captured = [value for nested in node.subgraphs for value in nested.captures()]
@@ -106,7 +111,7 @@ def infer_node(
             data,
             opset_imports=list(written.opset_import),
         )
-    except Exception as error:
+    except Exception as error:  # onnx raises many types here
         raise InvalidGraph(
             "The inputs of a node contradict its operator.",
             where=node.location,

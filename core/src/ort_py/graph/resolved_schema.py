@@ -32,6 +32,8 @@ __all__ = [
     "Formal",
     "ResolvedSchema",
     "attribute_kind_name",
+    "canonical_type",
+    "formal_at",
     "from_contributed",
     "from_onnx",
     "pairs",
@@ -93,7 +95,7 @@ class ResolvedSchema:
     Attributes:
         op_type, domain, since_version: Which operator version.
         inputs, outputs: Formal parameters.
-        min_inputs, max_inputs, max_outputs: Counts; None is unbounded.
+        max_inputs, max_outputs: Counts; None is unbounded.
         attributes: Formal attributes by name.
         types: Allowed type strings of each type variable.
         has_function: ONNX defines it by other operators, perhaps depending on its types.
@@ -107,7 +109,6 @@ class ResolvedSchema:
     since_version: int
     inputs: tuple[Formal, ...] = ()
     outputs: tuple[Formal, ...] = ()
-    min_inputs: int = 0
     max_inputs: int | None = 0
     max_outputs: int | None = 0
     attributes: Mapping[str, AttributeSpec] = field(default_factory=dict)
@@ -116,14 +117,6 @@ class ResolvedSchema:
     deterministic: bool = True
     deprecated: bool = False
     infer: TypeFunction | None = None
-
-    def formal_input(self, position: int) -> Formal | None:
-        """The formal input of an actual one; None past the last."""
-        return _formal(self.inputs, position)
-
-    def formal_output(self, position: int) -> Formal | None:
-        """The formal output of an actual one; None past the last."""
-        return _formal(self.outputs, position)
 
     def bind_types(self, node: Node) -> dict[str, str]:
         """Type of each type variable, from the first value that has one; unknown values and ``Any`` lists bind none.
@@ -142,7 +135,8 @@ class ResolvedSchema:
         return bound
 
 
-def _formal(formals: tuple[Formal, ...], position: int) -> Formal | None:
+def formal_at(formals: tuple[Formal, ...], position: int) -> Formal | None:
+    """The formal parameter of an actual value; None past the last."""
     if position < len(formals):
         return formals[position]
     return formals[-1] if formals and formals[-1].variadic else None
@@ -160,7 +154,7 @@ def pairs(values: list[Value | None], formals: tuple[Formal, ...]) -> list[tuple
     """Present values with their formal parameters; surplus values are left out."""
     found = []
     for position, value in enumerate(values):
-        formal = _formal(formals, position)
+        formal = formal_at(formals, position)
         if value is not None and formal is not None:
             found.append((formal, value))
     return found
@@ -191,7 +185,6 @@ def _converted(op_type: str, domain: str, since_version: int) -> ResolvedSchema:
         since_version,
         inputs=tuple(_from_onnx_formal(formal) for formal in schema.inputs),
         outputs=tuple(_from_onnx_formal(formal) for formal in schema.outputs),
-        min_inputs=schema.min_input,
         max_inputs=None if schema.max_input >= _UNBOUNDED else schema.max_input,
         max_outputs=None if schema.max_output >= _UNBOUNDED else schema.max_output,
         attributes=attributes,
@@ -247,14 +240,12 @@ def from_contributed(schema: OperatorSchema) -> ResolvedSchema:
         tuple(Formal(f.name, f.type, f.optional, f.variadic, homogeneous=True, min_count=0) for f in formals)
         for formals in (schema.inputs, schema.outputs)
     )
-    required = [position for position, f in enumerate(inputs, 1) if not f.optional and not f.variadic]
     return ResolvedSchema(
         schema.op_type,
         "" if schema.domain == "ai.onnx" else schema.domain,
         schema.since_version,
         inputs=inputs,
         outputs=outputs,
-        min_inputs=max(required, default=0),
         max_inputs=None if inputs and inputs[-1].variadic else len(inputs),
         max_outputs=None if outputs and outputs[-1].variadic else len(outputs),
         attributes={name: _contributed_attribute(value) for name, value in schema.attributes.items()},

@@ -7,15 +7,15 @@ process. Asked by `validate`, `shapes`, kernel look-up and planners. Plug-ins ex
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 import onnx
 
 from ort_py.contracts.schema import OperatorSchema
-from ort_py.errors import InvalidArgument, InvalidGraph
+from ort_py.errors import InvalidArgument, InvalidGraph, operator_title
 from ort_py.graph.domains import WELL_KNOWN, newest_opset, normalised, onnx_domains
 from ort_py.graph.ir import Node
 from ort_py.graph.resolved_schema import ResolvedSchema, from_contributed, from_onnx
+from ort_py.suggestions import close_names
 
 __all__ = ["SchemaRegistry"]
 
@@ -43,7 +43,7 @@ class SchemaRegistry:
         """
         for schema in schemas:
             domain = normalised(schema.domain)
-            title = f"{domain}.{schema.op_type}" if domain else schema.op_type
+            title = operator_title(schema.op_type, domain)
             if domain in onnx_domains():
                 raise InvalidArgument(
                     f"A schema is contributed for {title}, in a domain that ONNX defines.",
@@ -116,7 +116,7 @@ class SchemaRegistry:
         names = self._names(domain)
         if not names:
             return f"no installed plug-in defines operators of domain '{title}'"
-        close = [name for name in names if name.lower() == op_type.lower()] or get_close_matches(op_type, names, n=1)
+        close = close_names(op_type, names)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"domain '{title}' has no operator {op_type}{hint}"
 

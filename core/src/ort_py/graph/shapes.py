@@ -67,6 +67,7 @@ class _Inference:
         self._given: dict[Value, ValueType] = {}
         self._opaque: set[Value] = set()
         self._contributed: list[tuple[Node, TypeFunction]] = []
+        self._gaps: list[Node] = []
         for graph in walk(model.graph):
             self._collect(graph, schemas)
         fixed = [value.type for value in graph_inputs(model.graph)]
@@ -96,6 +97,8 @@ class _Inference:
             infer = None if known else type_function(node, schemas)
             if infer is not None:
                 self._contributed.append((node, infer))
+            elif not known:
+                self._gaps.append(node)
             for output in node.outputs:
                 if output is None:
                     continue
@@ -115,10 +118,10 @@ class _Inference:
         for attempt in range(_ROUNDS):
             found = self._infer(told, first=attempt == 0)
             merged = self._merge(found)
-            more = {value: known for value, known in merged.items() if found.get(value) != known}
+            more = {value: known for value, known in merged.items() if found.get(value) != known and _is_read(value)}
             for value, known in (self._ask_contributed() | self._fill_gaps()).items():
                 merged[value] = more[value] = known
-            told, before = self._given | more, told
+            told, before = told | more, told
             if told == before:
                 break
         self._warn(merged)
@@ -191,6 +194,11 @@ class _Inference:
                 for value, known in zip(node.outputs, gap_types(node), strict=True):
                     if value is not None and value.type is None and known is not None:
                         value.type = answers[value] = known
+        for node in self._gaps:
+            for value, known in zip(node.outputs, gap_types(node), strict=True):
+                better = merge_types(known, value.type, sizes=True) if value is not None else None
+                if value is not None and better is not None and better != value.type:
+                    value.type = answers[value] = better
         return answers
 
     def _warn(self, merged: Mapping[Value, ValueType]) -> None:
@@ -203,6 +211,11 @@ class _Inference:
                     value.name,
                     getattr(known, "shape", None),
                 )
+
+
+def _is_read(value: Value) -> bool:
+    """Whether another value's type may follow from this one's; telling ONNX of others could only hide what it finds."""
+    return bool(value.uses) or value.graph.owner is not None
 
 
 def _without_shape(value_type: ValueType) -> ValueType:

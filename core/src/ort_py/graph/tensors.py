@@ -16,9 +16,9 @@ from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.external_data import ExternalFiles
 from ort_py.graph.ir import Weight
 from ort_py.graph.text import text
-from ort_py.graph.unpack import aligned_empty, memory_bytes, unpack
+from ort_py.graph.unpack import aligned_empty, unpack
 from ort_py.graph.weight_store import WeightStore
-from ort_py.limits import Budget, check_allocation
+from ort_py.limits import Budget, array_bytes, check_allocation
 
 __all__ = ["TensorReader"]
 
@@ -113,7 +113,7 @@ class TensorReader:
             return  # bounded by the strings that are there, and the pointers to them are counted below
         where = Location(value=name)
         check_allocation(self.budget.limits, shape, data_type, where)
-        self.budget.add_initializer(memory_bytes(data_type, shape), where)
+        self.budget.add_initializer(array_bytes(shape, data_type), where)
 
     def _strings(self, proto: Any, shape: tuple[int, ...], name: str) -> Weight:
         count = prod(shape)

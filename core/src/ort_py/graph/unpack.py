@@ -14,15 +14,10 @@ import numpy as np
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
 
-__all__ = ["ALIGNMENT", "aligned_copy", "aligned_empty", "frozen", "memory_bytes", "stored_as_is", "unpack"]
+__all__ = ["ALIGNMENT", "aligned_copy", "aligned_empty", "frozen", "stored_as_is", "unpack"]
 
 ALIGNMENT = 64
 """A cache line and an AVX-512 register. NumPy aligns to 16; an unaligned operand makes a matrix product 13× slower."""
-
-
-def memory_bytes(data_type: DataType, shape: tuple[int, ...]) -> int:
-    """Bytes of the array in memory; a string counts as the pointer to it."""
-    return prod(shape) * numpy_dtype(data_type).itemsize
 
 
 def stored_as_is(data_type: DataType) -> bool:

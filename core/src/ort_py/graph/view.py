@@ -143,10 +143,6 @@ class NodesView(GraphView):
             self._nodes = tuple([make(node, index, path) for index, node in enumerate(self._members)])
         return self._nodes
 
-    def ir_node(self, index: int) -> Node:
-        """The node behind `nodes[index]`; for the engine."""
-        return self._members[index]
-
     def ir_value(self, name: str) -> Value | None:
         """The value called `name`, as seen from inside the graph; for the engine."""
         return self._values_by_name.get(name)

@@ -26,7 +26,7 @@ __all__ = ["WeightStats", "WeightStore", "process_store"]
 
 @dataclass(frozen=True, slots=True)
 class WeightStats:
-    """What a store holds, for the memory report.
+    """What a store holds, of all sessions together.
 
     Attributes:
         weights: Constants that some session uses.

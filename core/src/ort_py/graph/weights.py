@@ -12,7 +12,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
-from ort_py.graph.unpack import frozen, memory_bytes, stored_as_is, unpack
+from ort_py.graph.unpack import frozen, stored_as_is, unpack
+from ort_py.limits import array_bytes
 
 __all__ = ["ArrayWeight", "FileIdentity", "MappedFile", "MappedWeight"]
 
@@ -104,7 +105,7 @@ class MappedWeight:
     @property
     def nbytes(self) -> int:
         """Bytes in memory once `array` was called; those of a mapped one are the file's pages."""
-        return memory_bytes(self.data_type, self.shape)
+        return array_bytes(self.shape, self.data_type)
 
     @property
     def in_place(self) -> bool:

@@ -115,7 +115,9 @@ class HookManager:
                     return known
                 if known == name:
                     raise PluginError(
-                        f"Two plug-ins are called '{name}'.", why=[f"one is {other!r}", f"the other is {plugin!r}"]
+                        f"Two plug-ins are called '{name}'.",
+                        why=[f"one is {other!r}", f"the other is {plugin!r}"],
+                        fix="Rename the entry point of one of them, or uninstall it.",
                     )
             validate_plugin(plugin, name)
             self._pluggy.register(plugin, name)
@@ -245,6 +247,7 @@ def _checked_items(hook_name: str, implementation: Callable[..., Any]) -> list[A
             raise PluginError(
                 f"The hook '{hook_name}' returned {item!r}.",
                 why=f"Its items must be {expected.__name__}, not {type(item).__name__}.",
+                fix="See ort_py.hooks.specs for what each hook returns.",
             )
     return items
 

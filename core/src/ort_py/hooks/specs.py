@@ -58,7 +58,8 @@ class KernelContribution:
 
 @dataclass(frozen=True, slots=True)
 class AllocatorContribution:
-    """An allocator to use for a provider's device instead of its own."""
+    """An allocator that answers for a provider's device instead of its own: in the memory report, and when memory is
+    to be given back."""
 
     provider: str
     allocator: IAllocator
@@ -111,7 +112,7 @@ class FallbackEvent:
 
 @dataclass(frozen=True, slots=True)
 class CompileEvent:
-    """A provider compiled a region, or restored it from the cache."""
+    """A provider compiled a region of `nodes` nodes, or restored it from the cache."""
 
     session_id: str
     provider: str
@@ -127,32 +128,32 @@ def ort_py_providers() -> Iterable[ProviderFactory]:  # type: ignore[empty-body]
 
 
 @hookspec
-def ort_py_kernels() -> Iterable[KernelContribution]:  # type: ignore[empty-body]
+def ort_py_kernels() -> Iterable[KernelContribution]:  # type: ignore[empty-body]  # as above
     """Contribute kernels to providers. Called when the first session is created."""
 
 
 @hookspec
-def ort_py_operator_schemas() -> Iterable[OperatorSchema]:  # type: ignore[empty-body]
+def ort_py_operator_schemas() -> Iterable[OperatorSchema]:  # type: ignore[empty-body]  # as above
     """Contribute schemas for operators of own domains. Called when the first model is loaded."""
 
 
 @hookspec
-def ort_py_transforms() -> Iterable[GraphTransform]:  # type: ignore[empty-body]
+def ort_py_transforms() -> Iterable[GraphTransform]:  # type: ignore[empty-body]  # as above
     """Contribute graph transforms and rewrite rules. Called when the first session is created."""
 
 
 @hookspec
-def ort_py_allocators() -> Iterable[AllocatorContribution]:  # type: ignore[empty-body]
+def ort_py_allocators() -> Iterable[AllocatorContribution]:  # type: ignore[empty-body]  # as above
     """Contribute allocators. Called when a session with that provider is created."""
 
 
 @hookspec
-def ort_py_data_transfers() -> Iterable[IDataTransfer]:  # type: ignore[empty-body]
+def ort_py_data_transfers() -> Iterable[IDataTransfer]:  # type: ignore[empty-body]  # as above
     """Contribute copies between devices. Asked after the providers' own. Called when a session is created."""
 
 
 @hookspec
-def ort_py_cli_commands() -> Iterable[CliCommand]:  # type: ignore[empty-body]
+def ort_py_cli_commands() -> Iterable[CliCommand]:  # type: ignore[empty-body]  # as above
     """Contribute commands to ``ort-py``. Called when the command line starts."""
 
 

@@ -6,7 +6,6 @@ whichever version of pluggy is installed. Comes before `manager`.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import pluggy
@@ -14,6 +13,7 @@ import pluggy
 from ort_py.errors import PluginError
 from ort_py.hooks import specs
 from ort_py.hooks.guard import Failure, guarded
+from ort_py.suggestions import did_you_mean
 
 __all__ = ["HOOK_NAMES", "new_pluggy_manager", "validate_plugin"]
 
@@ -83,8 +83,7 @@ def _listed(hooks: list[str]) -> str:
 
 
 def _suggestion(hook: str) -> str:
-    close = difflib.get_close_matches(hook, HOOK_NAMES, 1)
-    return f"There is no hook '{hook}'." + (f" Did you mean '{close[0]}'?" if close else "")
+    return f"There is no hook '{hook}'. {did_you_mean(hook, HOOK_NAMES)}".rstrip()
 
 
 def _place(plugin: Any) -> str:

@@ -105,7 +105,7 @@ def bind_kernel(
         call = definition.factory(context)
     except OrtPyError:
         raise
-    except Exception as error:
+    except Exception as error:  # a plug-in's code
         raise PluginError(
             f"The factory of kernel {definition} raised {type(error).__name__}: {error}",
             where=node.location,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ort_py.contracts import KernelDef, KernelMatch, NodeSpec
+from ort_py.errors import operator_title
 
 __all__ = ["match_kernel", "overlap", "refusal_of"]
 
@@ -33,8 +34,7 @@ def match_kernel(candidates: Iterable[KernelDef], node: NodeSpec) -> KernelMatch
             return KernelMatch(definition)
         refusals.append(refusal)
     if not refusals:
-        domain = f"{node.domain}." if node.domain else ""
-        refusals.append(f"no kernel for {domain}{node.op_type}")
+        refusals.append(f"no kernel for {operator_title(node.op_type, node.domain)}")
     return KernelMatch(None, tuple(refusals))
 
 

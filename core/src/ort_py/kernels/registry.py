@@ -86,11 +86,6 @@ class KernelRegistry:
         """The contract's look-up, fixed to one provider."""
         return _ProviderLookup(self, provider)
 
-    def kernels_of(self, provider: str) -> list[Registration]:
-        """Every kernel of a provider, sorted by domain, operator and version."""
-        found = [entry for (name, _, _), entries in self._entries.items() if name == provider for entry in entries]
-        return sorted(found, key=lambda entry: (entry.kernel.domain, entry.kernel.op_type, entry.kernel.since))
-
     def _list(self, provider: str, definition: KernelDef) -> list[Registration]:
         self._matches.clear()
         return self._entries[(provider, definition.domain, definition.op_type)]

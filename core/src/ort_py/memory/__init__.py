@@ -1,4 +1,4 @@
-"""Bytes and their movement: host memory, and which copy serves which pair of devices.
+"""Bytes and their movement: which copy serves which pair of devices.
 
 Comes after `contracts`, before `planning`, which asks for the copy between two devices and makes it a step. Knows
 nothing of graphs or plans.

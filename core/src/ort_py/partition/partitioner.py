@@ -6,7 +6,7 @@ Nodes nobody takes are returned with every refusal: the caller may expand them t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider
@@ -17,7 +17,7 @@ from ort_py.partition.assignment import CORE, Assignment, NodeAssignment, Region
 from ort_py.partition.convex import ContractedGraph
 from ort_py.partition.cost_model import CostModel, Island
 
-__all__ = ["CONTROL_FLOW", "partition"]
+__all__ = ["CONTROL_FLOW", "connected", "partition"]
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 """Operators of ``ai.onnx`` that the core itself steps through."""
@@ -153,7 +153,7 @@ def _take_kernels(
     if not work.cost_model.concerns(provider):
         return {index for index in wanted if _assign(work, view, provider, index, wanted[index], refusals, reasons)}
     taken: set[int] = set()
-    for group in _connected(view, wanted):
+    for group in connected(view, wanted):
         claims = [wanted[index] for index in group]
         known = [claim.cost_us / len(claim.nodes) for claim in claims if claim.cost_us is not None]
         cost = sum(known) if len(known) == len(claims) else None
@@ -187,8 +187,8 @@ def _assign(
     return True
 
 
-def _connected(view: GraphView, nodes: dict[int, Claim]) -> list[tuple[int, ...]]:
-    """Connected groups of claimed nodes: an island is what shares borders."""
+def connected(view: GraphView, nodes: Iterable[int]) -> list[tuple[int, ...]]:
+    """Groups of nodes that hang together, in node order: an island is what shares borders."""
     groups: list[tuple[int, ...]] = []
     left = set(nodes)
     while left:

@@ -68,5 +68,6 @@ class ConstantPool:
         """Bytes of constants held on each device other than the host."""
         found: dict[Device, int] = {}
         for (_, device), array in self._copies.items():
+            # Any module's arrays: the contract asks for no such attribute, though all have it.
             found[device] = found.get(device, 0) + int(getattr(array, "nbytes", 0))
         return found

@@ -136,7 +136,9 @@ _EMIT: dict[str, Callable[[GraphPlanner, Node], None]] = {
 def _body(planner: GraphPlanner, node: Node, name: str) -> GraphPlanner:
     graph = node.attributes.get(name)
     if not isinstance(graph, Graph):
-        raise InvalidGraph(f"{node.op_type} has no graph attribute '{name}'.", where=node.location)
+        raise InvalidGraph(
+            f"{node.op_type} has no graph attribute '{name}'.", where=node.location, fix="Export the model again."
+        )
     return planner.bodies[graph]
 
 

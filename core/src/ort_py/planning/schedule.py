@@ -42,7 +42,7 @@ def schedule(graph: Graph, regions: Sequence[Region]) -> list[Unit]:
                 if reader is not None and reader is not unit_of[node]:
                     waits[reader].add(unit_of[node])
                     readers[unit_of[node]].add(reader)
-            # A nested graph may return an outer value without any node reading it.
+        # A nested graph may return an outer value without any node reading it.
         for nested in node.subgraphs:
             for captured in nested.captures():
                 producer = captured.producer
@@ -64,8 +64,12 @@ def schedule(graph: Graph, regions: Sequence[Region]) -> list[Unit]:
             if not waits[reader]:
                 heapq.heappush(ready, (place[reader], number[reader]))
     if len(order) != len(numbered):
-        stuck = [str(getattr(unit, "name", unit)) for unit in numbered if waits[unit]]
-        raise EngineError(f"The regions of graph '{graph.name}' wait for each other.", why=stuck[:10])
+        stuck = [unit.name for unit in numbered if waits[unit]]
+        raise EngineError(
+            f"The regions of graph '{graph.name}' wait for each other.",
+            why=stuck[:10],
+            fix="This is a mistake of ort-py: please report it with the model.",
+        )
     return order
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.devices import HOST, Device
-from ort_py.errors import EngineError
+from ort_py.errors import EngineError, Location
 from ort_py.graph.ir import Graph, Value
 from ort_py.planning.resources import PlanResources
 from ort_py.planning.steps import NONE_SLOT, ContiguousStep, CopyStep, Step, WaitStep
@@ -125,7 +125,12 @@ class SlotTable:
         elif value in self.home:
             slot = self._copy(self._slots[(value, self.home[value])], self.home[value], device)
         elif value.graph is self._graph:
-            raise EngineError(f"Value '{value.name}' is read before it is made.", where=self._graph.name)
+            raise EngineError(
+                f"Value '{value.name}' is read before it is made.",
+                where=Location(value=value.name),
+                why=f"the nodes of graph '{self._graph.name}' are out of order",
+                fix="This is a mistake of ort-py: please report it with the model.",
+            )
         else:
             # An outer value: the enclosing plan brings it to this device, once, before the body runs.
             slot = self.reserve()

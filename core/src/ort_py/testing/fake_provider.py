@@ -36,6 +36,7 @@ from ort_py.contracts import (
 )
 from ort_py.devices import Device, DeviceClass
 from ort_py.dtypes import DataType, TensorType
+from ort_py.partition.partitioner import connected
 from ort_py.testing.fake_array import FakeArray
 from ort_py.testing.fake_kernels import fake_kernels, refusal_of
 from ort_py.testing.fake_memory import FakeAllocator, FakeDevice, FakeTransfer
@@ -207,31 +208,6 @@ def _is_foreign(value: ValueSpec) -> bool:
     if value.type is None:
         return False
     return not isinstance(value.type, TensorType) or value.type.data_type is DataType.STRING
-
-
-def connected(graph: GraphView, nodes: Collection[int]) -> list[tuple[int, ...]]:
-    """Groups of nodes that hang together, in node order."""
-    left = set(nodes)
-    groups: list[tuple[int, ...]] = []
-    for start in sorted(left):
-        if start not in left:
-            continue
-        left.discard(start)
-        group, pending = [start], [start]
-        while pending:
-            node = graph.nodes[pending.pop()]
-            near = {user for value in node.outputs if value is not None for user in graph.consumers(value.name)}
-            near.update(
-                made
-                for made in (graph.producer(value.name) for value in node.inputs if value is not None)
-                if made is not None
-            )
-            for index in near & left:
-                left.discard(index)
-                group.append(index)
-                pending.append(index)
-        groups.append(tuple(sorted(group)))
-    return groups
 
 
 class FakeFactory(ProviderFactory):

@@ -22,6 +22,7 @@ from ort_py.contracts import (
 )
 from ort_py.devices import HOST
 from ort_py.errors import KernelNotFoundError
+from ort_py.kernels.matching import match_kernel
 from ort_py.testing.fake_array import FakeArray
 from ort_py.testing.fake_memory import FakeDevice, FakeTransfer
 from ort_py.testing.fake_module import module_of
@@ -76,20 +77,19 @@ class FakeRegion(CompiledRegion):
         return instance
 
     def _bind(self, node: NodeSpec, kernels: Sequence[KernelDef], region: RegionView) -> _Step:
-        for definition in kernels:
-            same = (definition.domain, definition.op_type) == (node.domain, node.op_type)
-            typed = all(
-                node.type_bindings.get(variable) in (None, *allowed) for variable, allowed in definition.types.items()
+        candidates = [one for one in kernels if (one.domain, one.op_type) == (node.domain, node.op_type)]
+        match = match_kernel(candidates, node)
+        if match.kernel is None:
+            raise KernelNotFoundError(
+                f"The fake device has no kernel for {node.op_type}.", where=node.location, why=match.refusals
             )
-            if same and typed and definition.since <= node.since_version <= definition.last:
-                constants = {
-                    position: region.constant(value.name)
-                    for position, value in enumerate(node.inputs)
-                    if value is not None and value.constant
-                }
-                context = LocalKernelContext(node, module_of(self.owner), constants)
-                return _Step(node, definition, definition.factory(context))
-        raise KernelNotFoundError(f"The fake device has no kernel for {node.op_type}.", where=node.location)
+        constants = {
+            position: region.constant(value.name)
+            for position, value in enumerate(node.inputs)
+            if value is not None and value.constant
+        }
+        context = LocalKernelContext(node, module_of(self.owner), constants)
+        return _Step(node, match.kernel, match.kernel.factory(context))
 
 
 class FakeRegionInstance(RegionInstance):

@@ -1,7 +1,7 @@
 """Run one kernel on given inputs, without a session: what a kernel's own tests need.
 
-The engine is not involved: no graph, no planning, no copies. `reference_outputs` asks `onnx.reference` for the same
-node, so that a kernel's result has an oracle.
+Of the engine only the matching of kernels is involved: no graph, no planning, no copies. `reference_outputs` asks
+`onnx.reference` for the same node, so that a kernel's result has an oracle.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.kernel import KernelContext, KernelDef
 from ort_py.dtypes import SequenceType, TensorType, ValueType, data_type_of
 from ort_py.errors import KernelNotFoundError
+from ort_py.kernels.matching import match_kernel
 
 __all__ = ["LocalKernelContext", "make_node_spec", "reference_outputs", "run_kernel"]
 
@@ -143,27 +144,21 @@ def run_kernel(
         output_mask=output_mask,
         attributes=attributes,
     )
-    refusals: list[str] = []
-    for definition in definitions:
-        if (definition.op_type, definition.domain) != (op_type, domain):
-            continue
-        if not definition.since <= node.since_version <= definition.last:
-            refusals.append(f"{definition}: covers no version {node.since_version}")
-            continue
-        wrong = [
-            f"{variable} = {bound}"
-            for variable, bound in node.type_bindings.items()
-            if variable in definition.types and bound not in definition.types[variable]
-        ]
-        if wrong:
-            refusals.append(f"{definition}: {', '.join(wrong)} not allowed")
-            continue
-        context = LocalKernelContext(node, xp, {index: inputs[index] for index in constants})
-        result = definition.factory(context)(*inputs)
-        if definition.outputs == 1:
-            return [result]
-        return list(result)[: len(node.outputs)]
-    raise KernelNotFoundError(f"No kernel for {op_type}({node.since_version}).", where=node.location, why=refusals)
+    candidates = [one for one in definitions if (one.op_type, one.domain) == (op_type, domain)]
+    match = match_kernel(candidates, node)
+    definition = match.kernel
+    if definition is None:
+        raise KernelNotFoundError(
+            f"No kernel for {op_type}({node.since_version}).",
+            where=node.location,
+            why=match.refusals,
+            fix="Declare a kernel that covers the version and the types, or test others.",
+        )
+    context = LocalKernelContext(node, xp, {index: inputs[index] for index in constants})
+    result = definition.factory(context)(*inputs)
+    if definition.outputs == 1:
+        return [result]
+    return list(result)[: len(node.outputs)]
 
 
 def reference_outputs(

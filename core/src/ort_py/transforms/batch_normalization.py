@@ -42,12 +42,12 @@ class FoldBatchNormalization(RewriteRule):
             return "the bias of the Conv is not constant"
         if weight.dtype not in (np.float32, np.float64):
             return f"its weights are {weight.dtype}: rounding them twice would cost precision"
-        factor = scale.astype(np.float64) / np.sqrt(
-            variance.astype(np.float64) + node.attributes.get("epsilon", _EPSILON)
-        )
-        before = np.zeros(len(factor)) if bias is None else bias.astype(np.float64)
-        new_weight = (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(weight.dtype)
-        new_bias = ((before - mean) * factor + shift).astype(weight.dtype)
+        epsilon = node.attributes.get("epsilon", _EPSILON)
+        with np.errstate(all="ignore"):  # what is not finite is looked for below
+            factor = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
+            before = np.zeros(len(factor)) if bias is None else bias.astype(np.float64)
+            new_weight = (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(weight.dtype)
+            new_bias = ((before - mean) * factor + shift).astype(weight.dtype)
         if not (np.isfinite(new_weight).all() and np.isfinite(new_bias).all()):
             return "the new weights would not be finite"
         self._write(conv, node, new_weight, new_bias, graph)

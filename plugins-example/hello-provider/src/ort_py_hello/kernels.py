@@ -17,7 +17,7 @@ def relu(ctx: KernelContext, x: Any) -> Any:
     return np.maximum(x, x.dtype.type(0))
 
 
-# A NumPy ufunc is a kernel already. It can write to an array it is given, so `out`: the plan then allocates nothing.
+# A NumPy ufunc is a kernel already. `out` says that it can write to an array it is given.
 KERNELS = [
     KernelDef(
         "Add",

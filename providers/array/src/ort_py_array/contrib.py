@@ -80,8 +80,7 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
 
     def prepare(parts: Sequence[Array], known: bool) -> tuple[_Weights, list[Cell]]:
         w, r, w_scale, w_zero, r_scale, r_zero = parts
-        # Peepholes come later; whoever has some undoes the halving by leaving it out here.
-        halved = [standard and not peepholes for standard in layer.standard]
+        halved = [standard and not general for standard in layer.standard]
         recurrence = _Weights(ctx, "R", r, r_scale, r_zero, known, halved)
         cells = [
             Cell(
@@ -99,7 +98,8 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
         ]
         return _Weights(ctx, "W", w, w_scale, w_zero, known, [False] * w.shape[0]), cells
 
-    peepholes = len(ctx.node.inputs) > 7 and ctx.node.inputs[7] is not None
+    # Lengths and peepholes take the general way through a step, which knows no halved gates.
+    general = any(index < len(ctx.node.inputs) and ctx.node.inputs[index] is not None for index in (4, 7))
     prepared = None
     if all(part is not None for part in constants):
         prepared = prepare([xp.asarray(part) for part in constants], known=True)

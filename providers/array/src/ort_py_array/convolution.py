@@ -14,15 +14,15 @@ from ort_py.errors import InvalidArgument, Location
 from ort_py_array.convolution_methods import Convolution, plan
 from ort_py_array.convolution_transpose import conv_transpose
 from ort_py_array.precision import rounded, widened
-from ort_py_array.windows import Window
+from ort_py_array.windows import Placements, Window
 
 __all__ = ["KERNELS", "check_convolution", "conv", "window_of"]
 
 
-def window_of(ctx: KernelContext) -> Window:
+def window_of(ctx: KernelContext) -> Placements:
     """The window attributes of a convolution or pool."""
     attributes = ctx.node.attributes
-    return Window(
+    window = Window(
         where=ctx.node.location,
         kernel=tuple(attributes.get("kernel_shape", ())),
         strides=tuple(attributes.get("strides", ())),
@@ -31,6 +31,7 @@ def window_of(ctx: KernelContext) -> Window:
         auto_pad=attributes.get("auto_pad", "NOTSET"),
         ceil_mode=bool(attributes.get("ceil_mode", 0)),
     )
+    return Placements(window)
 
 
 def check_convolution(where: Location, x: Any, w: Any, bias: Any, group: int, weight_axis: int = 1) -> None:

@@ -83,7 +83,7 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         if with_indices:
             return max_with_indices(xp, x, place, column_major)
-        if x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
+        if x.itemsize == 2 and x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
             return rounded(_pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype), None
         return _pool(ctx, x, place, _lowest(xp, x.dtype), xp.maximum), None
 

@@ -17,12 +17,13 @@ _NARROW = frozenset(("float16", "bfloat16"))
 
 def is_narrow(dtype: Any) -> bool:
     """Whether sums of this dtype are formed in float32 instead."""
-    return dtype.name in _NARROW
+    return dtype.itemsize == 2 and dtype.name in _NARROW
 
 
 def widened(xp: Any, x: Array) -> Array:
     """`x` itself, or as float32 where its type is too narrow to add up in."""
-    return x.astype(xp.float32) if x.dtype.name in _NARROW else x
+    # The size first: a dtype makes its name anew each time it is asked, which takes longer than small kernels do.
+    return x.astype(xp.float32) if x.itemsize == 2 and x.dtype.name in _NARROW else x
 
 
 def rounded(y: Array, dtype: Any) -> Array:

@@ -61,7 +61,7 @@ class Cell:
         linear_before_reset: GRU: project before the reset gate is applied.
         input_forget: LSTM: the forget gate is 1 - i.
         reverse: Run from the last step to the first.
-        standard: LSTM: default activations, no peepholes, no clip, no coupled gates.
+        standard: Default activations, no peepholes, no clip, no coupled gates: see `recurrent_standard`.
         halved: `project` already gives half of what goes into the three gates of a standard LSTM.
     """
 

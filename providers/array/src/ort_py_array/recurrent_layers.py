@@ -1,18 +1,18 @@
 """A recurrent layer over whole sequences: directions, layouts, lengths and initial states around the steps of a cell.
 
-Comes after `recurrent_cells`; `recurrent` and `contrib` bring the products, which is where the float and the quantised
-forms differ. Knows nothing of weights.
+Comes after `recurrent_cells` and `recurrent_standard`; `recurrent` and `contrib` bring the products, which is where the
+float and the quantised forms differ. Knows nothing of weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
 from ort_py_array.recurrent_cells import Cell, gru, lstm, rnn
+from ort_py_array.recurrent_standard import STANDARD
 
 __all__ = ["STEPS", "run_layer"]
 
@@ -91,8 +91,8 @@ def _run_direction(
     xp = cell.xp
     steps = projected.shape[0]
     order = range(steps - 1, -1, -1) if cell.reverse else range(steps)
-    if lengths is None and kind == "LSTM" and cell.standard:
-        return _standard_lstm(cell, projected, order, h, c, y)
+    if lengths is None and cell.standard and kind in STANDARD:
+        return STANDARD[kind](cell, projected, order, h, c, y)
     step = STEPS[kind]
     if lengths is None:
         for t in order:
@@ -104,35 +104,4 @@ def _run_direction(
         new_h, new_c = step(cell, projected[t], h, c)
         h, c = xp.where(alive, new_h, h), xp.where(alive, new_c, c)
         y[t] = xp.where(alive, new_h, xp.zeros_like(new_h))
-    return h, c
-
-
-def _standard_lstm(
-    cell: Cell, projected: Array, order: range, h: Array, c: Array, y: Array
-) -> tuple[Array, Array]:
-    """What nearly every LSTM is: sigmoid, tanh, tanh and nothing else. All steps work in the same few arrays.
-
-    The logistic function is ``(tanh(x / 2) + 1) / 2``, so one tanh serves all four gates.
-    """
-    xp, size = cell.xp, cell.hidden
-    projected[..., : 3 * size] *= 0.5
-    sums = xp.empty(projected.shape[1:], projected.dtype)
-    gates = sums[:, : 3 * size]
-    i, o, forget = gates[:, :size], gates[:, size : 2 * size], gates[:, 2 * size :]
-    candidate = sums[:, 3 * size :]
-    c = xp.array(c)  # a copy: initial states belong to the caller
-    for t in order:
-        cell.project(h, sums)
-        if not cell.halved:
-            xp.multiply(gates, 0.5, out=gates)
-        xp.add(sums, projected[t], out=sums)
-        xp.tanh(sums, out=sums)
-        xp.multiply(gates, 0.5, out=gates)
-        xp.add(gates, 0.5, out=gates)
-        xp.multiply(c, forget, out=c)
-        xp.multiply(candidate, i, out=candidate)
-        xp.add(c, candidate, out=c)
-        h = y[t]
-        xp.tanh(c, out=h)
-        xp.multiply(h, o, out=h)
     return h, c

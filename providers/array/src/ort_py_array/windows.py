@@ -1,7 +1,7 @@
 """Where the windows of convolutions and pools lie: kernel, strides, dilations, padding and output sizes.
 
 Pure arithmetic on Python integers, for one to any number of spatial axes; knows no arrays. `Window` is made once a
-node from the attributes, `Window.placed` once a call from the picture's size. Convolution, pooling and their quantised
+node from the attributes, `Window.placed` once for each size of picture. Convolution, pooling and their quantised
 forms start here.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ort_py.errors import InvalidArgument, Location
 
-__all__ = ["Placement", "Window"]
+__all__ = ["Placement", "Placements", "Window"]
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -140,3 +140,26 @@ class Window:
                 fix="Feed a larger input, or pad more.",
             )
         return before, after, out
+
+
+_REMEMBERED = 16
+"""Sizes whose placement is kept; a dictionary that stops growing is safe to share between threads."""
+
+
+class Placements:
+    """A window and its placements on the sizes met first."""
+
+    __slots__ = ("_known", "_window")
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], Placement] = {}
+
+    def placed(self, size: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Placement:
+        """As `Window.placed`, computed once for each size."""
+        place = self._known.get(key := (size, kernel))
+        if place is None:
+            place = self._window.placed(size, kernel)
+            if len(self._known) < _REMEMBERED:
+                self._known[key] = place
+        return place
