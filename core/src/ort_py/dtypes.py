@@ -267,7 +267,11 @@ def parse_value_type(text: str) -> ValueType:
         return OptionalType(parse_value_type(inner))
     key, _, value = inner.partition(",") if kind == "map" else (inner, "", "")
     if key not in _BY_NAME:
-        raise InvalidArgument(f"'{text}' names the unknown element type '{key}'.", why=f"known: {', '.join(_BY_NAME)}")
+        raise InvalidArgument(
+            f"'{text}' names the unknown element type '{key}'.",
+            why=f"known: {', '.join(_BY_NAME)}",
+            fix="Spell it as the ONNX specification does.",
+        )
     if kind == "map":
         return MapType(_BY_NAME[key], parse_value_type(value))
     return TensorType(_BY_NAME[key]) if kind == "tensor" else SparseTensorType(_BY_NAME[key])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from ort_py.contracts import ProviderFactory
-from ort_py.discovery.entry_points import installed_record, scan_providers
+from ort_py.discovery.entry_points import installed_record, or_blocked, scan_providers
 from ort_py.discovery.loading import broken, describe_factory, load_provider
 from ort_py.discovery.probing import probe
 from ort_py.discovery.ranking import ranked
@@ -22,7 +22,7 @@ from ort_py.hooks.entry_points import InstalledEntryPoint, Scan
 from ort_py.hooks.guard import Failure, describe, guarded
 from ort_py.hooks.manager import HookManager, default_hook_manager
 from ort_py.hooks.process_lock import ProcessLock
-from ort_py.hooks.switches import blocked_reason, normalise_distribution
+from ort_py.hooks.switches import normalise_distribution
 
 __all__ = ["ProviderCatalog", "default_catalog"]
 
@@ -62,7 +62,7 @@ class ProviderCatalog:
         with self._lock.held():
             entries = self._scan().entries
             records = [installed_record(entry, entries) for entry in entries]
-            records.extend(_or_blocked(record) for record in self._registered.values())
+            records.extend(or_blocked(record) for record in self._registered.values())
         return sorted(records, key=lambda record: (record.name, record.distribution))
 
     def records(self) -> list[ProviderRecord]:
@@ -175,7 +175,7 @@ class ProviderCatalog:
         return record
 
     def _record_of_registered(self, name: str) -> ProviderRecord:
-        record = _or_blocked(self._registered[name])
+        record = or_blocked(self._registered[name])
         if record.state is RecordState.INSTALLED and record.factory is not None:
             record = self._registered[name] = probe(record)
         return record
@@ -196,8 +196,3 @@ def default_catalog() -> ProviderCatalog:
 def _describe(factory: ProviderFactory) -> ProviderRecord:
     kind = type(factory)
     return describe_factory(ProviderRecord(factory.name, "", "", f"{kind.__module__}:{kind.__qualname__}"), factory)
-
-
-def _or_blocked(record: ProviderRecord) -> ProviderRecord:
-    blocked = blocked_reason(record.name, record.distribution)
-    return replace(record, state=RecordState.BLOCKED, reason=blocked) if blocked else record

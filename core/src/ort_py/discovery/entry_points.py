@@ -15,7 +15,7 @@ from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.hooks.entry_points import InstalledEntryPoint, Scan, scan
 from ort_py.hooks.switches import BLOCK, blocked_reason, normalise_distribution
 
-__all__ = ["PROVIDER_GROUP", "installed_record", "scan_providers"]
+__all__ = ["PROVIDER_GROUP", "installed_record", "or_blocked", "scan_providers"]
 
 PROVIDER_GROUP = "ort_py.providers"
 
@@ -32,10 +32,9 @@ def installed_record(entry: InstalledEntryPoint, entries: Sequence[InstalledEntr
         entry: The entry point asked about.
         entries: All entry points of providers.
     """
-    record = ProviderRecord.of(entry)
-    blocked = blocked_reason(entry.name, entry.distribution)
-    if blocked:
-        return replace(record, state=RecordState.BLOCKED, reason=blocked, fix="Change the environment variable.")
+    record = or_blocked(ProviderRecord.of(entry))
+    if record.state is RecordState.BLOCKED:
+        return record
     rivals = [
         other
         for other in entries
@@ -53,6 +52,14 @@ def installed_record(entry: InstalledEntryPoint, entries: Sequence[InstalledEntr
         + f" and {named}",
         fix=f"Ask for '{record.address}', uninstall one of them, or set {BLOCK} to the distribution to leave out.",
     )
+
+
+def or_blocked(record: ProviderRecord) -> ProviderRecord:
+    """The record, in the state *blocked* where the environment keeps its provider out."""
+    blocked = blocked_reason(record.name, record.distribution)
+    if not blocked:
+        return record
+    return replace(record, state=RecordState.BLOCKED, reason=blocked, fix="Change the environment variable.")
 
 
 def _owns_name(entry: InstalledEntryPoint) -> bool:

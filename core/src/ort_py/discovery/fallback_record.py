@@ -8,7 +8,7 @@ from typing import Literal
 __all__ = ["FallbackKind", "FallbackRecord"]
 
 FallbackKind = Literal["selection", "assignment", "initialisation", "run"]
-"""When a fallback happened: choosing providers, assigning nodes, creating a provider or compiling, or in a run."""
+"""When a fallback happened: choosing providers, assigning or compiling nodes, creating a provider, or in a run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """How many threads this process may use, and why: min(affinity, cgroup quota, environment, option).
 
-The one module that asks the operating system; every call is guarded, so that it answers on every platform.
+The one module that asks the operating system for processors; every call is guarded, so that it answers everywhere.
 """
 
 from __future__ import annotations

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from ort_py.contracts.graph_view import NodeSpec, ValueSpec
+from ort_py.contracts.graph_view import NodeSpec
 from ort_py.errors import EngineError
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.graph.positions import NodeList
-from ort_py.graph.view import NodesView, SpecCache, graph_inputs
+from ort_py.graph.view import SpecCache, WholeGraphView
 
 __all__ = ["EditorView"]
 
 
-class EditorView(NodesView):
+class EditorView(WholeGraphView):
     """A graph while it is edited.
 
     Args:
@@ -48,7 +48,7 @@ class EditorView(NodesView):
 
     @property
     def live(self) -> NodeList:
-        """NodeList of the nodes.
+        """Positions of the nodes.
 
         Raises:
             EngineError: The graph was changed since the view was taken.
@@ -63,14 +63,6 @@ class EditorView(NodesView):
     @property
     def nodes(self) -> Sequence[NodeSpec]:
         return self._sequence
-
-    @property
-    def inputs(self) -> Sequence[ValueSpec]:
-        return tuple([self._cache.value(value) for value in graph_inputs(self.graph)])
-
-    @property
-    def outputs(self) -> Sequence[ValueSpec]:
-        return tuple([self._cache.value(value) for value in self.graph.outputs])
 
     def ir_value(self, name: str) -> Value | None:
         return self._find(name)
@@ -103,8 +95,7 @@ class _Nodes(Sequence[NodeSpec]):
     def __getitem__(self, index: slice) -> tuple[NodeSpec, ...]: ...
 
     def __getitem__(self, index: int | slice) -> NodeSpec | tuple[NodeSpec, ...]:
-        assert self._view.live is not None
-        nodes = self._graph.nodes
+        nodes = self._view.live_nodes()
         if isinstance(index, slice):
             return tuple(
                 [self._cache.node(nodes[position], position) for position in range(*index.indices(len(nodes)))]

@@ -14,7 +14,16 @@ from ort_py.errors import InvalidArgument
 from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.graph.positions import owner_in
 
-__all__ = ["ModelGraphView", "NodesView", "SpecCache", "SubsetView", "graph_inputs", "node_spec", "returned_by_nested"]
+__all__ = [
+    "ModelGraphView",
+    "NodesView",
+    "SpecCache",
+    "SubsetView",
+    "WholeGraphView",
+    "graph_inputs",
+    "node_spec",
+    "returned_by_nested",
+]
 
 
 def graph_inputs(graph: Graph) -> list[Value]:
@@ -208,11 +217,8 @@ class NodesView(GraphView):
         return tuple(sorted(index for index in found if index is not None))
 
 
-class ModelGraphView(NodesView):
-    """A whole graph: the main one or a nested one."""
-
-    def __init__(self, graph: Graph, cache: SpecCache | None = None) -> None:
-        super().__init__(graph, graph.nodes[:], cache or SpecCache())
+class WholeGraphView(NodesView):
+    """A view over all nodes of a graph: what crosses its border is the graph's own inputs and outputs."""
 
     @property
     def inputs(self) -> Sequence[ValueSpec]:
@@ -221,6 +227,13 @@ class ModelGraphView(NodesView):
     @property
     def outputs(self) -> Sequence[ValueSpec]:
         return tuple([self._cache.value(value) for value in self.graph.outputs])
+
+
+class ModelGraphView(WholeGraphView):
+    """A whole graph as it was when the view was made: the main one or a nested one."""
+
+    def __init__(self, graph: Graph, cache: SpecCache | None = None) -> None:
+        super().__init__(graph, graph.nodes[:], cache or SpecCache())
 
 
 class SubsetView(NodesView, RegionView):
