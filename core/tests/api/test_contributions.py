@@ -54,7 +54,8 @@ class Factory(FakeFactory):
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
         members = {name: lambda _self, call=call: call() for name, call in self._members.items()}
-        return type("Provider", (FakeProvider,), members)(self.owner, name=FAKE)
+        provider: IExecutionProvider = type("Provider", (FakeProvider,), members)(self.owner, name=FAKE)
+        return provider
 
 
 def broken() -> Any:

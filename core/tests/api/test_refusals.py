@@ -89,9 +89,7 @@ def test_a_transform_that_wants_a_context_where_nobody_computes_on_the_host() ->
 
 def test_a_region_of_nodes_that_do_not_exist() -> None:
     """A claim's mistake: the number, and which there are."""
-    view = ModelGraphView(
-        typed_model(onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 21]>' + RELU)).graph
-    )
+    view = ModelGraphView(typed_model(RELU).graph)
     with pytest.raises(InvalidArgument, match="has no node 7") as caught:
         view.region([0, 7])
     assert caught.value.why == ("its nodes are numbered 0 to 0",)

@@ -354,6 +354,23 @@ def test_a_broken_contribution_is_named() -> None:
     assert "my.domain.Double" in str(caught.value)
 
 
+def test_gather_nd_is_typed_without_onnx() -> None:
+    """Onnx's inference of it crashes over sizes that other nodes compute; ours gives the same where all is well."""
+    text = "g (float[N, 3, 4, 5] x, int64[N, 7, 2] i) => (float[A, B, C] y) { y = GatherND<batch_dims = 1>(x, i) }"
+    model = typed_model(text)
+    assert shape(model, "y") == ("N", 7, 5)
+    odd = typed_model("g (float[N, 3] x, int64[2, K] i) => (float[A] y) { y = GatherND<batch_dims = -2>(x, i) }")
+    assert shape(odd, "y") == ("A",)
+
+
+def test_sizes_beyond_64_bits_are_unknown() -> None:
+    """They cannot be written down, let alone allocated."""
+    model = typed_model(
+        f"g (float[{2**61}, 64] x) => (float[A] y) {{ m = Constant<value_ints = [-1]>() a = Reshape(x, m) y = Neg(a) }}"
+    )
+    assert shape(model, "a") == (None,)
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [

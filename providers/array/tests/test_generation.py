@@ -165,7 +165,7 @@ def test_sizes_decided_by_data_are_announced(op_type: str, inputs: list[Any], at
     """Before anything is allocated, the limit is asked, and its refusal passes through."""
     node = make_node_spec(op_type, inputs, attributes=attributes)
     context: KernelContext = _Limited(node)
-    definition = [item for item in DEFINITIONS if item.op_type == op_type and item.last >= node.since_version][0]  # noqa: RUF015
+    definition = next(item for item in DEFINITIONS if item.op_type == op_type and item.last >= node.since_version)
     with pytest.raises(LimitError, match="is too much"):
         definition.factory(context)(*inputs)
 

@@ -11,7 +11,9 @@ from ort_py.errors import InvalidArgument
 
 from .oracle import FLOATS, agree, i64, run, sample
 
-_ALL = [f"Reduce{name}" for name in "Sum Mean Max Min Prod L1 L2 LogSum LogSumExp SumSquare".split()]  # noqa: SIM905
+_ALL = [
+    f"Reduce{name}" for name in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+]
 _AXES: list[tuple[int, ...] | None] = [None, (0,), (-1,), (0, 2), (1, -1)]
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ort_py.api.contributions import Contributions
@@ -18,13 +19,14 @@ from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
 from ort_py.devices import Device
-from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
+from ort_py.errors import EPFail, InvalidArgument, KernelNotFoundError, Location, operator_title
 from ort_py.execution.program import Program
 from ort_py.graph.functions import expand_schema_function
 from ort_py.graph.ir import Model, Node, walk
 from ort_py.graph.loader import load_model
 from ort_py.graph.names import Names
 from ort_py.graph.schema import SchemaRegistry
+from ort_py.graph.serialize import model_to_proto
 from ort_py.graph.shapes import infer_types
 from ort_py.graph.validate import check_types, validate
 from ort_py.hooks.guard import describe
@@ -132,6 +134,27 @@ class Assembler:
                 disabled=tuple(self._options.disabled_transforms),
             )
             notes.extend(str(result).splitlines())
+
+    def write_optimised(self) -> None:
+        """Write the graph as it is now where the options ask for it.
+
+        Raises:
+            InvalidArgument: The file cannot be written.
+            LimitError: The model passes protobuf's 2 GiB.
+        """
+        path = os.fspath(self._options.optimized_model_filepath)
+        if not path:
+            return
+        content = model_to_proto(self.model).SerializeToString()
+        try:
+            Path(path).write_bytes(content)
+        except OSError as error:
+            raise InvalidArgument(
+                "The optimised model cannot be written.",
+                where=Location(file=path),
+                why=str(error),
+                fix="Give SessionOptions.optimized_model_filepath a path in a folder that exists.",
+            ) from error
 
     def assemble(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> Assembled:
         """Partition, compile and plan.

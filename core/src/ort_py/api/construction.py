@@ -229,6 +229,7 @@ class Construction:
         start = time.perf_counter_ns()
         self._assembler.optimise(self.providers, self.report)
         self.assembled = self._assembler.assemble(self.providers, self.report)
+        self._assembler.write_optimised()
         self._record("session_initialization", start)
         self._forbid_completion(self.assembled.assignment)
 

@@ -117,8 +117,12 @@ class SessionOptions(_CheckedOptions):
     Attributes of onnxruntime, with its defaults: `enable_cpu_mem_arena`, `enable_mem_pattern`, `enable_mem_reuse`,
     `enable_profiling`, `execution_mode`, `execution_order`, `graph_optimization_level`, `inter_op_num_threads`,
     `intra_op_num_threads` (0: decided by `ort_py`, see `session.threads`), `log_severity_level`,
-    `log_verbosity_level`, `logid`, `optimized_model_filepath`, `profile_file_prefix`, `use_deterministic_compute`,
-    `use_per_session_threads`.
+    `log_verbosity_level`, `logid`, `optimized_model_filepath` (the graph as it was partitioned is written there),
+    `profile_file_prefix`, `use_deterministic_compute` (told to the providers), `use_per_session_threads`.
+
+    Accepted for compatibility, without effect on results or placement: the `enable_*mem*` options, `execution_order`,
+    `execution_mode` and `inter_op_num_threads` (nodes run one after another), `use_per_session_threads` (there is one
+    pool a process), and the log options (configure the loggers below ``ort_py`` with `logging`).
 
     Own attributes:
 

@@ -95,7 +95,8 @@ class _Nodes(Sequence[NodeSpec]):
     def __getitem__(self, index: slice) -> tuple[NodeSpec, ...]: ...
 
     def __getitem__(self, index: int | slice) -> NodeSpec | tuple[NodeSpec, ...]:
-        nodes = self._view.live_nodes()
+        _ = self._view.live  # raises where the graph has changed since
+        nodes = self._graph.nodes
         if isinstance(index, slice):
             return tuple(
                 [self._cache.node(nodes[position], position) for position in range(*index.indices(len(nodes)))]

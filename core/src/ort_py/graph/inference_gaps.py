@@ -96,9 +96,11 @@ def _shaped(node: Node, known: ValueType | None) -> ValueType | None:
 def _gathered(node: Node, known: ValueType | None) -> ValueType | None:
     """GatherND: the last dimension of the indices says how many dimensions of the data are indexed."""
     shapes = [value.type.shape for value in node.inputs if value is not None and isinstance(value.type, TensorType)]
-    if len(shapes) != 2 or shapes[0] is None or not shapes[1] or not isinstance(known, TensorType):
+    if len(shapes) != 2 or not isinstance(known, TensorType):
         return known
     data, indices = shapes
+    if data is None or not indices:
+        return known
     depth, batch = indices[-1], node.attributes.get("batch_dims", 0)
     if not isinstance(depth, int) or batch < 0 or not 1 <= depth <= len(data) - batch or batch >= len(indices):
         return known

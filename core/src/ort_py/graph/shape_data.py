@@ -229,12 +229,15 @@ def target_shape(node: Node, data: ShapeData) -> Shape | None:
     target = _input(node, data, 0 if node.op_type == "ConstantOfShape" else 1)
     if target is None or target.scalar or any(isinstance(entry, int) and entry < -1 for entry in target.entries):
         return None
-    if node.op_type == "ConstantOfShape":
-        return target.entries if -1 not in target.entries else None
     source = _shape_of(node)
-    if source is None:
+    found: Shape | None
+    if node.op_type == "ConstantOfShape":
+        found = target.entries if -1 not in target.entries else None
+    elif source is None:
         return None
-    return _reshaped(node, source, target.entries) if node.op_type == "Reshape" else _expanded(source, target.entries)
+    else:
+        found = (_reshaped if node.op_type == "Reshape" else _expanded)(node, source, target.entries)
+    return None if found is None else tuple([_bounded(size) for size in found])
 
 
 def _reshaped(node: Node, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
@@ -272,7 +275,7 @@ def _rest(source: Shape, others: list[Dim]) -> Dim:
     return names[0] if len(names) == 1 and numbers == divisor else None
 
 
-def _expanded(source: Shape, target: tuple[Dim, ...]) -> Shape | None:
+def _expanded(node: Node, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
     rank = max(len(source), len(target))
     left: tuple[Dim, ...] = (1,) * (rank - len(source)) + source
     right: tuple[Dim, ...] = (1,) * (rank - len(target)) + target
