@@ -366,7 +366,9 @@ def test_gather_nd_is_typed_without_onnx() -> None:
 def test_sizes_beyond_64_bits_are_unknown() -> None:
     """They cannot be written down, let alone allocated."""
     model = typed_model(
-        f"g (float[{2**61}, 64] x) => (float[A] y) {{ m = Constant<value_ints = [-1]>() a = Reshape(x, m) y = Neg(a) }}"
+        f"""g (float[{2**61}, 64] x) => (float[A] y) <int64[1] zero = {{0}}> {{
+            n = Size(x) s = Unsqueeze(n, zero) a = ConstantOfShape(s) y = Neg(a)
+        }}"""
     )
     assert shape(model, "a") == (None,)
 

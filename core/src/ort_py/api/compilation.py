@@ -5,6 +5,7 @@ Comes between `partition` and `planning`; `assembly` calls it for each region. O
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Region
 
 __all__ = ["RegionCompiler"]
+
+_logger = logging.getLogger("ort_py.session")
 
 
 class RegionCompiler:
@@ -71,9 +74,14 @@ class RegionCompiler:
 
     def _restored(self, provider: IExecutionProvider, key: str) -> CompiledRegion | None:
         artifact = self._cache.get(key) if self._cache is not None else None
-        if artifact is None or provider.validate(artifact) is not ArtifactValidity.VALID:
+        if artifact is None:
             return None
-        return provider.restore(artifact)
+        try:
+            if provider.validate(artifact) is ArtifactValidity.VALID:
+                return provider.restore(artifact)
+        except Exception:  # a plug-in's code; what cannot be restored is compiled again, never a failed session
+            _logger.warning("%s could not restore a cached artifact; compiling anew", provider.name, exc_info=True)
+        return None
 
     def _keep(self, compiled: CompiledRegion, key: str) -> None:
         artifact = compiled.serialize() if self._cache is not None else None

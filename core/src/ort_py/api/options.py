@@ -135,8 +135,8 @@ class SessionOptions(_CheckedOptions):
     * `cache_dir`: folder for compiled artifacts, ``""`` for none.
     * `external_data_folder`: where external data of a model given as bytes lies.
 
-    Of onnxruntime's, those that steer its memory, logging, order and pools have no effect here, nor have its config
-    entries; `without_effect` names those that were changed, and so does the session's load report.
+    `without_effect` names those of onnxruntime that were set and change nothing, its config entries included; the
+    session's load report does too.
     """
 
     _IN_USE: ClassVar[frozenset[str]] = frozenset(
@@ -144,6 +144,7 @@ class SessionOptions(_CheckedOptions):
             "enable_profiling",
             "graph_optimization_level",
             "intra_op_num_threads",
+            "optimized_model_filepath",
             "profile_file_prefix",
             "use_deterministic_compute",
             "limits",

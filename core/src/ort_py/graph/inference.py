@@ -75,15 +75,15 @@ class _StandInWriter(GraphWriter):
         kept: list[Node] = []
         nested: list[tuple[int, Node]] = []
         for node in nodes:
+            if node.op_type in UNSAFE and not node.domain:
+                self._declare_outputs(proto, node)
+                continue
             if node.attributes:
                 fault = node_fault(node)
                 if fault:
                     self.faults.append(f"{node.location}: {fault}")
                 if fault or self._left_out(proto, node):
                     continue
-            if node.op_type in UNSAFE and not node.domain:
-                self._declare_outputs(proto, node)
-                continue
                 if node.subgraphs:
                     nested.append((len(kept), node))
             kept.append(node)
