@@ -21,11 +21,11 @@ from ort_py.execution.frame import FramePool
 from ort_py.execution.program import Program
 from ort_py.execution.sequential import run_frame
 from ort_py.execution.watch import RunWatch
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.checking.validate import check_types, validate
 from ort_py.graph.ir import Model
-from ort_py.graph.loader import load_model
-from ort_py.graph.schema import SchemaRegistry
-from ort_py.graph.shapes import infer_types
-from ort_py.graph.validate import check_types, validate
+from ort_py.graph.reading.loader import load_model
+from ort_py.graph.typing.shapes import infer_types
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from ort_py.graph.loader import load_model
+from ort_py.graph.reading.loader import load_model
 from ort_py.graph.view import ModelGraphView
 from ort_py.partition.convex import ContractedGraph
 

@@ -18,7 +18,7 @@ from ort_py.contracts import (
     TransformResult,
 )
 from ort_py.errors import LimitError, PluginError
-from ort_py.graph.edit import Editor
+from ort_py.graph.editing.edit import Editor
 from ort_py.testing.graphs import ReferenceContext, typed_model
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms

@@ -21,14 +21,14 @@ from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
 from ort_py.devices import Device
 from ort_py.errors import EPFail, InvalidArgument, KernelNotFoundError, Location, operator_title
 from ort_py.execution.program import Program
-from ort_py.graph.functions import expand_schema_function
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.checking.validate import check_types, validate
 from ort_py.graph.ir import Model, Node, walk
-from ort_py.graph.loader import load_model
-from ort_py.graph.names import Names
-from ort_py.graph.schema import SchemaRegistry
-from ort_py.graph.serialize import model_to_proto
-from ort_py.graph.shapes import infer_types
-from ort_py.graph.validate import check_types, validate
+from ort_py.graph.reading.functions import expand_schema_function
+from ort_py.graph.reading.loader import load_model
+from ort_py.graph.reading.names import Names
+from ort_py.graph.typing.shapes import infer_types
+from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable

@@ -36,11 +36,11 @@ from ort_py.errors import EPFail, InvalidArgument, KernelConflictError, Location
 from ort_py.execution.thread_count import ThreadCount, thread_count
 from ort_py.execution.thread_pool import RowSplitter
 from ort_py.fallback.policy import FallbackPolicy, Strictness
-from ort_py.graph.collection import paused_collection
+from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Model, Weight, walk
-from ort_py.graph.schema import SchemaRegistry
-from ort_py.graph.weight_store import process_store
-from ort_py.graph.weights import MappedWeight
+from ort_py.graph.reading.collection import paused_collection
+from ort_py.graph.weights.weight_store import process_store
+from ort_py.graph.weights.weights import MappedWeight
 from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ort_py.dtypes import DataType, OptionalType, TensorType, ValueType, nbytes_of
-from ort_py.graph.domains import normalised, onnx_domains
-from ort_py.graph.protos import type_from_proto
-from ort_py.graph.sources import read_source
+from ort_py.graph.checking.domains import normalised, onnx_domains
+from ort_py.graph.reading.sources import read_source
+from ort_py.graph.writing.protos import type_from_proto
 from ort_py.limits import Limits
 
 __all__ = ["Description", "OperatorUse", "ValueDescription", "describe_model"]

@@ -11,8 +11,8 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
 from ort_py.errors import InvalidArgument
+from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.ir import Graph, Node, Value, walk
-from ort_py.graph.positions import owner_in
 
 __all__ = [
     "ModelGraphView",
@@ -257,7 +257,7 @@ class SubsetView(NodesView, RegionView):
 
     def to_model(self, weights: WeightMode = "inline") -> bytes:
         # serialize needs onnx; a view alone does not.
-        from ort_py.graph.serialize import region_to_bytes
+        from ort_py.graph.writing.serialize import region_to_bytes
 
         inputs, outputs, initializers = self.border
         return region_to_bytes(self.graph, self._members, inputs, outputs, initializers, weights)

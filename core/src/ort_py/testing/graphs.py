@@ -16,13 +16,13 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from ort_py.contracts import Array, KernelContext, NodeSpec, TransformContext
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.checking.validate import check_types, validate
 from ort_py.graph.ir import Model
-from ort_py.graph.loader import load_model
-from ort_py.graph.protos import fill_attribute
-from ort_py.graph.schema import SchemaRegistry
-from ort_py.graph.serialize import model_to_proto
-from ort_py.graph.shapes import infer_types
-from ort_py.graph.validate import check_types, validate
+from ort_py.graph.reading.loader import load_model
+from ort_py.graph.typing.shapes import infer_types
+from ort_py.graph.writing.protos import fill_attribute
+from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.testing.kernel_runner import LocalKernelContext
 
 __all__ = ["ReferenceContext", "model_from_text", "reference_run", "typed_model"]

@@ -7,7 +7,7 @@ constant or another output: then the node stays.
 from __future__ import annotations
 
 from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
-from ort_py.graph.edit import Editor
+from ort_py.graph.editing.edit import Editor
 
 __all__ = ["bypass", "is_output"]
 

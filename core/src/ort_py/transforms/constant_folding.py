@@ -15,8 +15,8 @@ import numpy as np
 from ort_py.contracts import Array, GraphEditor, GraphTransform, NodeSpec, TransformContext, TransformResult, ValueSpec
 from ort_py.dtypes import TensorType, data_type_of, nbytes_of
 from ort_py.errors import OrtPyError
-from ort_py.graph.edit import Editor
-from ort_py.graph.type_merge import element_conflict, shape_conflict
+from ort_py.graph.editing.edit import Editor
+from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
 from ort_py.transforms.bypass import is_output
 from ort_py.transforms.repeatable import is_repeatable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, RewriteRule, TransformContext
-from ort_py.graph.edit import Editor
+from ort_py.graph.editing.edit import Editor
 
 __all__ = ["ConstantIf"]
 

@@ -13,11 +13,11 @@ from time import perf_counter
 
 from ort_py.contracts import GraphTransform, RewriteRule, TransformContext, TransformResult
 from ort_py.errors import LimitError, Location, PluginError
-from ort_py.graph.edit import Editor
-from ort_py.graph.edit_state import EditState
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.checking.verify import verify
+from ort_py.graph.editing.edit import Editor
+from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.ir import Model, walk
-from ort_py.graph.schema import SchemaRegistry
-from ort_py.graph.verify import verify
 
 __all__ = ["TransformReport", "TransformRun", "run_transforms"]
 

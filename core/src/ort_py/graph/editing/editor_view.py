@@ -1,0 +1,105 @@
+"""What an editor shows of its graph: a view that reads the graph itself and is void after the next change.
+
+Used by `edit` alone. A view that copied the graph would cost a transform with thousands of edits the square of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import overload
+
+from ort_py.contracts.graph_view import NodeSpec
+from ort_py.errors import EngineError
+from ort_py.graph.editing.positions import NodeList
+from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.view import SpecCache, WholeGraphView
+
+__all__ = ["EditorView"]
+
+
+class EditorView(WholeGraphView):
+    """A graph while it is edited.
+
+    Args:
+        graph: The graph.
+        cache: Records made so far, which the editor keeps true.
+        positions: Where the graph's nodes are, which the editor keeps true.
+        find: Looks a value up by name.
+        returned: Values that nested graphs return from further out, with the nodes that hold them.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        cache: SpecCache,
+        positions: NodeList,
+        find: Callable[[str], Value | None],
+        returned: Callable[[], dict[Value, dict[Node, None]]],
+    ) -> None:
+        super().__init__(graph, graph.nodes, cache)
+        self._live: NodeList | None = positions
+        self._find = find
+        self._find_returned = returned
+        self._sequence = _Nodes(self, graph, cache)
+
+    def expire(self) -> None:
+        """The graph is about to change: whoever still reads this view is told so."""
+        self._live = None
+
+    @property
+    def live(self) -> NodeList:
+        """Positions of the nodes.
+
+        Raises:
+            EngineError: The graph was changed since the view was taken.
+        """
+        if self._live is None:
+            raise EngineError(
+                "This view of the graph is older than its last change.",
+                fix="Take `graph.view` again after each change, and index it anew: positions have moved.",
+            )
+        return self._live
+
+    @property
+    def nodes(self) -> Sequence[NodeSpec]:
+        return self._sequence
+
+    def ir_value(self, name: str) -> Value | None:
+        return self._find(name)
+
+    def _position(self, node: Node) -> int | None:
+        return self.live.of(node) if node.graph is self.graph else None
+
+    @property
+    def _returned(self) -> dict[Value, dict[Node, None]]:
+        return self._find_returned()
+
+
+class _Nodes(Sequence[NodeSpec]):
+    """Records of the graph's nodes, made when they are asked for."""
+
+    __slots__ = ("_cache", "_graph", "_view")
+
+    def __init__(self, view: EditorView, graph: Graph, cache: SpecCache) -> None:
+        self._view = view
+        self._graph = graph
+        self._cache = cache
+
+    def __len__(self) -> int:
+        return len(self._graph.nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> NodeSpec: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[NodeSpec, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> NodeSpec | tuple[NodeSpec, ...]:
+        _ = self._view.live  # raises where the graph has changed since
+        nodes = self._graph.nodes
+        if isinstance(index, slice):
+            return tuple(
+                [self._cache.node(nodes[position], position) for position in range(*index.indices(len(nodes)))]
+            )
+        position = index if index >= 0 else index + len(nodes)
+        return self._cache.node(nodes[position], position)

@@ -1,0 +1,130 @@
+"""Attributes of a protobuf as Python values, and the constants that ``Constant`` nodes spell with them.
+
+Graphs are left to `parse_graph`, which reads them without recursion. Strings become str where they are UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ort_py.errors import InvalidGraph
+from ort_py.graph.ir import Weight
+from ort_py.graph.reading.tensors import TensorReader
+from ort_py.graph.reading.text import read_type
+from ort_py.graph.weights.weight_store import WeightStore
+
+__all__ = ["CONSTANT_ATTRIBUTES", "GRAPH", "GRAPHS", "attribute_kind", "constant_weight", "read_attribute"]
+
+FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, GRAPHS = range(1, 11)
+SPARSE_TENSOR, SPARSE_TENSORS, TYPE_PROTO, TYPE_PROTOS = 11, 12, 13, 14
+
+CONSTANT_ATTRIBUTES: Mapping[str, Any] = {
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_string": object,
+    "value_strings": object,
+}
+"""Attributes of ``Constant`` that are no tensors, with the dtype of the tensor they mean."""
+
+_FIELDS = (
+    ("t", TENSOR),
+    ("g", GRAPH),
+    ("sparse_tensor", SPARSE_TENSOR),
+    ("tp", TYPE_PROTO),
+    ("s", STRING),
+    ("f", FLOAT),
+    ("i", INT),
+)
+_LISTS = (
+    ("ints", INTS),
+    ("floats", FLOATS),
+    ("strings", STRINGS),
+    ("tensors", TENSORS),
+    ("graphs", GRAPHS),
+    ("sparse_tensors", SPARSE_TENSORS),
+    ("type_protos", TYPE_PROTOS),
+)
+
+
+def attribute_kind(proto: Any) -> int:
+    """The ``AttributeProto`` type; found from the field that is set where IR version 1 wrote no type."""
+    kind: int = proto.type
+    if kind:
+        return kind
+    for name, found in _LISTS:
+        if len(getattr(proto, name)):
+            return found
+    return next((found for name, found in _FIELDS if proto.HasField(name)), 0)
+
+
+def _text(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+_READERS: dict[int, Callable[[Any, TensorReader], Any]] = {
+    FLOAT: lambda proto, tensors: proto.f,
+    INT: lambda proto, tensors: proto.i,
+    STRING: lambda proto, tensors: _text(proto.s),
+    TENSOR: lambda proto, tensors: tensors.weight(proto.t, proto.name).array(),
+    FLOATS: lambda proto, tensors: tuple(proto.floats),
+    INTS: lambda proto, tensors: tuple(proto.ints),
+    STRINGS: lambda proto, tensors: tuple([_text(value) for value in proto.strings]),
+    TENSORS: lambda proto, tensors: tuple([tensors.weight(item, proto.name).array() for item in proto.tensors]),
+    SPARSE_TENSOR: lambda proto, tensors: tensors.sparse(proto.sparse_tensor, proto.name).array(),
+    SPARSE_TENSORS: lambda proto, tensors: tuple(
+        [tensors.sparse(item, proto.name).array() for item in proto.sparse_tensors]
+    ),
+    TYPE_PROTO: lambda proto, tensors: read_type(proto.tp),
+    TYPE_PROTOS: lambda proto, tensors: tuple([read_type(item) for item in proto.type_protos]),
+}
+
+
+def read_attribute(proto: Any, kind: int, tensors: TensorReader) -> Any:
+    """The value of an attribute that holds no graph.
+
+    Args:
+        proto: The message.
+        kind: Its `attribute_kind`.
+        tensors: Reads its tensors.
+
+    Raises:
+        InvalidGraph: It has no type that ONNX defines, or a tensor of it is wrong.
+        Fail, LimitError: As in `TensorReader.weight`.
+    """
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise InvalidGraph(
+            f"Attribute '{proto.name}' has no value."
+            if not kind
+            else f"Attribute '{proto.name}' has the type {kind}, which ONNX does not define.",
+            fix="Export the model again, or update onnx if the model is newer than it.",
+        )
+    return reader(proto, tensors)
+
+
+def constant_weight(attributes: Mapping[str, Any], store: WeightStore) -> Weight | None:
+    """The tensor that the attributes of a ``Constant`` mean; None where they do not name exactly one.
+
+    Source: Constant, opsets 1 to 28: ``value``, ``sparse_value`` and, from 12 on, the ``value_…`` forms.
+    """
+    if len(attributes) != 1:
+        return None
+    ((name, value),) = attributes.items()
+    if name in ("value", "sparse_value"):
+        return store.add(value) if isinstance(value, np.ndarray) else None
+    dtype = CONSTANT_ATTRIBUTES.get(name)
+    if dtype is None or isinstance(value, tuple) != name.endswith("s"):
+        return None
+    if dtype is not object:
+        return store.add(np.array(value, dtype))
+    if isinstance(value, tuple):
+        return store.strings(value, (len(value),))
+    return store.strings((value,), ())

@@ -1,0 +1,159 @@
+"""Tensors in files beside the model: only there, and only where the file really has them.
+
+A model names these files, so what it says is checked like any input from a stranger: no absolute path, no ``..``,
+no link out of the folder, no range outside the file. Files are mapped, not read. Comes after `sources`, which knows
+where the model lies; asked by `tensors`. How a file is opened safely is `confined_open`'s business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from ort_py.dtypes import DataType, nbytes_of
+from ort_py.errors import Fail, InvalidGraph, Location
+from ort_py.graph.ir import Weight
+from ort_py.graph.reading.confined_open import EscapeError, open_confined
+from ort_py.graph.weights.weight_store import WeightStore
+from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.limits import Budget
+
+__all__ = ["ExternalFiles"]
+
+
+class ExternalFiles:
+    """The external files of one model.
+
+    Args:
+        folder: Where locations start; None where the model has no folder.
+        store: Who maps the files.
+        budget: Told the size of each file, once.
+        real_folder: Where the model really lies, if it was reached through a link: links may lead there too.
+    """
+
+    def __init__(
+        self, folder: Path | None, store: WeightStore, budget: Budget, real_folder: Path | None = None
+    ) -> None:
+        self._folders = [path for path in (folder, real_folder) if path is not None] if folder is not None else []
+        self._store = store
+        self._budget = budget
+        self._open: dict[str, MappedFile] = {}
+
+    def weight(self, name: str, entries: Mapping[str, str], data_type: DataType, shape: tuple[int, ...]) -> Weight:
+        """The weight of a tensor whose data lies in a file.
+
+        Args:
+            name: Name of the tensor.
+            entries: Its ``external_data``: location, offset, length.
+            data_type: Its element type.
+            shape: Its shape.
+
+        Raises:
+            InvalidGraph: The entries contradict each other, the type or the shape.
+            Fail: The file is missing, may not be read, lies outside the folder, or is too short.
+        """
+        location = entries.get("location", "")
+        where = Location(value=name, file=location)
+        if data_type is DataType.STRING:
+            raise InvalidGraph(
+                f"Tensor '{name}' has strings in an external file.",
+                where=where,
+                why="ONNX stores strings in the model only",
+                fix="Save the model with this tensor inside.",
+            )
+        needed = nbytes_of(data_type, shape)
+        offset = _number(entries, "offset", 0, where)
+        length = _number(entries, "length", needed, where)
+        if length != needed:
+            raise InvalidGraph(
+                f"External data of '{name}' has not the length that its type and shape need.",
+                where=where,
+                why=f"length is {length}; {data_type.onnx_name}{list(shape)} takes {needed} bytes",
+                fix="The model was saved wrongly; export it again.",
+            )
+        file = self._file(location, where)
+        if offset + needed > file.identity.size:
+            raise Fail(
+                f"External data of '{name}' reaches past the end of its file.",
+                where=where,
+                why=f"bytes {offset} to {offset + needed} are asked for, the file has {file.identity.size}",
+                fix="The file is incomplete or belongs to another model; fetch it again.",
+            )
+        return self._store.mapped(file, offset, data_type, shape)
+
+    def _file(self, location: str, where: Location) -> MappedFile:
+        found = self._open.get(location)
+        if found is not None:
+            return found
+        parts = _parts(location, where)
+        if not self._folders:
+            raise Fail(
+                "The model has external data, but was given without a folder to find it in.",
+                where=where,
+                why="a model passed as bytes or as a message does not say where it comes from",
+                fix="Pass the model's path, or name the folder of the external data.",
+            )
+        try:
+            with open_confined(parts, self._folders) as opened:
+                status = os.fstat(opened.fileno())
+                identity = FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+                file = self._store.file(opened, str(self._folders[0].joinpath(*parts)), identity)
+        except FileNotFoundError as error:
+            raise Fail(
+                f"The external file '{location}' does not exist.",
+                where=where,
+                why=f"looked in {str(self._folders[0])!r}",
+                fix="Put the file beside the model; it was saved together with it.",
+            ) from error
+        except EscapeError as error:
+            raise _outside(location, where, str(error)) from error
+        except (OSError, ValueError) as error:
+            raise Fail(
+                f"The external file '{location}' cannot be read.",
+                where=where,
+                why=f"{type(error).__name__}: {error}",
+                fix="External data must be an ordinary, readable file in the model's folder.",
+            ) from error
+        self._budget.file_bytes += identity.size
+        self._open[location] = file
+        return file
+
+
+def _parts(location: str, where: Location) -> tuple[str, ...]:
+    """The path in its parts, refused unless it is plainly relative in the rules of every system."""
+    windows, posix = PureWindowsPath(location), PurePosixPath(location)
+    if not location or "\0" in location or not posix.parts:
+        raise InvalidGraph(
+            "A tensor has external data, but its location names no file.",
+            where=where,
+            fix="The model was saved wrongly; export it again.",
+        )
+    if posix.is_absolute() or windows.drive or windows.root:
+        raise _outside(location, where, "the path is absolute")
+    if ".." in windows.parts or ".." in posix.parts:
+        raise _outside(location, where, "the path contains '..'")
+    return windows.parts if os.name == "nt" else posix.parts
+
+
+def _outside(location: str, where: Location, why: str) -> Fail:
+    return Fail(
+        f"The external file '{location}' lies outside the model's folder.",
+        where=where,
+        why=(why, "a model may read files in its own folder only"),
+        fix="Move the file into the model's folder and save the model with the plain file name.",
+    )
+
+
+def _number(entries: Mapping[str, str], key: str, default: int, where: Location) -> int:
+    text = entries.get(key, "")
+    if not text:
+        return default
+    # At most 19 digits: int() of a longer text takes quadratic time, and no file is that long.
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        raise InvalidGraph(
+            f"External data has the {key} {text[:40]!r}, which is no size.",
+            where=where,
+            fix="The model was saved wrongly; export it again.",
+        )
+    return int(text)

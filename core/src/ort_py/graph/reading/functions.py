@@ -1,0 +1,198 @@
+"""Model-local functions: how large the model gets, whether they end, and the functions behind ONNX operators.
+
+`check_functions` answers before anything is expanded, in time proportional to the file, because the size of a
+function's expansion is computed once and used for each call. `expand_schema_function` replaces a node by the body
+that ONNX defines for its operator, for operators nobody has a kernel for. Expanding itself is `build`'s work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import onnx
+
+from ort_py.dtypes import ValueType
+from ort_py.errors import InvalidGraph
+from ort_py.graph.checking.resolved_schema import from_onnx
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.ir import Graph, Node
+from ort_py.graph.reading.build import Builder
+from ort_py.graph.reading.external_data import ExternalFiles
+from ort_py.graph.reading.names import Names
+from ort_py.graph.reading.parse_graph import GraphReader
+from ort_py.graph.reading.tensors import TensorReader
+from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenNode, walk_written
+from ort_py.graph.weights.weight_store import WeightStore, process_store
+from ort_py.graph.writing.protos import fill_attribute, fill_type
+from ort_py.limits import Budget, Limits
+
+__all__ = ["check_functions", "expand_schema_function"]
+
+
+def check_functions(nodes: list[WrittenNode], functions: Mapping[FunctionKey, WrittenFunction], budget: Budget) -> None:
+    """Refuse functions that call each other in a circle, or that make the model too large.
+
+    Args:
+        nodes: Nodes of the main graph.
+        functions: The model's functions.
+        budget: Knows how many nodes are allowed.
+
+    Raises:
+        InvalidGraph: A function calls itself, directly or through others; the circle is named.
+        LimitError: The model would have too many nodes.
+    """
+    if not functions:
+        return
+    calls = {key: _calls(function.nodes, functions) for key, function in functions.items()}
+    sizes: dict[FunctionKey, int] = {}
+    for key in _callees_first(calls):
+        own, callees = calls[key]
+        sizes[key] = own + sum(times * sizes[callee] for callee, times in callees.items())
+    own, callees = _calls(nodes, functions)
+    budget.check_nodes(own + sum(times * sizes[callee] for callee, times in callees.items()))
+
+
+_Calls = tuple[int, Counter[FunctionKey]]
+
+
+def _calls(nodes: list[WrittenNode], functions: Mapping[FunctionKey, WrittenFunction]) -> _Calls:
+    """Number of nodes, calls counted, and which functions they call how often."""
+    own = 0
+    callees: Counter[FunctionKey] = Counter()
+    for node in walk_written(nodes):
+        own += 1
+        key = (node.domain, node.op_type, node.overload)
+        if key in functions:
+            callees[key] += 1
+    return own, callees
+
+
+def _callees_first(calls: Mapping[FunctionKey, _Calls]) -> Iterable[FunctionKey]:
+    """Functions in an order in which each comes after those it calls; depth first, with a stack of our own."""
+    done: dict[FunctionKey, None] = {}
+    for start in calls:
+        if start in done:
+            continue
+        trail: dict[FunctionKey, None] = {start: None}
+        stack = [(start, iter(calls[start][1]))]
+        while stack:
+            key, pending = stack[-1]
+            callee = next((callee for callee in pending if callee not in done), None)
+            if callee is None:
+                stack.pop()
+                trail.pop(key)
+                done[key] = None
+            elif callee in trail:
+                circle = list(trail)
+                raise _recursion([*circle[circle.index(callee) :], callee])
+            else:
+                trail[callee] = None
+                stack.append((callee, iter(calls[callee][1])))
+    return done
+
+
+def _recursion(circle: list[FunctionKey]) -> InvalidGraph:
+    names = [name for _, name, _ in circle]
+    shown = names if len(names) <= 8 else [*names[:4], f"{len(names) - 6} more", *names[-2:]]
+    return InvalidGraph(
+        f"Function '{names[0]}' of the model calls itself.",
+        why=f"the calls are {' -> '.join(shown)}",
+        fix="ONNX functions cannot be recursive; use Loop or If.",
+    )
+
+
+def expand_schema_function(
+    node: Node,
+    schemas: SchemaRegistry | None = None,
+    *,
+    store: WeightStore | None = None,
+    names: Names | None = None,
+    limits: Limits | None = None,
+) -> list[Node] | None:
+    """Replace a node by the function that ONNX defines for its operator.
+
+    The new nodes stand where the node stood, in order, read what it read and write the values it wrote. They carry
+    the operator's name as `origin`, and the function's opset where it is another than the model's.
+
+    Args:
+        node: The node; for operators whose body depends on types, its inputs must be typed.
+        schemas: Knows the opset of domains that the model does not import; without it there is no function for these.
+        store: Keeps the constants of the body.
+        names: Names taken in the model, where the caller expands many nodes; else they are gathered anew.
+        limits: Bounds for the body.
+
+    Returns:
+        The new nodes, or None where ONNX defines the operator by no function, or not for these types.
+    """
+    store, budget = store or process_store(), Budget(limits or Limits())
+    function = _schema_function(node, schemas.opset(node) if schemas is not None else node.opset_version, store, budget)
+    if function is None:
+        return None
+    graph = node.graph
+    before = len(graph.nodes)
+    builder = Builder(graph.model, {}, budget, store, names or Names.of(graph.model))
+    builder.expand(node, function)
+    made = graph.nodes[before:]
+    place = graph.nodes.index(node)
+    graph.nodes[before:] = []
+    graph.nodes[place : place + 1] = made
+    return made
+
+
+def _schema_function(node: Node, opset: int, store: WeightStore, budget: Budget) -> WrittenFunction | None:
+    proto = _function_proto(node, opset)
+    if proto is None:
+        return None
+    reader = GraphReader(TensorReader(store, budget, ExternalFiles(None, store, budget)), budget)
+    function = reader.function(proto)
+    function.key = (node.domain, node.op_type, "")
+    schema = from_onnx(node.op_type, node.domain, opset)
+    if schema is not None:
+        # A default that the schema gives counts for references in the body as if the node had it.
+        defaults = {name: spec.default for name, spec in schema.attributes.items() if spec.default is not None}
+        function.defaults = defaults | function.defaults
+    return function
+
+
+def _function_proto(node: Node, opset: int) -> onnx.FunctionProto | None:
+    try:
+        schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    fitting = [version for version in schema.function_opset_versions if version <= opset]
+    if fitting:
+        return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(fitting)))
+    fitting = [version for version in schema.context_dependent_function_opset_versions if version <= opset]
+    if not fitting or any(isinstance(value, Graph) for value in node.attributes.values()):
+        return None
+    types: list[bytes] = []
+    for value in node.inputs:
+        text = _type_bytes(value.type) if value is not None else b""
+        if text is None:
+            return None
+        types.append(text)
+    content = schema.get_context_dependent_function_with_opset_version(
+        max(fitting), _node_proto(node).SerializeToString(), types
+    )
+    found = onnx.FunctionProto.FromString(content)
+    return found if found.node else None
+
+
+def _type_bytes(value_type: ValueType | None) -> bytes | None:
+    if value_type is None:
+        return None
+    proto = onnx.TypeProto()
+    fill_type(proto, value_type)
+    return proto.SerializeToString()
+
+
+def _node_proto(node: Node) -> onnx.NodeProto:
+    """The node alone, as functions that depend on it want to see it."""
+    proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain, name=node.name)
+    proto.input.extend(value.name if value is not None else "" for value in node.inputs)
+    proto.output.extend(value.name if value is not None else "" for value in node.outputs)
+    for name, value in node.attributes.items():
+        fill_attribute(proto.attribute.add(), name, value)
+    return proto

@@ -1,0 +1,167 @@
+"""A path, bytes or a protobuf message in; the in-memory model out.
+
+The first station of a model's way, and the thin sequence of the others in this room: read, parse, count, build, sort.
+What makes a model unreadable raises here. What is wrong inside its graph is collected in `Model.problems`, for
+`validate` to raise together with what it finds itself, so that one message lists everything.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import onnx
+
+from ort_py.errors import Fail, Location
+from ort_py.graph.checking.domains import newest_opset, normalised
+from ort_py.graph.ir import Model
+from ort_py.graph.reading.build import Builder
+from ort_py.graph.reading.collection import paused_collection
+from ort_py.graph.reading.external_data import ExternalFiles
+from ort_py.graph.reading.functions import check_functions
+from ort_py.graph.reading.order import sort_model
+from ort_py.graph.reading.parse_graph import GraphReader
+from ort_py.graph.reading.sources import ModelSource, Source, read_source
+from ort_py.graph.reading.tensors import TensorReader
+from ort_py.graph.reading.text import text
+from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGraph
+from ort_py.graph.weights.weight_store import WeightStore, process_store
+from ort_py.limits import Budget, Limits
+
+__all__ = ["load_model"]
+
+_FIRST_IR_WITH_OPSETS = 3
+"""Before IR version 3 a model had no opset imports and meant opset 1."""
+
+
+def load_model(
+    source: Source,
+    *,
+    limits: Limits | None = None,
+    weights: WeightStore | None = None,
+    external_data_folder: str | os.PathLike[str] | None = None,
+) -> Model:
+    """Load a model. Functions are inlined, ``Constant`` nodes are weights, nodes are sorted; nothing is typed yet.
+
+    Args:
+        source: Path, bytes of a file, or a message, which is left as it is.
+        limits: Bounds for what the model may ask for; the safe defaults where None.
+        weights: Who keeps the constants; the store of the process where None.
+        external_data_folder: Where external data lies; None: beside the model's file.
+
+    Returns:
+        The model. Call `validate` before using it: `Model.problems` may say that the graph is broken.
+
+    Raises:
+        NoSuchFile: There is no such file.
+        InvalidProtobuf: It is a directory, or its bytes are no ONNX model; a name in it is no text.
+        InvalidArgument: It is empty or has no graph.
+        InvalidGraph: A function calls itself.
+        Fail: The IR version or an opset is missing or newer than what is known; the file or its external data cannot
+            be used.
+        LimitError: The model asks for more than `limits` allow.
+    """
+    limits = limits or Limits()
+    budget = Budget(limits)
+    store = weights or process_store()
+    with paused_collection():
+        return _load(read_source(source, limits, external_data_folder), store, budget)
+
+
+def _load(read: ModelSource, store: WeightStore, budget: Budget) -> Model:
+    budget.file_bytes = read.size
+    model = _header(read)
+    written, functions, problems = _parse(read, store, budget)
+    model.problems += problems
+    for function in functions.values():
+        _check_opsets(function.opset_imports, Location(file=read.path, path=(function.title,)))
+        for domain, opset in function.opset_imports.items():
+            model.opset_imports.setdefault(domain, opset)
+    check_functions(written.nodes, functions, budget)
+    Builder(model, functions, budget, store).main(written)
+    sort_model(model)
+    budget.check_time()
+    return model
+
+
+def _parse(
+    read: ModelSource, store: WeightStore, budget: Budget
+) -> tuple[WrittenGraph, dict[FunctionKey, WrittenFunction], list[str]]:
+    """Read the graphs, then let go of the protobuf: the graph is built without its memory."""
+    files = ExternalFiles(read.folder, store, budget, read.real_folder)
+    reader = GraphReader(TensorReader(store, budget, files), budget)
+    proto, read.proto = read.proto, None
+    written = reader.graph(proto.graph)
+    functions: dict[FunctionKey, WrittenFunction] = {}
+    for message in proto.functions:
+        function = reader.function(message)
+        if function.key in functions:
+            reader.problems.append(f"Function '{function.title}' is defined twice.")
+        functions.setdefault(function.key, function)
+    return written, functions, reader.problems
+
+
+def _header(read: ModelSource) -> Model:
+    proto, where = read.proto, Location(file=read.path)
+    if not proto.ir_version:
+        raise Fail(
+            "The model has no IR version.",
+            where=where,
+            why="every ONNX model says which version of the format it is in",
+            fix="The file is damaged or no ONNX model; export it again.",
+        )
+    if proto.ir_version > onnx.IR_VERSION:
+        raise Fail(
+            f"The model has IR version {proto.ir_version}; the newest supported one is {onnx.IR_VERSION}.",
+            where=where,
+            why=f"onnx {onnx.__version__} is installed and reads up to that version",
+            fix="Update onnx, or export the model with an older opset.",
+        )
+    imports = {normalised(text(entry.domain)): int(entry.version) for entry in proto.opset_import}
+    if not imports:
+        if proto.ir_version >= _FIRST_IR_WITH_OPSETS:
+            raise Fail(
+                "The model imports no opset.",
+                where=where,
+                why="without one nobody knows which version of each operator it means",
+                fix="Export the model again, or add an opset import to it.",
+            )
+        imports = {"": 1}
+    _check_opsets(imports, where)
+    return Model(
+        opset_imports=imports,
+        ir_version=int(proto.ir_version),
+        producer_name=text(proto.producer_name),
+        producer_version=text(proto.producer_version),
+        domain=text(proto.domain),
+        model_version=int(proto.model_version),
+        doc_string=text(proto.doc_string),
+        graph_doc_string=text(proto.graph.doc_string),
+        metadata=_metadata(proto),
+        source=read.path,
+        fingerprint=read.fingerprint,
+    )
+
+
+def _metadata(proto: Any) -> dict[str, str]:
+    return {text(entry.key): text(entry.value) for entry in proto.metadata_props}
+
+
+def _check_opsets(imports: dict[str, int], where: Location) -> None:
+    for domain, opset in imports.items():
+        newest = newest_opset(domain)
+        title = domain or "ai.onnx"
+        if opset < 1 and newest is not None:
+            raise Fail(
+                f"The model imports opset {opset} of {title}, which does not exist.",
+                where=where,
+                why="opsets are numbered from 1",
+                fix="Export the model again.",
+            )
+        if newest is not None and opset > newest:
+            raise Fail(
+                f"The model imports opset {opset} of {title}; the newest supported one is {newest}.",
+                where=where,
+                why=f"onnx {onnx.__version__} is installed and defines operators up to that opset",
+                fix=f"Update onnx, or export the model with opset {newest} or older.",
+            )

@@ -1,0 +1,178 @@
+"""Protobuf graphs and functions as `written` records. Afterwards nobody needs the protobuf.
+
+Tensors go to the weight store while they are met; what is wrong with one is collected as a problem, so that the
+reader of the message sees all of them. Graphs wait in a list, so a deeply nested one costs no stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ort_py.dtypes import ValueType
+from ort_py.errors import InvalidGraph
+from ort_py.graph.checking.domains import normalised
+from ort_py.graph.ir import Weight
+from ort_py.graph.reading.attributes import (
+    CONSTANT_ATTRIBUTES,
+    GRAPH,
+    GRAPHS,
+    attribute_kind,
+    constant_weight,
+    read_attribute,
+)
+from ort_py.graph.reading.tensors import TensorReader
+from ort_py.graph.reading.text import read_type, text, texts
+from ort_py.graph.reading.written import WrittenFunction, WrittenGraph, WrittenNode
+from ort_py.limits import Budget
+
+__all__ = ["GraphReader", "as_problem"]
+
+
+def as_problem(error: InvalidGraph) -> str:
+    """An error as one line of a list of problems."""
+    return f"{error.what} ({'; '.join(error.why)})" if error.why else error.what
+
+
+class GraphReader:
+    """Reads the graphs of one model.
+
+    Attributes:
+        problems: What is wrong, in the order it was found.
+    """
+
+    def __init__(self, tensors: TensorReader, budget: Budget) -> None:
+        self.problems: list[str] = []
+        self._tensors = tensors
+        self._budget = budget
+        self._pending: list[tuple[Any, WrittenGraph]] = []
+
+    def graph(self, proto: Any) -> WrittenGraph:
+        """Read a ``GraphProto`` with all graphs nested in it.
+
+        Raises:
+            InvalidProtobuf: A name is no text.
+            Fail: External data cannot be used.
+            LimitError: Sizes or time exceed the limits.
+        """
+        written = WrittenGraph()
+        self._pending.append((proto, written))
+        self._drain()
+        return written
+
+    def function(self, proto: Any) -> WrittenFunction:
+        """Read a ``FunctionProto``. Raises as `graph`."""
+        domain, name, overload = texts((proto.domain, proto.name, proto.overload))
+        written = WrittenFunction((normalised(domain), name, overload), texts(proto.input), texts(proto.output))
+        written.opset_imports = {normalised(text(entry.domain)): entry.version for entry in proto.opset_import}
+        written.types = dict(_declared(proto.value_info))
+        for attribute in proto.attribute_proto:
+            kind = attribute_kind(attribute)
+            if kind in (GRAPH, GRAPHS):
+                self.problems.append(
+                    f"Function '{written.title}' has a graph as the default of its attribute '{attribute.name}', "
+                    "which ONNX does not allow."
+                )
+            else:
+                self._read_into(written.defaults, attribute, kind, f"function '{written.title}'")
+        written.nodes = self._nodes(proto.node)
+        self._drain()
+        return written
+
+    def _drain(self) -> None:
+        while self._pending:
+            proto, written = self._pending.pop()
+            written.name = text(proto.name)
+            written.inputs = _declared(proto.input)
+            written.outputs = _declared(proto.output)
+            written.types = dict(_declared(proto.value_info))
+            for tensor in proto.initializer:
+                self._weight(written, text(tensor.name), partial(self._tensors.weight, tensor))
+            for tensor in proto.sparse_initializer:
+                self._weight(written, text(tensor.values.name), partial(self._tensors.sparse, tensor))
+            written.nodes = self._nodes(proto.node)
+
+    def _weight(self, written: WrittenGraph, name: str, read: Callable[[], Weight]) -> None:
+        try:
+            weight = read()
+        except InvalidGraph as error:
+            self.problems.append(as_problem(error))
+            weight = self._stand_in()
+        written.weights.append((name, weight))
+
+    def _stand_in(self) -> Weight:
+        """For a tensor that is wrong: its readers are not, and shall not be reported as reading nothing."""
+        return self._tensors.store.add(np.zeros(0, np.float32))
+
+    def _nodes(self, protos: Any) -> list[WrittenNode]:
+        self._budget.write_nodes(len(protos))
+        nodes = []
+        for count, proto in enumerate(protos):
+            if not count & 1023:
+                self._budget.check_time()
+            op_type, domain, overload, name = texts((proto.op_type, proto.domain, proto.overload, proto.name))
+            node = WrittenNode(op_type, normalised(domain), overload, name, texts(proto.input), texts(proto.output))
+            if proto.attribute:
+                self._attributes(proto.attribute, node)
+            nodes.append(node)
+        return nodes
+
+    def _attributes(self, protos: Any, node: WrittenNode) -> None:
+        constant = node.op_type == "Constant" and not node.domain
+        for proto in protos:
+            name = text(proto.name)
+            if name in node.attributes:
+                self.problems.append(f"{_title(node)} has the attribute '{name}' twice.")
+            elif proto.ref_attr_name:
+                node.references += ((name, text(proto.ref_attr_name)),)
+            elif constant and len(protos) == 1:
+                self._constant(proto, node)
+            else:
+                kind = attribute_kind(proto)
+                if kind == GRAPH:
+                    node.attributes[name] = self._later(proto.g)
+                    node.nested = True
+                elif kind == GRAPHS:
+                    node.attributes[name] = tuple([self._later(graph) for graph in proto.graphs])
+                    node.nested = True
+                else:
+                    self._read_into(node.attributes, proto, kind, _title(node))
+
+    def _later(self, proto: Any) -> WrittenGraph:
+        written = WrittenGraph()
+        self._pending.append((proto, written))
+        return written
+
+    def _read_into(self, attributes: dict[str, Any], proto: Any, kind: int, title: str) -> None:
+        try:
+            attributes[proto.name] = read_attribute(proto, kind, self._tensors)
+        except InvalidGraph as error:
+            self.problems.append(f"{title}: {as_problem(error)}")
+
+    def _constant(self, proto: Any, node: WrittenNode) -> None:
+        """The tensor goes straight to the store; as an attribute value it would be hashed again for each reader."""
+        fallback = node.outputs[0] if node.outputs else ""
+        try:
+            if proto.name == "value" and proto.HasField("t"):
+                node.weight = self._tensors.weight(proto.t, fallback)
+            elif proto.name == "sparse_value" and proto.HasField("sparse_tensor"):
+                node.weight = self._tensors.sparse(proto.sparse_tensor, fallback)
+            else:
+                node.attributes[proto.name] = read_attribute(proto, attribute_kind(proto), self._tensors)
+                if proto.name in CONSTANT_ATTRIBUTES:
+                    node.weight = constant_weight(node.attributes, self._tensors.store)
+        except InvalidGraph as error:
+            self.problems.append(f"{_title(node)}: {as_problem(error)}")
+            node.weight = self._stand_in()
+
+
+def _declared(infos: Any) -> list[tuple[str, ValueType | None]]:
+    return [(text(info.name), read_type(info.type) if info.HasField("type") else None) for info in infos]
+
+
+def _title(node: WrittenNode) -> str:
+    name = node.name or next(filter(None, node.outputs), "")
+    return f"node '{name}' ({node.op_type})"

@@ -1,0 +1,84 @@
+"""What a name means where: scopes, and what a function call gives to its body. Records for `build`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ort_py.graph.ir import Value
+from ort_py.graph.reading.written import WrittenGraph, WrittenNode
+
+__all__ = ["Body", "Closure", "Context", "Scope", "enclosed"]
+
+
+class Scope:
+    """Names known in one body; those of the graph around it are found through `outer`.
+
+    A name may mean None: an optional parameter of a function that the call leaves out.
+    """
+
+    __slots__ = ("names", "outer")
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.names: dict[str, Value | None] = {}
+        self.outer = outer
+
+    def find(self, name: str) -> Value | None:
+        """What the name means here.
+
+        Raises:
+            KeyError: Nothing.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the enclosing function gives to the nodes of its body.
+
+    Attributes:
+        arguments: Values for attributes that refer to the function's; None outside functions.
+        prefix: Put before names.
+        origin: The function's name.
+        opsets: Opsets of domains for which the function has another than the model.
+    """
+
+    arguments: Mapping[str, Any] | None = None
+    prefix: str = ""
+    origin: str = ""
+    opsets: Mapping[str, int] | None = None
+
+    def named(self, name: str) -> str:
+        """The name as it is called in the model."""
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+
+class Closure(NamedTuple):
+    """A graph in an attribute: it sees the names where it was written, even when a function gets it as argument."""
+
+    graph: WrittenGraph
+    scope: Scope
+    context: Context
+
+
+class Body(NamedTuple):
+    """Nodes on their way into a graph, with the values each of them writes."""
+
+    rows: Iterator[tuple[WrittenNode, list[Value | None]]]
+    scope: Scope
+    context: Context
+
+
+def enclosed(value: Any, scope: Scope, context: Context) -> Any:
+    """The value of an attribute with its graphs as closures."""
+    if isinstance(value, WrittenGraph):
+        return Closure(value, scope, context)
+    if isinstance(value, tuple) and value and isinstance(value[0], WrittenGraph):
+        return tuple([Closure(item, scope, context) for item in value])
+    return value

@@ -1,0 +1,237 @@
+"""Tensors of a protobuf as weights: every field a tensor can be stored in, every type, sizes checked first.
+
+Comes before `parse_graph` and `attributes`, which meet the tensors. Reads messages by their field names only and
+keeps none. What it allocates is bounded by the bytes that are there; sparse tensors, which are not, are asked for.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
+from ort_py.errors import InvalidGraph, Location
+from ort_py.graph.ir import Weight
+from ort_py.graph.reading.external_data import ExternalFiles
+from ort_py.graph.reading.text import text
+from ort_py.graph.weights.unpack import aligned_empty, unpack
+from ort_py.graph.weights.weight_store import WeightStore
+from ort_py.limits import Budget, array_bytes, check_allocation
+
+__all__ = ["TensorReader"]
+
+_DATA_TYPES = {int(data_type): data_type for data_type in DataType}
+_EXTERNAL = 1  # TensorProto.EXTERNAL
+_MAX_RANK = 64
+"""NumPy's; the specification has no bound, and no operator goes past 8 or so."""
+
+_TYPED_FIELDS = {
+    DataType.FLOAT: "float_data",
+    DataType.COMPLEX64: "float_data",
+    DataType.DOUBLE: "double_data",
+    DataType.COMPLEX128: "double_data",
+    DataType.INT64: "int64_data",
+    DataType.UINT32: "uint64_data",
+    DataType.UINT64: "uint64_data",
+}
+"""Field of each type that does not use ``int32_data``."""
+
+_FIELD_DTYPES: dict[str, np.dtype[Any]] = {
+    "float_data": np.dtype(np.float32),
+    "double_data": np.dtype(np.float64),
+    "int64_data": np.dtype(np.int64),
+    "uint64_data": np.dtype(np.uint64),
+    "int32_data": np.dtype(np.int32),
+}
+
+
+class TensorReader:
+    """Reads the tensors of one model.
+
+    Attributes:
+        store: Who keeps the weights.
+        budget: What this load may still do.
+        files: External data of this model.
+    """
+
+    def __init__(self, store: WeightStore, budget: Budget, files: ExternalFiles) -> None:
+        self.store = store
+        self.budget = budget
+        self.files = files
+
+    def weight(self, proto: Any, name: str = "") -> Weight:
+        """The weight of a ``TensorProto``.
+
+        Args:
+            proto: The message.
+            name: What to call it in messages where the tensor has no name.
+
+        Raises:
+            InvalidGraph: The tensor contradicts itself.
+            Fail: Its external data cannot be used.
+            LimitError: It is larger than the limits allow.
+        """
+        name = text(proto.name) or name
+        data_type, shape = _declared(proto, name)
+        self._allow(data_type, shape, name)
+        if proto.data_location == _EXTERNAL:
+            entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
+            return self.files.weight(name, entries, data_type, shape)
+        if data_type is DataType.STRING:
+            return self._strings(proto, shape, name)
+        raw = proto.raw_data
+        if not raw and not proto.HasField("raw_data"):
+            return self._typed(proto, data_type, shape, name)
+        expected = nbytes_of(data_type, shape)
+        if len(raw) != expected:
+            raise _wrong_size(name, data_type, shape, f"raw_data has {len(raw)} bytes, {expected} are needed")
+        return self.store.embedded(raw, data_type, shape)
+
+    def sparse(self, proto: Any, name: str = "") -> Weight:
+        """The dense weight of a ``SparseTensorProto``.
+
+        Raises:
+            InvalidGraph: Values and indices do not fit together or lie outside the shape.
+            LimitError: The dense tensor is larger than the limits allow.
+        """
+        name = text(proto.values.name) or name
+        shape = _dims(proto.dims, name)
+        values = self.weight(proto.values, name).array()
+        indices = self.weight(proto.indices, name + ".indices").array()
+        data_type = _DATA_TYPES[proto.values.data_type]
+        self._allow(data_type, shape, name)
+        flat = _flat_indices(indices, values, shape, name)
+        dense = aligned_empty((prod(shape),), numpy_dtype(data_type))
+        dense[...] = "" if data_type is DataType.STRING else 0
+        dense[flat] = values
+        return self.store.add(dense.reshape(shape), own=True)
+
+    def _allow(self, data_type: DataType, shape: tuple[int, ...], name: str) -> None:
+        if data_type is DataType.STRING:
+            return  # bounded by the strings that are there, and the pointers to them are counted below
+        where = Location(value=name)
+        check_allocation(self.budget.limits, shape, data_type, where)
+        self.budget.add_initializer(array_bytes(shape, data_type), where)
+
+    def _strings(self, proto: Any, shape: tuple[int, ...], name: str) -> Weight:
+        count = prod(shape)
+        if len(proto.string_data) != count:
+            raise _wrong_size(
+                name, DataType.STRING, shape, f"string_data has {len(proto.string_data)} values, {count} are needed"
+            )
+        values = [_decoded(value) for value in proto.string_data]
+        # 64 bytes are about what Python needs for a short string and the pointer to it.
+        self.budget.add_initializer(sum(map(len, values)) + 64 * count, Location(value=name))
+        return self.store.strings(values, shape)
+
+    def _typed(self, proto: Any, data_type: DataType, shape: tuple[int, ...], name: str) -> Weight:
+        field = _TYPED_FIELDS.get(data_type, "int32_data")
+        entries = getattr(proto, field)
+        count = prod(shape)
+        if field == "int32_data" and data_type.bits in (2, 4):
+            wanted = nbytes_of(data_type, shape)
+        else:
+            wanted = count * (2 if data_type in (DataType.COMPLEX64, DataType.COMPLEX128) else 1)
+        if len(entries) != wanted:
+            raise _wrong_size(name, data_type, shape, f"{field} has {len(entries)} entries, {wanted} are needed")
+        values = np.fromiter(entries, _FIELD_DTYPES[field], wanted)
+        return self.store.add(_from_field(values, data_type, shape), own=True)
+
+
+def _from_field(values: np.ndarray[Any, Any], data_type: DataType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Entries of a typed field as an aligned array; bit patterns of small floats are kept."""
+    dtype = numpy_dtype(data_type)
+    bits = data_type.bits
+    if values.dtype == np.int32 and bits in (2, 4):
+        return unpack(values.astype(np.uint8).tobytes(), data_type, shape)
+    target = aligned_empty((prod(shape),), dtype)
+    if values.dtype == np.int32 and (dtype.kind in "fV" or not dtype.isbuiltin):
+        pattern = values.astype(np.dtype(f"u{dtype.itemsize}"))
+        target.view(pattern.dtype)[...] = pattern & 63 if bits == 6 else pattern
+    elif dtype.kind == "c":
+        target[...] = values.view(dtype)
+    elif data_type is DataType.BOOL:
+        target[...] = values != 0
+    else:
+        target[...] = values.astype(dtype)
+    return target.reshape(shape)
+
+
+def _declared(proto: Any, name: str) -> tuple[DataType, tuple[int, ...]]:
+    data_type = _DATA_TYPES.get(proto.data_type, DataType.UNDEFINED)
+    if data_type is DataType.UNDEFINED:
+        raise InvalidGraph(
+            f"Tensor '{name}' has the element type {proto.data_type}, which ONNX does not define.",
+            where=Location(value=name),
+            fix="Export the model again, or update onnx if the model is newer than it.",
+        )
+    if proto.HasField("segment"):
+        raise InvalidGraph(
+            f"Tensor '{name}' is stored in segments, which no exporter writes and onnx does not read.",
+            where=Location(value=name),
+            fix="Save the tensor in one piece.",
+        )
+    return data_type, _dims(proto.dims, name)
+
+
+def _dims(dims: Any, name: str) -> tuple[int, ...]:
+    shape = tuple(dims)
+    if len(shape) > _MAX_RANK or any(dim < 0 for dim in shape):
+        raise InvalidGraph(
+            f"Tensor '{name}' has an impossible shape: {list(shape[:_MAX_RANK])}.",
+            where=Location(value=name),
+            why=f"rank {len(shape)} is above {_MAX_RANK}" if len(shape) > _MAX_RANK else "a dimension is negative",
+            fix="Export the model again; a constant has a fixed shape.",
+        )
+    if prod(dim or 1 for dim in shape) >= 1 << 56:
+        # NumPy refuses such shapes even where another dimension is 0.
+        raise InvalidGraph(
+            f"Tensor '{name}' has an impossible shape: {list(shape)}.",
+            where=Location(value=name),
+            why="no machine can address that many elements",
+            fix="Export the model again.",
+        )
+    return shape
+
+
+def _decoded(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def _flat_indices(
+    indices: np.ndarray[Any, Any], values: np.ndarray[Any, Any], shape: tuple[int, ...], name: str
+) -> np.ndarray[Any, Any]:
+    """Positions in the flattened dense tensor, checked."""
+    count = len(values) if values.ndim == 1 else -1
+    linear = indices.shape == (count,)
+    if indices.dtype != np.int64 or not (linear or indices.shape == (count, len(shape))):
+        raise InvalidGraph(
+            f"Sparse tensor '{name}' has indices that do not fit its values.",
+            where=Location(value=name),
+            why=f"indices are {indices.dtype}{list(indices.shape)}, values {list(values.shape)}, shape {list(shape)}",
+            fix=f"Store int64 indices of shape [N] or [N, {len(shape)}] beside N values.",
+        )
+    bound = np.array([prod(shape)] if linear else shape, np.int64)
+    columns = indices.reshape(count, len(bound))
+    if np.any((columns < 0) | (columns >= bound)):
+        raise InvalidGraph(
+            f"Sparse tensor '{name}' has an index outside its shape {list(shape)}.",
+            where=Location(value=name),
+            fix="Export the model again.",
+        )
+    strides = np.array([prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
+    return columns[:, 0] if linear else columns @ strides
+
+
+def _wrong_size(name: str, data_type: DataType, shape: tuple[int, ...], why: str) -> InvalidGraph:
+    return InvalidGraph(
+        f"Tensor '{name}' has not the amount of data that {data_type.onnx_name}{list(shape)} needs.",
+        where=Location(value=name),
+        why=why,
+        fix="The file is damaged or was written wrongly; export the model again.",
+    )

@@ -1,0 +1,54 @@
+"""Text of a protobuf message, which need not be text.
+
+ONNX is a proto2 format: a string field may hold any bytes, and protobuf hands them out as bytes where they are no
+UTF-8. A name like that would be found out in odd places later, so everything that reads names asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
+from ort_py.errors import InvalidProtobuf
+from ort_py.graph.writing.protos import type_from_proto
+
+__all__ = ["read_type", "text", "texts"]
+
+
+def text(value: Any) -> str:
+    """A string field.
+
+    Raises:
+        InvalidProtobuf: It is no UTF-8.
+    """
+    if isinstance(value, str):
+        return value
+    raise InvalidProtobuf(
+        "The model has a name or a description that is no UTF-8 text.",
+        why=f"it is {bytes(value)[:80]!r}",
+        fix="The file is damaged or was written wrongly; fetch or export it again.",
+    )
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    """A repeated string field. Raises as `text`."""
+    found = list(values)
+    try:
+        "".join(found)  # the quickest way to learn whether one of them is bytes
+    except TypeError:
+        return [text(value) for value in found]
+    return found
+
+
+def read_type(proto: Any) -> ValueType | None:
+    """A ``TypeProto``; None where it says nothing or something this version does not know. Raises as `text`."""
+    found = type_from_proto(proto)
+    inner = found
+    while isinstance(inner, SequenceType | OptionalType):
+        inner = inner.element
+    if isinstance(inner, TensorType | SparseTensorType):
+        for dim in inner.shape or ():
+            if isinstance(dim, bytes):
+                text(dim)
+    return found

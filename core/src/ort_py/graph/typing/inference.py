@@ -1,0 +1,223 @@
+"""ONNX's own shape inference, run on a stand-in for the model that holds no large constant.
+
+`shapes` decides what to tell it and what to believe. Constants become declared values, except for small numbers,
+which shapes depend on (a Reshape's target, a Slice's ends). Inference itself recurses over nested graphs; what
+is nested too deep for it is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import onnx
+from onnx.onnx_cpp2py_export import shape_inference as native
+
+from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
+from ort_py.graph.ir import Graph, Model, Node, Value, Weight
+from ort_py.graph.typing.inference_guard import UNSAFE, node_fault
+from ort_py.graph.writing.protos import type_from_proto, value_info
+from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
+
+__all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
+
+_LOG = logging.getLogger(__name__)
+
+_DEEPEST = 28
+"""Levels of nested graphs: protobuf reads messages nested up to 100 deep, and each level takes three."""
+
+_FOLLOWED = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.DOUBLE, DataType.BOOL})
+
+
+@dataclass(slots=True)
+class Inferred:
+    """What inference found.
+
+    Attributes:
+        types: Type of each value it knows.
+        errors: Contradictions, as ONNX words them.
+    """
+
+    types: dict[Value, ValueType] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+
+
+@cache
+def can_infer(op_type: str, domain: str, opset: int) -> bool:
+    """Whether ONNX can tell the types of the operator's outputs."""
+    if not onnx.defs.has(op_type, opset, domain) or (op_type in UNSAFE and not domain):
+        return False
+    schema = onnx.defs.get_schema(op_type, opset, domain)
+    # The body of MeanVarianceNormalization has a Constant that onnx's own inference calls malformed.
+    has_body = bool(getattr(schema, "has_function", False)) and op_type != "MeanVarianceNormalization"
+    return bool(schema.has_type_and_shape_inference_function) or has_body
+
+
+def follows_data(weight: Weight) -> bool:
+    """Whether a constant is small and numeric, so that shapes may depend on it."""
+    return weight.data_type in _FOLLOWED and nbytes_of(weight.data_type, weight.shape) <= SMALL
+
+
+class _StandInWriter(GraphWriter):
+    """Writes the model with types from `told` only."""
+
+    def __init__(self, model: Model, proto: onnx.ModelProto, told: Mapping[Value, ValueType]) -> None:
+        super().__init__(model, proto, strict=False)
+        self._told = told
+        self.nested: dict[Graph, list[tuple[int, Node]]] = {}
+        self.faults: list[str] = []
+
+    def nodes(
+        self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value], *, wrap: bool = True
+    ) -> None:
+        kept: list[Node] = []
+        nested: list[tuple[int, Node]] = []
+        for node in nodes:
+            if node.op_type in UNSAFE and not node.domain:
+                self._declare_outputs(proto, node)
+                continue
+            if node.attributes:
+                fault = node_fault(node)
+                if fault:
+                    self.faults.append(f"{node.location}: {fault}")
+                if fault or self._left_out(proto, node):
+                    continue
+                if node.subgraphs:
+                    nested.append((len(kept), node))
+            kept.append(node)
+        if nested:
+            self.nested[nested[0][1].graph] = nested
+        super().nodes(proto, kept, outputs, wrap=wrap)
+
+    def _left_out(self, proto: onnx.GraphProto, node: Node) -> bool:
+        if node.op_type == "Constant" and not node.domain:
+            tensor = node.attributes.get("value")
+            if tensor is None or tensor.nbytes <= SMALL or not node.outputs or node.outputs[0] is None:
+                return False
+            known = TensorType(data_type_of(tensor.dtype), tuple(tensor.shape))
+            value_info(proto.value_info.add(), node.outputs[0].name, known)
+            return True
+        if not node.subgraphs or len(node.path) < _DEEPEST:
+            return False
+        self._declare_outputs(proto, node)
+        return True
+
+    def _declare_outputs(self, proto: onnx.GraphProto, node: Node) -> None:
+        for value in node.outputs:
+            if value is not None:
+                self.declare(proto, value)
+
+    def declare(self, proto: onnx.GraphProto, value: Value) -> None:
+        known = self._told.get(value)
+        if known is not None:
+            value_info(proto.value_info.add(), value.name, known)
+
+    def type_of_input(self, value: Value) -> ValueType | None:
+        return self._told.get(value)
+
+    def type_of_output(self, value: Value) -> ValueType | None:
+        return self._told.get(value)
+
+    def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
+        if value.weight is None:
+            return
+        if value.constant and follows_data(value.weight):
+            super().initializer(proto, value)
+        elif not value.overridable or value.graph.owner is not None:
+            # Overridable ones of the main graph are declared as inputs already.
+            value_info(proto.value_info.add(), value.name, TensorType(value.weight.data_type, value.weight.shape))
+
+
+def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
+    """Types of all values of the model, nested graphs included.
+
+    Args:
+        model: The model.
+        told: Types to start from: those of the main graph's inputs, and whatever else shall be believed.
+        strict: Collect contradictions too; takes a second run where there are any.
+    """
+    proto = new_proto(model)
+    writer = _StandInWriter(model, proto, told)
+    writer.graph(proto.graph, model.graph)
+    data = proto.SerializeToString()
+    errors: tuple[str, ...] = ()
+    # Strict inference says what is wrong but gives no result then.
+    for stricter in (True, False) if strict else (False,):
+        try:
+            found = native.infer_shapes(data, False, stricter, False)
+        except native.InferenceError as error:
+            if stricter:
+                errors = _contradictions(str(error))
+            else:
+                _LOG.warning("Shape inference of ONNX failed: %s", error)
+        except Exception as error:  # it raises many types, and no shape is better than no model
+            _LOG.warning("Shape inference of ONNX failed: %s", error)
+        else:
+            types = _read(onnx.ModelProto.FromString(found).graph, model.graph, writer)
+            return Inferred(types, (*writer.faults, *errors))
+    return Inferred(dict(told), (*writer.faults, *errors))
+
+
+def _contradictions(text: str) -> tuple[str, ...]:
+    """Of what inference complains about, that which is wrong whatever the inputs are.
+
+    A `TypeInferenceError` may only say that the type of an input is unknown; types are checked by `schema`.
+    """
+    lines = text.removeprefix("[ShapeInferenceError] Inference error(s): ").splitlines()
+    # Errors inside a nested graph are wrapped in one of the node that holds it: the innermost, the last, counts.
+    return tuple(
+        line
+        for line in lines
+        if line.rfind("[ShapeInferenceError]") > line.rfind("[TypeInferenceError]")
+        and "MeanVarianceNormalization" not in line
+    )
+
+
+def _read(proto: onnx.GraphProto, main: Graph, writer: _StandInWriter) -> dict[Value, ValueType]:
+    types: dict[Value, ValueType] = {}
+    seen: dict[bytes, ValueType | None] = {}
+    pending = [(proto, main)]
+    while pending:
+        message, graph = pending.pop()
+        infos = {info.name: info for info in message.value_info}
+        _read_values(infos, graph, types, seen)
+        for info, value in zip(message.input, graph.inputs, strict=False):
+            _note(types, value, type_from_proto(info.type))
+        for info, value in zip(message.output, graph.outputs, strict=False):
+            if value.graph is graph and value.weight is None:
+                _note(types, value, type_from_proto(info.type))
+        for index, node in writer.nested.get(graph, ()):
+            by_name = {attribute.name: attribute for attribute in message.node[index].attribute}
+            for name, held in node.attributes.items():
+                if isinstance(held, Graph):
+                    pending.append((by_name[name].g, held))
+                elif isinstance(held, tuple) and held and isinstance(held[0], Graph):
+                    pending.extend(zip(by_name[name].graphs, held, strict=True))
+    return types
+
+
+def _read_values(
+    infos: Mapping[str, onnx.ValueInfoProto],
+    graph: Graph,
+    types: dict[Value, ValueType],
+    seen: dict[bytes, ValueType | None],
+) -> None:
+    for node in graph.nodes:
+        for value in node.outputs:
+            if value is None:
+                continue
+            info = infos.get(value.name)
+            if info is None:
+                continue
+            # Most values of a graph share a few types: reading each once saves half of the time.
+            data = info.type.SerializeToString()
+            if data not in seen:
+                seen[data] = type_from_proto(info.type)
+            _note(types, value, seen[data])
+
+
+def _note(types: dict[Value, ValueType], value: Value, found: ValueType | None) -> None:
+    if found is not None:
+        types[value] = found

@@ -1,0 +1,127 @@
+"""Shapes that depend on computed numbers, and all that follows from them.
+
+Comes after one run of `inference`, in `shapes`: follows `ShapeData` through the nodes in order, and types those anew
+whose inputs became known better. Bounded: a large model whose every shape is computed keeps weaker types at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ort_py.dtypes import DataType, TensorType, ValueType, numpy_dtype
+from ort_py.errors import InvalidGraph, OrtPyError
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.typing.node_types import constant_contents, infer_node
+from ort_py.graph.typing.shape_data import ShapeData, target_shape
+from ort_py.graph.typing.type_merge import merge_types, shape_conflict
+
+__all__ = ["follow_shapes"]
+
+_MOST_NODES = 5_000
+"""Nodes that are typed one by one, at about 60 µs each."""
+
+_SOURCES = frozenset({"Cast", "Concat", "Gather", "Shape", "Size", "Slice", "Squeeze", "Unsqueeze"})
+"""Operators that numbers for shapes come from or pass through, arithmetic excepted."""
+
+
+def follow_shapes(model: Model, schemas: SchemaRegistry | None) -> tuple[dict[Value, ValueType], list[str]]:
+    """Improve `Value.type` by following the numbers that shapes are computed from.
+
+    Args:
+        model: A model whose values have the types that inference found.
+        schemas: Where contributed operators are looked up.
+
+    Returns:
+        The types that became better, and contradictions met in the main graph. What is nested may be a branch that
+        is never taken.
+    """
+    walker = _Walker(schemas)
+    graphs = list(walk(model.graph))
+    if any(_computes_shapes(node) for graph in graphs for node in graph.nodes):
+        for graph in graphs:
+            walker.graph(graph)
+    return walker.better, walker.errors
+
+
+def _computes_shapes(node: Node) -> bool:
+    if node.op_type not in _SOURCES or node.domain or not node.outputs or node.outputs[0] is None:
+        return False
+    known = node.outputs[0].type
+    if not isinstance(known, TensorType) or known.data_type not in (DataType.INT64, DataType.INT32):
+        return False
+    return known.shape is None or len(known.shape) < 2
+
+
+class _Walker:
+    def __init__(self, schemas: SchemaRegistry | None) -> None:
+        self.better: dict[Value, ValueType] = {}
+        self.errors: list[str] = []
+        self._schemas = schemas
+        self._data = ShapeData()
+        self._left = _MOST_NODES
+
+    def graph(self, graph: Graph) -> None:
+        for node in graph.nodes:
+            for value, found in self._types(node):
+                self._learn(node, value, found)
+            self._data.follow(node)
+
+    def _types(self, node: Node) -> Iterator[tuple[Value | None, ValueType | None]]:
+        target = target_shape(node, self._data)
+        output = node.outputs[0] if node.outputs else None
+        if target is not None and output is not None and isinstance(output.type, TensorType):
+            yield output, replace(output.type, shape=target)
+            return
+        if self._left > 0 and (any(value in self.better for value in node.inputs) or self._newly_told(node)):
+            self._left -= 1
+            try:
+                yield from zip(node.outputs, infer_node(node, self._schemas, self._contents), strict=False)
+            except InvalidGraph as error:
+                if node.graph.owner is None:
+                    self.errors.append(f"{node.location}: {'; '.join(error.why)}")
+            except OrtPyError:
+                return  # a contributed function that fails is asked again, and reported, by `shapes`
+
+    def _newly_told(self, node: Node) -> bool:
+        """Whether inference did not have an input's content, which is known by now, and lacked something."""
+        if node.domain or all(_complete(value) for value in node.outputs):
+            return False
+        return any(
+            value is not None and value.producer is not None and self._contents(value) is not None
+            for value in node.inputs
+        )
+
+    def _contents(self, value: Value) -> np.ndarray[Any, Any] | None:
+        if value.weight is not None:
+            return constant_contents(value)
+        known = self._data.of(value)
+        array = known.array() if known is not None else None
+        if array is None or not isinstance(value.type, TensorType):
+            return None
+        return array.astype(numpy_dtype(value.type.data_type))
+
+    def _learn(self, node: Node, value: Value | None, found: ValueType | None) -> None:
+        if value is None or found is None:
+            return
+        if shape_conflict(found, value.type):
+            if node.graph.owner is None:
+                self.errors.append(f"{node.location}: '{value.name}' is {value.type!r} and computed to be {found!r}")
+            return
+        merged = merge_types(value.type, found, sizes=True)
+        if merged is not None and merged != value.type:
+            value.type = self.better[value] = merged
+
+
+def _complete(value: Value | None) -> bool:
+    """Whether nothing more can be learnt of a value's type."""
+    if value is None:
+        return True
+    known = value.type
+    return (
+        isinstance(known, TensorType) and known.shape is not None and all(isinstance(dim, int) for dim in known.shape)
+    )

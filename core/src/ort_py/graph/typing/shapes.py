@@ -1,0 +1,233 @@
+"""Types and shapes of all values, nested graphs included.
+
+Comes after `schema` has resolved the nodes; optimising, partitioning and planning read the result in `Value.type`.
+ONNX's inference does the work for the operators it defines (`inference`), contributed schemas for theirs, and what the
+model declares fills the gaps. Knows nothing of weights' contents beyond small constants.
+
+What is believed, in this order: inputs and constants; inference; names, ranks and element types that the model
+declares. Sizes that the model declares count only where inference cannot know better: at the outputs of the main graph
+and of operators without inference, and everywhere if all inputs have fixed sizes. Exporters leave the sizes of one
+example input behind, and a transform that believed them would compute wrong results for every other input.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ort_py.contracts.schema import TypeFunction
+from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
+from ort_py.errors import InvalidGraph, Location
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.typing.inference import can_infer, run_inference
+from ort_py.graph.typing.inference_gaps import gap_types
+from ort_py.graph.typing.node_types import contributed_types, infer_node, type_function
+from ort_py.graph.typing.shape_walk import follow_shapes
+from ort_py.graph.typing.type_merge import (
+    dim_names,
+    element_conflict,
+    made_up,
+    merge_types,
+    rename_dims,
+    shape_conflict,
+    substitute,
+)
+from ort_py.graph.view import graph_inputs
+
+__all__ = ["infer_node", "infer_types", "substitute"]
+
+_LOG = logging.getLogger(__name__)
+
+_ROUNDS = 4
+"""Rounds of inference at most. One is enough without contributed operators and declarations that add something; each
+further one carries their types through the nodes after them."""
+
+
+def infer_types(model: Model, schemas: SchemaRegistry | None = None) -> None:
+    """Set `Value.type` of every value as far as it can be known.
+
+    Args:
+        model: A valid model whose values have the types the file declares, None where it declares none.
+        schemas: Where contributed operators are looked up.
+
+    Raises:
+        InvalidGraph: Shapes or element types contradict each other whatever the inputs are.
+        PluginError: The `infer` of a contributed schema broke.
+    """
+    _Inference(model, schemas).run()
+
+
+class _Inference:
+    def __init__(self, model: Model, schemas: SchemaRegistry | None) -> None:
+        self._model = model
+        self._schemas = schemas
+        self._declared: dict[Value, ValueType] = {}
+        self._given: dict[Value, ValueType] = {}
+        self._opaque: set[Value] = set()
+        self._contributed: list[tuple[Node, TypeFunction]] = []
+        self._gaps: list[Node] = []
+        for graph in walk(model.graph):
+            self._collect(graph, schemas)
+        fixed = [value.type for value in graph_inputs(model.graph)]
+        self._own_names = {name for known in self._declared.values() for name in dim_names(known)}
+        self._sizes = all(
+            isinstance(known, TensorType)
+            and known.shape is not None
+            and all(isinstance(dim, int) for dim in known.shape)
+            for known in fixed
+        )
+
+    def _collect(self, graph: Graph, schemas: SchemaRegistry | None) -> None:
+        """Read what the model declares, and tell the values that inference must be told."""
+        for value in graph.initializers.values():
+            if value.weight is not None:
+                value.type = TensorType(value.weight.data_type, value.weight.shape)
+            if value.type is not None:
+                self._given[value] = value.type
+        owner = graph.owner
+        opaque = owner is None or not can_infer(owner.op_type, owner.domain, owner.opset_version)
+        for value in graph.inputs:
+            if value.type is not None:
+                self._declared[value] = value.type
+                self._given[value] = value.type if opaque else _without_shape(value.type)
+        for node in graph.nodes:
+            known = can_infer(node.op_type, node.domain, node.opset_version)
+            infer = None if known else type_function(node, schemas)
+            if infer is not None:
+                self._contributed.append((node, infer))
+            elif not known:
+                self._gaps.append(node)
+            for output in node.outputs:
+                if output is None:
+                    continue
+                if not known:
+                    self._opaque.add(output)
+                if output.type is None:
+                    continue
+                self._declared[output] = output.type
+                if not known:
+                    self._given[output] = output.type
+                elif graph.owner is not None and output.is_graph_output:
+                    # A Loop's body that reads its own results needs to be told of them where it starts.
+                    self._given[output] = _without_shape(output.type)
+
+    def run(self) -> None:
+        told = dict(self._given)
+        for attempt in range(_ROUNDS):
+            found = self._infer(told, first=attempt == 0)
+            merged = self._merge(found)
+            more = {value: known for value, known in merged.items() if found.get(value) != known and _is_read(value)}
+            for value, known in (self._ask_contributed() | self._fill_gaps()).items():
+                merged[value] = more[value] = known
+            told, before = told | more, told
+            if told == before:
+                break
+        self._warn(merged)
+        forgotten = made_up(merged.values(), self._own_names, uses=1)
+        for value, known in merged.items():
+            value.type = rename_dims(known, forgotten) if forgotten else known
+
+    def _infer(self, told: Mapping[Value, ValueType], *, first: bool) -> dict[Value, ValueType]:
+        """One run of ONNX's inference, and what follows from numbers that the model computes.
+
+        Declarations are not told in the first run; so what contradicts itself there is wrong without them.
+        """
+        found = run_inference(self._model, told, strict=first)
+        types = found.types
+        if not first:
+            # Started from values in the middle, ONNX gives one made-up name to different sizes.
+            invented = made_up(types.values(), self._own_names)
+            types = {value: rename_dims(known, invented) for value, known in types.items()}
+        for graph in walk(self._model.graph):
+            for node in graph.nodes:
+                for value in node.outputs:
+                    if value is not None:
+                        value.type = types.get(value)
+        better, errors = follow_shapes(self._model, self._schemas)
+        if first and (found.errors or errors):
+            raise InvalidGraph(
+                "Shapes in the model contradict each other.",
+                where=Location(file=self._model.source),
+                why=(*found.errors, *errors),
+                fix="Look at the nodes named; the tool that wrote the model may have dropped a Reshape or Cast.",
+            )
+        return types | better
+
+    def _merge(self, found: Mapping[Value, ValueType]) -> dict[Value, ValueType]:
+        """Put inference and declarations together, in `Value.type` too, where contributed schemas look."""
+        merged: dict[Value, ValueType] = dict(self._given)
+        merged.update(found)
+        for value, declared in self._declared.items():
+            inferred = found.get(value)
+            if inferred is not None and element_conflict(inferred, declared):
+                raise InvalidGraph(
+                    f"The model declares {declared} where the operator gives {inferred}.",
+                    where=_location(value),
+                    fix="Correct the declared type, or put a Cast in front.",
+                )
+            sizes = value in self._opaque or (
+                value.graph.owner is None and (self._sizes or value.is_graph_output or value.producer is None)
+            )
+            known = merge_types(inferred, declared, sizes=sizes)
+            if known is not None:
+                merged[value] = known
+        for value, known in merged.items():
+            value.type = known
+        return merged
+
+    def _ask_contributed(self) -> dict[Value, ValueType]:
+        answers: dict[Value, ValueType] = {}
+        for node, infer in self._contributed:
+            for value, known in zip(node.outputs, contributed_types(node, infer), strict=False):
+                if value is not None and known is not None and known != value.type:
+                    value.type = answers[value] = known
+        return answers
+
+    def _fill_gaps(self) -> dict[Value, ValueType]:
+        answers: dict[Value, ValueType] = {}
+        for graph in walk(self._model.graph):
+            for node in graph.nodes:
+                if all(value is None or value.type is not None for value in node.outputs):
+                    continue
+                for value, known in zip(node.outputs, gap_types(node), strict=True):
+                    if value is not None and value.type is None and known is not None:
+                        value.type = answers[value] = known
+        for node in self._gaps:
+            for value, known in zip(node.outputs, gap_types(node), strict=True):
+                better = merge_types(known, value.type, sizes=True) if value is not None else None
+                if value is not None and better is not None and better != value.type:
+                    value.type = answers[value] = better
+        return answers
+
+    def _warn(self, merged: Mapping[Value, ValueType]) -> None:
+        for value, declared in self._declared.items():
+            known = merged.get(value)
+            if shape_conflict(known, declared):
+                _LOG.warning(
+                    "The model declares shape %s for value '%s', but it has shape %s; the declaration is ignored.",
+                    getattr(declared, "shape", None),
+                    value.name,
+                    getattr(known, "shape", None),
+                )
+
+
+def _is_read(value: Value) -> bool:
+    """Whether another value's type may follow from this one's; telling ONNX of others could only hide what it finds."""
+    return bool(value.uses) or value.graph.owner is not None
+
+
+def _without_shape(value_type: ValueType) -> ValueType:
+    if isinstance(value_type, TensorType | SparseTensorType):
+        return replace(value_type, shape=None)
+    if isinstance(value_type, SequenceType | OptionalType):
+        return replace(value_type, element=_without_shape(value_type.element))
+    return value_type
+
+
+def _location(value: Value) -> Location:
+    if value.producer is None:
+        return Location(value=value.name)
+    node = value.producer
+    return Location(node=node.name, op_type=node.op_type, domain=node.domain, value=value.name, path=node.path)

@@ -1,0 +1,174 @@
+"""The process-wide owner of constants: each is in memory once, however many sessions use it.
+
+Sessions hold the weights; the store only knows them, by weak references, so the memory goes with the last session.
+Usable from any thread and after a fork. Comes after `tensors` and `external_data`, which ask it for weights; kernels
+and plans get them through `ir.Value.weight`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ort_py.dtypes import DataType, data_type_of, numpy_dtype
+from ort_py.graph.weights.unpack import aligned_copy, frozen, unpack
+from ort_py.graph.weights.weights import ArrayWeight, FileIdentity, MappedFile, MappedWeight
+
+__all__ = ["WeightStats", "WeightStore", "process_store"]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightStats:
+    """What a store holds, of all sessions together.
+
+    Attributes:
+        weights: Constants that some session uses.
+        files: Files mapped.
+        held_bytes: Memory of constants that were embedded in models.
+        copied_bytes: Memory of constants that were copied out of files, being packed or misaligned there.
+        mapped_bytes: Bytes of files used in place; the system takes and drops their pages as it likes.
+        unread_bytes: Bytes of constants in files that nobody has asked for yet.
+    """
+
+    weights: int = 0
+    files: int = 0
+    held_bytes: int = 0
+    copied_bytes: int = 0
+    mapped_bytes: int = 0
+    unread_bytes: int = 0
+
+
+class WeightStore:
+    """Makes weights and finds those that are there already."""
+
+    def __init__(self) -> None:
+        self._arrays: WeakValueDictionary[str, ArrayWeight] = WeakValueDictionary()
+        self._mapped: WeakValueDictionary[str, MappedWeight] = WeakValueDictionary()
+        self._files: WeakValueDictionary[FileIdentity, MappedFile] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def _guard(self) -> threading.Lock:
+        # A fork copies the lock in whatever state another thread had it, and that thread is not in the child.
+        if self._process != os.getpid():
+            self._lock = threading.Lock()
+            self._process = os.getpid()
+        return self._lock
+
+    def embedded(self, raw: bytes | memoryview, data_type: DataType, shape: tuple[int, ...]) -> ArrayWeight:
+        """The constant whose bytes stand in a model file.
+
+        Args:
+            raw: Exactly as many bytes as type and shape need, packed and little endian as in ``raw_data``.
+            data_type: Element type; not a string.
+            shape: Shape.
+
+        Returns:
+            A weight equal to every other made from the same bytes, type and shape.
+        """
+        key = _content_key(data_type, shape, (raw,))
+        return self._arrays.get(key) or self._keep(ArrayWeight(unpack(raw, data_type, shape), data_type, key))
+
+    def strings(self, values: Iterable[str | bytes], shape: tuple[int, ...]) -> ArrayWeight:
+        """A constant of strings: an object array of str, or bytes where a value is no UTF-8."""
+        array = np.empty(shape, object)
+        array.reshape(-1)[:] = list(values)
+        return self.add(array, own=True)
+
+    def add(self, array: np.ndarray[Any, Any], *, own: bool = False) -> ArrayWeight:
+        """A constant made in memory, by folding or packing.
+
+        Args:
+            array: Any dtype that ONNX has, in any layout and byte order.
+            own: The array is fresh, contiguous and nobody else's: keep it rather than copy it.
+
+        Raises:
+            InvalidArgument: ONNX has no such element type.
+        """
+        data_type = data_type_of(array.dtype)
+        dtype = numpy_dtype(data_type)
+        if array.dtype != dtype:  # another byte order, or NumPy's own strings
+            array, own = array.astype(dtype), not dtype.hasobject
+        key = _content_key(data_type, array.shape, _content(array))
+        found = self._arrays.get(key)
+        if found is not None:
+            return found
+        return self._keep(ArrayWeight(frozen(array) if own else aligned_copy(array), data_type, key))
+
+    def _keep(self, weight: ArrayWeight) -> ArrayWeight:
+        with self._guard():
+            return self._arrays.setdefault(weight.key, weight)
+
+    def file(self, opened: BinaryIO, path: str, identity: FileIdentity) -> MappedFile:
+        """An open file, mapped; one mapping for all who open the same content. The caller closes `opened`.
+
+        Raises:
+            OSError: The system refuses to map it.
+        """
+        with self._guard():
+            found = self._files.get(identity)
+            if found is None:
+                found = self._files[identity] = MappedFile(opened, path, identity)
+            return found
+
+    def mapped(self, file: MappedFile, offset: int, data_type: DataType, shape: tuple[int, ...]) -> MappedWeight:
+        """The constant at a place of a file, which the caller has checked to lie inside it."""
+        weight = MappedWeight(file, offset, data_type, shape)
+        with self._guard():
+            return self._mapped.setdefault(weight.key, weight)
+
+    def trim(self) -> int:
+        """Forget copies that can be read from their file again; returns the bytes this gives back at most.
+
+        Arrays that plans hold stay in memory until they go.
+        """
+        return sum(weight.release() for weight in self._everything()[1])
+
+    def stats(self) -> WeightStats:
+        """What is in memory now."""
+        arrays, mapped = self._everything()
+        loaded = [weight for weight in mapped if weight.loaded]
+        return WeightStats(
+            weights=len(arrays) + len(mapped),
+            files=len(self._files),
+            held_bytes=sum(weight.nbytes for weight in arrays),
+            copied_bytes=sum(weight.nbytes for weight in loaded if not weight.in_place),
+            mapped_bytes=sum(weight.nbytes for weight in loaded if weight.in_place),
+            unread_bytes=sum(weight.length for weight in mapped if not weight.loaded),
+        )
+
+    def _everything(self) -> tuple[list[ArrayWeight], list[MappedWeight]]:
+        with self._guard():
+            return list(self._arrays.values()), list(self._mapped.values())
+
+
+def _content_key(data_type: DataType, shape: tuple[int, ...], parts: Iterable[Any]) -> str:
+    content = hashlib.blake2b(f"{data_type.onnx_name}{shape}".encode(), digest_size=20)
+    for part in parts:
+        content.update(part)
+    return content.hexdigest()
+
+
+def _content(array: np.ndarray[Any, Any]) -> Iterable[Any]:
+    """Buffers that tell this content from any other of the same type and shape."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if not array.dtype.hasobject:
+        return (flat.view(np.uint8),)
+    values = [(isinstance(value, bytes), value if isinstance(value, bytes) else str(value).encode()) for value in flat]
+    # Kinds and lengths first, so that ("ab", "c") and ("a", "bc") differ, and str and bytes too.
+    return (str([(kind, len(value)) for kind, value in values]).encode(), b"".join(value for _, value in values))
+
+
+_PROCESS_STORE = WeightStore()
+
+
+def process_store() -> WeightStore:
+    """The store that all sessions of this process share."""
+    return _PROCESS_STORE

@@ -1,0 +1,1 @@
+"""Back to ONNX: `serialize` writes models and regions, `protos` their parts, `node_versions` nodes of another opset."""

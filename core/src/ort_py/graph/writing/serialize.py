@@ -1,0 +1,283 @@
+"""The in-memory graph written back to ONNX: whole models, and regions for a vendor's compiler.
+
+Comes after every stage: a model can be written at any time. Knows nothing of files; `weights="external"` refers to
+files that the constants came from. Nested graphs are written from a work list, not by recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+
+import onnx
+from google.protobuf.message import EncodeError
+
+from ort_py.contracts.graph_view import WeightMode
+from ort_py.dtypes import ValueType, nbytes_of
+from ort_py.errors import InvalidArgument, LimitError, Location
+from ort_py.graph.ir import Graph, Model, Node, Value, Weight
+from ort_py.graph.weights.weights import MappedWeight
+from ort_py.graph.writing.node_versions import FunctionWriter, list_type
+from ort_py.graph.writing.protos import fill_attribute, fill_tensor, value_info
+
+__all__ = ["SMALL", "GraphWriter", "model_to_proto", "new_proto", "region_to_bytes"]
+
+PROTOBUF_LIMIT = 2**31 - 1
+"""Bytes one protobuf message can have."""
+
+SMALL = 1024
+"""Constants up to this size are always written inline: shapes and scales, which readers want to look at."""
+
+
+class GraphWriter:
+    """Writes graphs into messages; `inference` overrides what is said about values.
+
+    Args:
+        model: Whose graphs are written.
+        proto: The message that gets the functions for nodes with an opset of their own.
+        strict: Refuse nodes whose opset cannot be written, rather than write them as if they had the model's.
+    """
+
+    def __init__(self, model: Model, proto: onnx.ModelProto, *, strict: bool = True) -> None:
+        self._functions = FunctionWriter(model, proto, strict=strict)
+        self._pending: list[tuple[onnx.GraphProto, Graph]] = []
+
+    def graph(self, proto: onnx.GraphProto, graph: Graph) -> None:
+        """Write a graph and all graphs nested in it into an empty message."""
+        self._pending.append((proto, graph))
+        self.finish()
+
+    def finish(self) -> None:
+        """Write the nested graphs that `nodes` has met."""
+        while self._pending:
+            proto, graph = self._pending.pop()
+            self._graph(proto, graph)
+
+    def nodes(
+        self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value], *, wrap: bool = True
+    ) -> None:
+        """Write nodes, and declare what they compute unless it is among `outputs`, which the caller declares.
+
+        Nested graphs wait for `finish`. With `wrap`, nodes with an opset of their own become calls of functions.
+        """
+        returned = set(outputs)
+        add = proto.node.add
+        for node in nodes:
+            message = add(
+                op_type=node.op_type,
+                name=node.name,
+                input=[value.name if value is not None else "" for value in node.inputs],
+                output=[value.name if value is not None else "" for value in node.outputs],
+            )
+            if node.domain:
+                message.domain = node.domain
+            if node.overload:
+                message.overload = node.overload
+            if node.attributes:
+                self._attributes(message, node)
+            if node.opset and wrap:
+                self._functions.wrap(message, node)
+            for value in node.outputs:
+                if value is not None and value not in returned:
+                    self.declare(proto, value)
+
+    def declare(self, proto: onnx.GraphProto, value: Value) -> None:
+        """Write what is known of an inner value."""
+        if value.type is not None:
+            value_info(proto.value_info.add(), value.name, value.type)
+
+    def type_of_input(self, value: Value) -> ValueType | None:
+        """The type to write for a graph's input."""
+        return value.type
+
+    def type_of_output(self, value: Value) -> ValueType | None:
+        """The type to write for a graph's output."""
+        return value.type
+
+    def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
+        """Write a constant."""
+        assert value.weight is not None  # what an initializer is
+        fill_tensor(proto.initializer.add(), value.weight.array(), value.name)
+
+    def _graph(self, proto: onnx.GraphProto, graph: Graph) -> None:
+        proto.name = graph.name or "graph"
+        overridable = [value for value in graph.initializers.values() if value.overridable]
+        for value in graph.inputs + overridable:
+            value_info(proto.input.add(), value.name, self.type_of_input(value))
+        for value in graph.initializers.values():
+            self.initializer(proto, value)
+        self.nodes(proto, graph.nodes, graph.outputs)
+        for position, value in enumerate(graph.outputs):
+            name = value.name
+            if value.graph is not graph:
+                # A nested graph may not return a value of a graph around it by name.
+                name = f"{value.name}/returned_{position}"
+                proto.node.add(op_type="Identity", name=name, input=[value.name], output=[name])
+            value_info(proto.output.add(), name, self.type_of_output(value))
+
+    def _attributes(self, message: onnx.NodeProto, node: Node) -> None:
+        for name, value in node.attributes.items():
+            attribute = message.attribute.add()
+            if isinstance(value, Graph):
+                attribute.name, attribute.type = name, onnx.AttributeProto.GRAPH
+                attribute.g.SetInParent()
+                self._pending.append((attribute.g, value))
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                attribute.name, attribute.type = name, onnx.AttributeProto.GRAPHS
+                self._pending.extend((attribute.graphs.add(), item) for item in value)
+            else:
+                is_empty = isinstance(value, tuple) and not value
+                fill_attribute(attribute, name, value, empty=list_type(node, name) if is_empty else 0)
+
+
+class _WeightWriter(GraphWriter):
+    """Writes constants in one of the three ways, and adds up what goes inline."""
+
+    def __init__(self, model: Model, proto: onnx.ModelProto, weights: WeightMode) -> None:
+        super().__init__(model, proto)
+        self._weights = weights
+        self._folder = PurePath(model.source).parent
+        self._inline = 0
+
+    def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
+        weight = value.weight
+        assert weight is not None  # what an initializer is
+        size = nbytes_of(weight.data_type, weight.shape)
+        if self._weights == "external" and size > SMALL:
+            self._external(proto.initializer.add(), value, weight)
+            return
+        self._inline += size
+        if self._inline > PROTOBUF_LIMIT:
+            raise _too_large(self._inline)
+        super().initializer(proto, value)
+
+    def _external(self, proto: onnx.TensorProto, value: Value, weight: Weight) -> None:
+        if not isinstance(weight, MappedWeight):
+            raise InvalidArgument(
+                "A constant that came from no file cannot be written as external data.",
+                where=Location(value=value.name),
+                why=f"its {weight.nbytes:,} bytes were inside the model or were computed by a transform",
+                fix="Ask for the model with weights='inline' or weights='reference'.",
+            )
+        proto.name, proto.data_type = value.name, int(weight.data_type)
+        proto.dims.extend(weight.shape)
+        proto.data_location = onnx.TensorProto.EXTERNAL
+        entries = {
+            "location": _relative(PurePath(weight.file.path), self._folder),
+            "offset": str(weight.offset),
+            "length": str(weight.length),
+        }
+        for key, text in entries.items():
+            proto.external_data.add(key=key, value=text)
+
+
+def _relative(path: PurePath, folder: PurePath) -> str:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
+
+
+def _too_large(size: int) -> LimitError:
+    return LimitError(
+        f"The model would have {size:,} bytes; protobuf cannot hold more than {PROTOBUF_LIMIT:,}.",
+        fix="Write it with weights='external' (constants stay in their files) or weights='reference'.",
+    )
+
+
+def new_proto(model: Model) -> onnx.ModelProto:
+    """A message with the model's versions and an empty graph."""
+    # IR version 4 is the first in which an initializer need not be an input as well.
+    proto = onnx.ModelProto(ir_version=max(model.ir_version, 4))
+    for domain, version in model.opset_imports.items():
+        proto.opset_import.add(domain=domain, version=version)
+    return proto
+
+
+def model_to_proto(model: Model, weights: WeightMode = "inline") -> onnx.ModelProto:
+    """The model as an ONNX message, with the types that are known.
+
+    Args:
+        model: The model, at any stage.
+        weights: Where constants go; see `RegionView.to_model`. Constants of nested graphs are always written, since
+            a nested graph has no inputs of its own choice; so are external ones up to 1 KiB.
+
+    Raises:
+        InvalidArgument: ``external`` where a constant has no file.
+        LimitError: The message would pass protobuf's 2 GiB.
+    """
+    proto = new_proto(model)
+    proto.producer_name, proto.producer_version = model.producer_name, model.producer_version
+    proto.domain, proto.model_version, proto.doc_string = model.domain, model.model_version, model.doc_string
+    proto.graph.doc_string = model.graph_doc_string
+    for key, text in model.metadata.items():
+        proto.metadata_props.add(key=key, value=text)
+    writer = _WeightWriter(model, proto, weights)
+    if weights == "reference":
+        _write_by_reference(writer, proto.graph, model.graph)
+    else:
+        writer.graph(proto.graph, model.graph)
+    return proto
+
+
+def _write_by_reference(writer: _WeightWriter, proto: onnx.GraphProto, graph: Graph) -> None:
+    inputs = [*graph.inputs, *graph.initializers.values()]
+    _write_region(writer, proto, graph, graph.nodes, inputs, graph.outputs)
+
+
+def region_to_bytes(
+    graph: Graph,
+    nodes: Sequence[Node],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    initializers: Sequence[Value],
+    weights: WeightMode = "inline",
+) -> bytes:
+    """Some nodes of a graph as a serialised model of their own.
+
+    Args:
+        graph: The graph they are in.
+        nodes: The nodes, in topological order.
+        inputs: Values they read from outside, constants excepted.
+        outputs: Values of theirs that are needed outside.
+        initializers: Constants they read, those of the graphs around included.
+        weights: ``inline``, ``external`` or ``reference``: where `initializers` go.
+
+    Raises:
+        InvalidArgument: ``external`` where a constant has no file.
+        LimitError: The message would pass protobuf's 2 GiB.
+    """
+    proto = new_proto(graph.model)
+    writer = _WeightWriter(graph.model, proto, weights)
+    if weights == "reference":
+        inputs = [*inputs, *initializers]
+    else:
+        for value in initializers:
+            writer.initializer(proto.graph, value)
+    _write_region(writer, proto.graph, graph, nodes, inputs, outputs)
+    return _serialize(proto)
+
+
+def _write_region(
+    writer: GraphWriter,
+    proto: onnx.GraphProto,
+    graph: Graph,
+    nodes: Sequence[Node],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+) -> None:
+    proto.name = graph.name or "graph"
+    for value in inputs:
+        value_info(proto.input.add(), value.name, value.type)
+    writer.nodes(proto, nodes, outputs)
+    writer.finish()
+    for value in outputs:
+        value_info(proto.output.add(), value.name, value.type)
+
+
+def _serialize(proto: onnx.ModelProto) -> bytes:
+    try:
+        size = proto.ByteSize()
+        if size <= PROTOBUF_LIMIT:
+            data: bytes = proto.SerializeToString()
+            return data
+    except (ValueError, EncodeError) as error:
+        raise _too_large(PROTOBUF_LIMIT + 1) from error
+    raise _too_large(size)

@@ -1,0 +1,180 @@
+"""Which operator a node is."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from ort_py.contracts.schema import FormalParameter, OperatorSchema
+from ort_py.errors import InvalidArgument, InvalidGraph
+from ort_py.graph.checking.resolved_schema import attribute_kind_name, canonical_type, formal_at, from_onnx
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.ir import Graph, Model, Node
+
+pytestmark = pytest.mark.quick
+
+
+def node(op_type: str, opset: int, domain: str = "") -> Node:
+    """A node of an operator in a model that imports this opset of its domain, or nothing where 0."""
+    model = Model({domain: opset} if opset else {})
+    model.graph = Graph("g", model)
+    return Node(op_type, [], model.graph, name="n", domain=domain)
+
+
+FUSED = OperatorSchema(
+    "Fused",
+    "my.ops",
+    since_version=2,
+    inputs=(FormalParameter("X", "T"), FormalParameter("B", "T", optional=True)),
+    outputs=(FormalParameter("Y", "T", variadic=True),),
+    attributes={"alpha": 0.5, "mode": str, "axes": (), "any": None, "table": np.ndarray},
+    types={"T": frozenset({"tensor(float)"})},
+)
+
+
+def test_the_version_in_force_is_the_newest_not_above_the_opset() -> None:
+    """Add at opset 21 is version 14."""
+    found = SchemaRegistry().resolve(node("Add", 21))
+    assert found.since_version == 14
+    assert found is SchemaRegistry().resolve(node("Add", 17))
+
+
+def test_a_schema_has_parameters_counts_and_types() -> None:
+    """Formal inputs with options, attributes with defaults, type variables with what they allow."""
+    found = from_onnx("Clip", "", 13)
+    assert found is not None
+    assert [(formal.name, formal.type, formal.optional) for formal in found.inputs] == [
+        ("input", "T", False),
+        ("min", "T", True),
+        ("max", "T", True),
+    ]
+    assert (found.max_inputs, found.max_outputs) == (3, 1)
+    assert "tensor(float)" in found.types["T"]
+    assert found.has_function
+    assert found.deterministic
+
+
+def test_attributes_have_kinds_and_defaults() -> None:
+    """As Python values."""
+    found = from_onnx("Gemm", "", 13)
+    assert found is not None
+    assert (found.attributes["alpha"].kind, found.attributes["alpha"].default) == ("FLOAT", 1.0)
+    cast = from_onnx("Cast", "", 13)
+    assert cast is not None
+    assert cast.attributes["to"].required
+    lstm = from_onnx("LSTM", "", 14)
+    assert lstm is not None
+    assert lstm.attributes["direction"].default == "forward"
+
+
+def test_variadic_parameters_stand_for_the_rest() -> None:
+    """Concat takes any number of one type, Loop any number of any types."""
+    concat, loop = from_onnx("Concat", "", 13), from_onnx("Loop", "", 16)
+    assert concat is not None
+    assert loop is not None
+    assert concat.max_inputs is None
+    formal = formal_at(concat.inputs, 7)
+    assert formal is not None
+    assert formal.homogeneous
+    state = formal_at(loop.inputs, 9)
+    assert state is not None
+    assert not state.homogeneous
+    clip = from_onnx("Clip", "", 13)
+    assert clip is not None
+    assert formal_at(clip.inputs, 3) is None
+    assert formal_at(clip.outputs, 1) is None
+
+
+def test_random_operators_are_not_deterministic() -> None:
+    """So that nobody folds them."""
+    found = from_onnx("RandomNormal", "", 1)
+    assert found is not None
+    assert not found.deterministic
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seq(map(string, float))", "seq(map(string,tensor(float)))"),
+        ("map(int64,string)", "map(int64,tensor(string))"),
+        ("map(int64,tensor(float))", "map(int64,tensor(float))"),
+        ("optional(seq(tensor(float)))", "optional(seq(tensor(float)))"),
+    ],
+)
+def test_type_strings_have_one_spelling(text: str, expected: str) -> None:
+    """onnx leaves out that the values of maps are tensors."""
+    assert canonical_type(text) == expected
+
+
+def test_contributed_schemas_are_found_like_onnx_ones() -> None:
+    """With counts, kinds and versions."""
+    registry = SchemaRegistry([FUSED])
+    found = registry.resolve(node("Fused", 3, "my.ops"))
+    assert found.since_version == 2
+    assert (found.max_inputs, found.max_outputs) == (2, None)
+    kinds = {name: (spec.kind, spec.required) for name, spec in found.attributes.items()}
+    assert kinds == {
+        "alpha": ("FLOAT", False),
+        "mode": ("STRING", True),
+        "axes": ("LIST", False),
+        "any": ("ANY", False),
+        "table": ("TENSOR", True),
+    }
+    assert registry.contributed("Fused", "my.ops", 1) is None
+    assert registry.contributed("Fused", "my.ops", 5) is FUSED
+
+
+def test_contributed_domains_need_no_import() -> None:
+    """As onnxruntime does with the domains it knows."""
+    registry = SchemaRegistry([FUSED])
+    assert registry.resolve(node("Fused", 0, "my.ops")).since_version == 2
+    assert registry.opset(node("X", 0, "com.microsoft")) == 1
+
+
+def test_the_domains_of_onnx_cannot_be_extended() -> None:
+    """The specification alone says what they hold."""
+    with pytest.raises(InvalidArgument, match=r"contributed for Fused, in a domain that ONNX defines(.|\n)*'ai.onnx'"):
+        SchemaRegistry([OperatorSchema("Fused", "ai.onnx")])
+
+
+def test_two_schemas_of_one_version_conflict() -> None:
+    """One object twice is no conflict, another one is."""
+    registry = SchemaRegistry([FUSED, FUSED])
+    with pytest.raises(InvalidArgument, match=r"Two schemas are contributed for my\.ops\.Fused since version 2"):
+        registry.add([OperatorSchema("Fused", "my.ops", since_version=2)])
+
+
+@pytest.mark.parametrize(
+    ("op_type", "opset", "domain", "text"),
+    [
+        ("Sofmax", 17, "", "domain 'ai.onnx' has no operator Sofmax; did you mean Softmax?"),
+        ("relu", 17, "", "did you mean Relu?"),
+        ("Qwertzuiop", 17, "", "domain 'ai.onnx' has no operator Qwertzuiop"),
+        ("Gelu", 17, "", "Gelu exists from opset 20 of ai.onnx on, the model imports opset 17"),
+        ("Upsample", 17, "", "Upsample exists until opset 9 of ai.onnx, later it is deprecated; the model imports 17"),
+        ("ZipMap", 17, "", "domain 'ai.onnx' has no operator ZipMap; domain 'ai.onnx.ml' has"),
+        ("X", 1, "nobody", "no installed plug-in defines operators of domain 'nobody'"),
+        ("X", 0, "nobody", "uses domain 'nobody' but imports no opset of it"),
+        ("Fusde", 3, "my.ops", "did you mean Fused?"),
+        ("Fused", 1, "my.ops", "Fused exists from opset 2 of my.ops on, the model imports opset 1"),
+    ],
+)
+def test_unknown_operators_are_explained(op_type: str, opset: int, domain: str, text: str) -> None:
+    """What exists instead: another spelling, another opset, another domain, another plug-in."""
+    with pytest.raises(InvalidGraph) as caught:
+        SchemaRegistry([FUSED]).resolve(node(op_type, opset, domain))
+    assert f"Operator {op_type} is not defined here" in str(caught.value)
+    assert text in str(caught.value)
+    assert "node 'n'" in str(caught.value)
+    assert caught.value.fix
+
+
+def test_every_schema_of_onnx_converts() -> None:
+    """Each operator at each version, with canonical types and known attribute kinds."""
+    for schema in onnx.defs.get_all_schemas_with_history():
+        found = from_onnx(schema.name, schema.domain, schema.since_version)
+        assert found is not None
+        assert found.since_version == schema.since_version
+        for spec in found.attributes.values():
+            assert spec.default is None or spec.accepts(attribute_kind_name(spec.default))
