@@ -1,0 +1,1 @@
+"""Side by side with onnxruntime in one run: commands, never asserts in tests."""
