@@ -24,6 +24,7 @@ def open_session(runtime: str, model: str, threads: int) -> Any:
         import ort_py as runtime_module
     options = runtime_module.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # some models make onnxruntime warn on each run
     return runtime_module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

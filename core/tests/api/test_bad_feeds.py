@@ -100,6 +100,12 @@ def test_texts_are_no_numbers() -> None:
     assert "cannot be made a tensor of float" in refusal(RELU, {"x": [["a", "b", "c"]]}).what
 
 
+def test_numbers_are_no_texts() -> None:
+    """A float64 array for a string input is refused."""
+    error = refusal(typed_identity("string[N]"), {"x": np.zeros(2)})
+    assert "element type double, the model declares string" in error.what
+
+
 def test_integers_that_do_not_fit_are_refused() -> None:
     """An integer beyond the type's range does not wrap around."""
     assert "cannot be made a tensor of uint8" in refusal(typed_identity("uint8[N]"), {"x": [300]}).what
@@ -115,9 +121,10 @@ def test_none_is_no_tensor() -> None:
     assert refusal(RELU, {"x": None}).what == "Input 'x' is None, but it is not optional."
 
 
-def test_array_is_no_sequence() -> None:
-    """A sequence wants a list."""
-    error = refusal(typed_identity("seq(float[N])"), {"x": X[0]})
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_array_is_no_sequence(dtype: Any) -> None:
+    """A sequence wants a list; float64 is what NumPy takes for a type that is not there."""
+    error = refusal(typed_identity("seq(float[N])"), {"x": X[0].astype(dtype)})
     assert error.what == "Input 'x' is a sequence, ndarray was given."
     assert error.fix == "Pass a list of arrays."
 

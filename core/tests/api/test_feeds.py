@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import ml_dtypes
@@ -224,3 +225,10 @@ def test_one_array_for_two_inputs() -> None:
     """The same array may be fed twice."""
     (result,) = open_model(ADD).run(None, {"a": BASE, "b": BASE})
     np.testing.assert_array_equal(result, BASE * 2)
+
+
+def test_unpickled_arrays() -> None:
+    """An array with a dtype object of its own is taken as it is."""
+    x = pickle.loads(pickle.dumps(np.array([[1, -2, 3]], np.float32)))
+    assert x.dtype is not np.dtype(np.float32)
+    np.testing.assert_array_equal(open_model(RELU).run(None, {"x": x})[0], np.maximum(x, 0))

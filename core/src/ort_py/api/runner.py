@@ -83,7 +83,7 @@ class Runner:
             fed += 1
             if (
                 type(value) is np.ndarray
-                and value.dtype is spec.dtype
+                and ((dtype := value.dtype) is spec.dtype or _equal(dtype, spec.dtype))
                 and value.flags.c_contiguous
                 and spec.fits(value.shape)
             ):
@@ -147,3 +147,11 @@ class Runner:
             results.append(finish_result(slots[output.slot], output.copy or name in taken))
             taken.add(name)
         return results
+
+
+def _equal(found: np.dtype[Any], wanted: np.dtype[Any] | None) -> bool:
+    """Whether two dtypes that are not one object are the same: unpickled arrays bring their own.
+
+    NumPy takes None for float64 here, so it is asked about first.
+    """
+    return wanted is not None and found == wanted
