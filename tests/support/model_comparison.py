@@ -31,7 +31,8 @@ LOOSER: dict[str, tuple[float, float, str]] = {
         0.0,
         1.0,
         "its constant weights make a thousand equal logits near 3e9, where neighbouring float32 numbers are 256 apart, "
-        "and the softmax of those is decided by the order of summation: only type and shape mean something",
+        "and the softmax of those is decided by the order of summation: only type and shape mean "
+        "something here, and a test of its own compares the logits",
     ),
 }
 """Relative and absolute tolerance of the few models that need more than their element type's, and why."""
