@@ -21,7 +21,7 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "models.md"
 
 HEAD = """# Trained models against onnxruntime
 
-Written by `scripts/model_table.py`; the same comparison is a test, `tests/models/test_model_parity.py`.
+Written by `python -m scripts.model_table`; the same comparison is a test, `tests/models/test_model_parity.py`.
 
 Each model is run by ort-py on `CPUExecutionProvider` and by onnxruntime on its own, on the same seeded pictures, sound
 and text (`tests/support/model_inputs.py`), recurrent models for three runs with their states carried on. The largest
