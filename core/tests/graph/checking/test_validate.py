@@ -80,6 +80,19 @@ def test_each_mistake_is_told(body: str, problem: str) -> None:
     assert problem in found
 
 
+def test_a_loop_needs_neither_condition_nor_carried_values() -> None:
+    """Trailing inputs that are absent are cut, also those before a variadic one that may be empty."""
+    loop = """
+        y = Loop <body = counted (int64 i, bool c) => (bool go, int64 n) {
+            go = Identity(c)
+            n = Identity(i)
+        }> (m, )
+    """
+    model = load(f"g (int64 m) => (int64[N] y) {{ {loop} }}")
+    validate(model, SchemaRegistry())
+    assert len(model.graph.nodes[0].inputs) == 1
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     """Structure first, then nodes in order."""
     found = problems("g (float x) => (float y) { a = Add(x)  b = Nge(a)  y = Neg <q = 1> (ghost) }")

@@ -13,6 +13,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument, Location
 from ort_py_array.convolution_methods import Convolution, plan
 from ort_py_array.convolution_transpose import conv_transpose
+from ort_py_array.pictures import check_padded
 from ort_py_array.precision import rounded, widened
 from ort_py_array.windows import Placements, Window
 
@@ -87,6 +88,7 @@ def conv(ctx: KernelContext) -> KernelCallable:
         place = window.placed(x.shape[2:], w.shape[2:])
         shape = (x.shape[0], w.shape[0], *place.out)
         ctx.check_allocation(shape, x.dtype)
+        check_padded(ctx, x, place)
         itemsize = max(x.itemsize, 4)  # narrow floats are convolved as float32
         return shape, plan(ctx, tuple(x.shape), tuple(w.shape), itemsize, place, group)
 

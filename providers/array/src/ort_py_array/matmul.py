@@ -5,14 +5,16 @@ Everything ends in the array module's `matmul`, that is in BLAS. Quantised produ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
+from ort_py_array.checks import LARGE
 from ort_py_array.precision import is_narrow, rounded, widened
 
-__all__ = ["KERNELS", "einsum", "gemm", "matmul", "matmul_shape"]
+__all__ = ["KERNELS", "einsum", "einsum_shape", "gemm", "matmul", "matmul_shape"]
 
 
 def matmul_shape(ctx: KernelContext, a: Array, b: Array) -> tuple[int, ...]:
@@ -52,8 +54,9 @@ def matmul(ctx: KernelContext) -> KernelCallable:
 
     def run(a: Array, b: Array) -> Array:
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-            shape = matmul_shape(ctx, a, b)
-            ctx.check_allocation(shape, a.dtype)
+            ctx.check_allocation(matmul_shape(ctx, a, b), a.dtype)
+        elif a.shape[0] * b.shape[1] > LARGE:
+            ctx.check_allocation((a.shape[0], b.shape[1]), a.dtype)
         left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b))
         if left.ndim > 2 and right.ndim == 2 and left.flags.c_contiguous:
             # One GEMM of many rows instead of one a batch entry.
@@ -109,6 +112,40 @@ def _spreads_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     )
 
 
+def einsum_shape(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Shape of an Einsum's result; None where equation and shapes do not fit, which `einsum` itself says best.
+
+    Args:
+        equation: Without blanks, e.g. ``"bij,bjk->bik"`` or ``"...ii"``.
+        shapes: Shapes of the operands.
+    """
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes):
+        return None
+    sizes: dict[str, int] = {}
+    lead: tuple[int, ...] = ()
+    for term, shape in zip(terms, shapes, strict=True):
+        before, dots, after = term.partition("...")
+        spread = len(shape) - len(before) - len(after)
+        if spread < 0 or (spread and not dots):
+            return None
+        ends = [*zip(before, shape, strict=False), *zip(after, shape[len(before) + spread :], strict=False)]
+        for label, size in ends:
+            sizes[label] = max(size, sizes.get(label, 0))
+        middle = shape[len(before) : len(before) + spread]
+        if len(middle) > len(lead):
+            lead, middle = middle, lead
+        lead = (*lead[: len(lead) - len(middle)], *map(max, lead[len(lead) - len(middle) :], middle))
+    if not arrow:
+        letters = inputs.replace("...", "").replace(",", "")
+        output = "..." + "".join(sorted(label for label in set(letters) if letters.count(label) == 1))
+    before, dots, after = output.partition("...")
+    if any(label not in sizes for label in before + after):
+        return None
+    return (*(sizes[label] for label in before), *(lead if dots else ()), *(sizes[label] for label in after))
+
+
 def einsum(ctx: KernelContext) -> KernelCallable:
     """Einsum 12: any equation; pairs of operands are contracted through BLAS where they can be."""
     xp = ctx.xp
@@ -116,6 +153,9 @@ def einsum(ctx: KernelContext) -> KernelCallable:
 
     def run(*operands: Array) -> Array:
         dtype = operands[0].dtype
+        shape = einsum_shape(equation, [tuple(x.shape) for x in operands])
+        if shape is not None:
+            ctx.check_allocation(shape, dtype)
         wide = [widened(xp, x) for x in operands] if is_narrow(dtype) else list(operands)
         try:
             y = xp.einsum(equation, *wide, optimize=len(wide) > 1)

@@ -9,9 +9,10 @@ from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext
 from ort_py_array.windows import Placement
 
-__all__ = ["PaddedRows", "padded"]
+__all__ = ["PaddedRows", "check_padded", "padded"]
 
 
 class PaddedRows:
@@ -76,6 +77,16 @@ class PaddedRows:
             (slice(None), slice(None), slice(first + low, first + high), *self._inner_from)
         ]
         return into
+
+
+def check_padded(ctx: KernelContext, x: Array, place: Placement) -> None:
+    """Ask before a picture is padded: pads are numbers of the model, and a stride can hide them from the output's size.
+
+    Raises:
+        LimitError: The padded picture would pass the limits.
+    """
+    if any(place.begin) or place.reach != place.size:
+        ctx.check_allocation((*x.shape[:2], *place.reach), x.dtype)
 
 
 def padded(xp: Any, x: Array, place: Placement, fill: Any, batch_axes: int = 2) -> Array:

@@ -13,7 +13,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument
 from ort_py_array.convolution import window_of
-from ort_py_array.pictures import padded
+from ort_py_array.pictures import check_padded, padded
 from ort_py_array.pooling_indices import max_with_indices
 from ort_py_array.precision import rounded, widened
 from ort_py_array.windows import Placement
@@ -81,6 +81,7 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
         _checked(ctx, x)
         place = window.placed(x.shape[2:])
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
+        check_padded(ctx, x, place)
         if with_indices:
             return max_with_indices(xp, x, place, column_major)
         if x.itemsize == 2 and x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
@@ -121,6 +122,7 @@ def average_pool(ctx: KernelContext) -> KernelCallable:
         _checked(ctx, x)
         place = window.placed(x.shape[2:])
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
+        check_padded(ctx, x, place)
         total = _pool(ctx, widened(xp, x), place, 0, xp.add)
         total /= _counts(xp, place, with_padding, total.dtype)
         return rounded(total, x.dtype)
@@ -138,6 +140,7 @@ def lp_pool(ctx: KernelContext) -> KernelCallable:
         _checked(ctx, x)
         place = window.placed(x.shape[2:])
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
+        check_padded(ctx, x, place)
         powers = _power(xp, widened(xp, x), p)
         return rounded(_root(xp, _pool(ctx, powers, place, 0, xp.add), p), x.dtype)
 

@@ -14,6 +14,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.convolution import check_convolution, window_of
 from ort_py_array.convolution_methods import convolve
 from ort_py_array.exact_products import exact_depth, shifted
+from ort_py_array.pictures import check_padded
 from ort_py_array.saturation import quantized
 from ort_py_array.windows import Placement
 
@@ -51,6 +52,7 @@ def _exact(
     weights, bound = shifted(xp, w, filters)
     shape = (x.shape[0], w.shape[0], *place.out)
     ctx.check_allocation(shape, xp.float32)
+    check_padded(ctx, x, place)
     depth = exact_depth(most, bound)
     channels = w.shape[1]
     if channels * place.taps <= depth:

@@ -100,9 +100,9 @@ def _count_problems(node: Node, schema: ResolvedSchema) -> Iterator[str]:
         yield f"it has {count} inputs, {schema.op_type} takes at most {schema.max_inputs}"
     for position, formal in enumerate(schema.inputs):
         if formal.variadic:
-            present = count - position
+            present = max(count - position, 0)
             if present < formal.min_count:
-                yield f"'{formal.name}' needs at least {formal.min_count} inputs, it has {max(present, 0)}"
+                yield f"'{formal.name}' needs at least {formal.min_count} inputs, it has {present}"
         elif not formal.optional and (position >= count or node.inputs[position] is None):
             yield f"its input '{formal.name}' (position {position}) is missing"
     if schema.max_outputs is not None and len(node.outputs) > schema.max_outputs:
