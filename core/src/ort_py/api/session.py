@@ -113,6 +113,8 @@ class InferenceSession:
                     return self._run_observed(runner, output_names, input_feed, run_options)
                 return runner.run(output_names, input_feed)
             except Exception as error:  # decided below: some failures are answered, all others raised again
+                if self._runner is not None and self._runner is not runner:
+                    continue  # another thread has planned anew meanwhile, and closed the pool of this runner
                 if isinstance(error.__cause__, MemoryError) and not trimmed:
                     trimmed = True
                     _logger.warning("out of memory: giving back what is unused and running once more: %s", error)
