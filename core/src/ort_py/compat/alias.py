@@ -19,32 +19,15 @@ from types import ModuleType
 from typing import Any
 
 import ort_py
-from ort_py import errors
-from ort_py.errors import Fail
+from ort_py.errors import Fail, OrtPyError
 
 __all__ = ["install_as_onnxruntime", "run_as_onnxruntime"]
 
 NAME = "onnxruntime"
 _STATE = f"{NAME}.capi.onnxruntime_pybind11_state"
 
-# onnxruntime's exception classes, by its names.
-_EXCEPTIONS = (
-    "DeviceReset",
-    "EPFail",
-    "EngineError",
-    "Fail",
-    "InvalidArgument",
-    "InvalidGraph",
-    "InvalidProtobuf",
-    "ModelLoadCanceled",
-    "ModelLoaded",
-    "ModelRequiresCompilation",
-    "NoModel",
-    "NoSuchFile",
-    "NotFound",
-    "NotImplemented",
-    "RuntimeException",
-)
+# onnxruntime's exception classes are the ones right below the base; what is further down is ort-py's own.
+_EXCEPTIONS = tuple(kind for kind in OrtPyError.__subclasses__() if kind.__module__ == OrtPyError.__module__)
 
 
 class _Alias(ModuleType):
@@ -88,8 +71,8 @@ def install_as_onnxruntime() -> ModuleType:
     alias.__dict__.update(__version__=ort_py.__version__, __all__=list(ort_py.__all__))
     capi = ModuleType(f"{NAME}.capi")
     state = ModuleType(_STATE)
-    for name in _EXCEPTIONS:
-        setattr(state, name, getattr(errors, name))
+    for kind in _EXCEPTIONS:
+        setattr(state, kind.__name__, kind)
     for module in (alias, capi, state):
         # A specification makes importlib.util.find_spec work; an empty path makes further submodules not found.
         module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None, is_package=module is not state)

@@ -185,6 +185,7 @@ def kernel(
     since: int = 1,
     until: int | None = None,
     domain: str = "",
+    bind: Callable[[Callable[..., Any], KernelContext], KernelCallable] | None = None,
     **declaration: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a kernel from a plain function ``f(ctx, *inputs, **attributes)``.
@@ -192,6 +193,9 @@ def kernel(
     Attributes of the node are passed by keyword, so defaults stand in the signature, as in the schema. The
     declaration is kept on the function (several decorators may be stacked); `KernelDef`s are collected by
     `kernel_defs`. Other keyword arguments are those of `KernelDef`.
+
+    Functions of another form are declared with `bind`, which makes the callable of the function and a node's context:
+    it is how a library builds decorators of its own.
 
     Example::
 
@@ -205,7 +209,7 @@ def kernel(
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         definition = KernelDef(
             op_type=op_type,
-            factory=partial(_bind_function, function),
+            factory=partial(bind or _bind_function, function),
             domain=domain,
             since=since,
             until=until,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.contracts.kernel import KernelCallable, KernelContext, kernel
 from ort_py.devices import HOST
 from ort_py_array.precision import is_narrow
 
@@ -30,24 +30,9 @@ and the steps of one block take long enough to hide what calling them costs."""
 
 def pointwise(op_type: str, *, since: int, until: int | None = None, **declaration: Any) -> Callable[..., Any]:
     """Declare a unary operator from a formula ``f(xp, x, out, **attributes)``."""
-
-    def declare(formula: Callable[..., Any]) -> Callable[..., Any]:
-        definition = KernelDef(
-            op_type=op_type,
-            factory=partial(_bind, formula),
-            since=since,
-            until=until,
-            out=True,
-            inplace=((0, 0),),
-            strided=True,
-            implementation=f"{formula.__module__}:{formula.__qualname__}",
-            **declaration,
-        )
-        declared: list[KernelDef] = getattr(formula, "__kernel_defs__", [])
-        formula.__kernel_defs__ = [definition, *declared]  # type: ignore[attr-defined]  # functions take attributes
-        return formula
-
-    return declare
+    return kernel(
+        op_type, since=since, until=until, bind=_bind, out=True, inplace=((0, 0),), strided=True, **declaration
+    )
 
 
 def _bind(formula: Callable[..., Any], ctx: KernelContext) -> KernelCallable:
