@@ -16,10 +16,12 @@ from ort_py.contracts.kernel import KernelContext, KernelDef
 from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec, reference_outputs, run_kernel
 from ort_py.testing.tolerances import assert_close
 from ort_py_array import kernel_defs
+from ort_py_array.contrib.schemas import schemas
 
 __all__ = ["BF16", "DEFINITIONS", "FLOATS", "agree", "bound", "i64", "run", "sample"]
 
 DEFINITIONS = kernel_defs()
+SCHEMAS = list(schemas())
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = (np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64))
 _NARROW = FLOATS[:2]
@@ -40,8 +42,8 @@ def sample(shape: Sequence[int], dtype: Any, seed: int = 0, low: float = -3.0, h
 
 
 def run(op_type: str, inputs: Sequence[Any], **arguments: Any) -> list[Any]:
-    """`run_kernel` on this library."""
-    return run_kernel(DEFINITIONS, op_type, inputs, **arguments)
+    """`run_kernel` on this library and its schemas."""
+    return run_kernel(DEFINITIONS, op_type, inputs, schemas=SCHEMAS, **arguments)
 
 
 def agree(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import TypeAlias
 
 from ort_py.contracts.graph_view import AttributeValue, NodeSpec
@@ -38,11 +39,12 @@ class OperatorSchema:
 
     Attributes:
         op_type: Operator.
-        domain: Domain; ``""``, ``ai.onnx.ml`` and the other domains ONNX defines cannot be extended.
+        domain: Domain. In ONNX's own domains, ``""`` for instance, only operators that ONNX does not define.
         since_version: Opset of the domain that introduces this version.
         inputs: Formal inputs.
         outputs: Formal outputs.
-        attributes: Default of each optional attribute; a required attribute's value is the type itself, e.g. ``int``.
+        attributes: Default of each optional attribute; ``int | None`` where there is none. A required attribute's value
+            is the type itself, e.g. ``int``; ``tuple`` stands for lists.
         types: Allowed type strings for each type variable.
         infer: Types and shapes of the outputs; without it they are unknown until the node runs.
     """
@@ -52,6 +54,6 @@ class OperatorSchema:
     since_version: int = 1
     inputs: tuple[FormalParameter, ...] = ()
     outputs: tuple[FormalParameter, ...] = ()
-    attributes: Mapping[str, AttributeValue | type] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeValue | type | UnionType] = field(default_factory=dict)
     types: Mapping[str, frozenset[str]] = field(default_factory=dict)
     infer: TypeFunction | None = None

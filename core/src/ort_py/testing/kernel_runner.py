@@ -13,8 +13,11 @@ import numpy as np
 
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.kernel import KernelContext, KernelDef
+from ort_py.contracts.schema import OperatorSchema
 from ort_py.dtypes import SequenceType, TensorType, ValueType, data_type_of
 from ort_py.errors import KernelNotFoundError
+from ort_py.graph.checking.resolved_schema import formal_at
+from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.kernels.matching import match_kernel
 
 __all__ = ["LocalKernelContext", "make_node_spec", "reference_outputs", "run_kernel"]
@@ -61,6 +64,7 @@ def make_node_spec(
     outputs: int = 1,
     output_mask: Sequence[bool] | None = None,
     attributes: Mapping[str, Any] | None = None,
+    schemas: Iterable[OperatorSchema] = (),
 ) -> NodeSpec:
     """A `NodeSpec` as the engine would make it for these input values.
 
@@ -72,28 +76,24 @@ def make_node_spec(
         outputs: Number of outputs.
         output_mask: Which outputs are present, where not all are.
         attributes: Attributes as in `NodeSpec`.
+        schemas: Schemas of operators that ONNX does not define.
     """
-    from onnx import defs
-
     mask = tuple(output_mask) if output_mask is not None else (True,) * outputs
     values = tuple(None if x is None else ValueSpec(f"x{i}", value_type_of(x)) for i, x in enumerate(inputs))
-    since = 1
+    registry = SchemaRegistry(schemas)
+    version = opset if opset is not None else registry.newest(domain)
+    schema = registry.find(op_type, domain, version)
     bindings: dict[str, str] = {}
-    version = opset if opset is not None else 0
-    if defs.has(op_type, domain):
-        version = opset if opset is not None else defs.get_schema(op_type, domain).since_version
-        schema = defs.get_schema(op_type, version, domain)
-        since = schema.since_version
-        for index, value in enumerate(values):
-            formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
-            if formal is not None and value is not None and value.type is not None:
-                bindings.setdefault(formal.type_str, str(value.type))
+    for index, value in enumerate(values):
+        formal = formal_at(schema.inputs, index) if schema is not None else None
+        if formal is not None and value is not None and value.type is not None:
+            bindings.setdefault(formal.type, str(value.type))
     return NodeSpec(
         index=0,
         name=f"{op_type}_under_test",
         op_type=op_type,
         domain=domain,
-        since_version=since,
+        since_version=schema.since_version if schema is not None else 1,
         inputs=values,
         outputs=tuple(ValueSpec(f"y{i}") if present else None for i, present in enumerate(mask)),
         attributes=dict(attributes or {}),
@@ -113,6 +113,7 @@ def run_kernel(
     outputs: int = 1,
     output_mask: Sequence[bool] | None = None,
     constants: Sequence[int] = (),
+    schemas: Iterable[OperatorSchema] = (),
     **attributes: Any,
 ) -> list[Any]:
     """Choose the kernel among `definitions` as the registry would, bind it and call it.
@@ -127,6 +128,7 @@ def run_kernel(
         outputs: Number of outputs asked for.
         output_mask: Which outputs are present, where not all are.
         constants: Indices of the inputs that the context offers as known at planning.
+        schemas: Schemas of operators that ONNX does not define.
         **attributes: The node's attributes.
 
     Returns:
@@ -143,6 +145,7 @@ def run_kernel(
         outputs=outputs,
         output_mask=output_mask,
         attributes=attributes,
+        schemas=schemas,
     )
     candidates = [one for one in definitions if (one.op_type, one.domain) == (op_type, domain)]
     match = match_kernel(candidates, node)

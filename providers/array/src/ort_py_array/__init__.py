@@ -34,6 +34,8 @@ FAMILIES = (
     "gather",
     "scatter",
     "selection",
+    "sequences",
+    "optionals",
     "ordering",
     "dropout",
     "matmul",
@@ -44,7 +46,7 @@ FAMILIES = (
     "recurrent",
     "quantization",
     "classic_ml",
-    "contrib",
+    "contrib.dynamic_quantize_lstm",
 )
 """Modules that declare kernels. A new family is a file in this folder and a name in this list."""
 

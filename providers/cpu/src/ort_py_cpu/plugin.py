@@ -67,6 +67,6 @@ def ort_py_providers() -> Iterable[ProviderFactory]:
 @hookimpl
 def ort_py_operator_schemas() -> Iterable[OperatorSchema]:
     """The hook: operators of domains ONNX does not define that the library has kernels for."""
-    from ort_py_array.contrib_schemas import SCHEMAS
+    from ort_py_array.contrib.schemas import schemas
 
-    return SCHEMAS
+    return list(schemas())

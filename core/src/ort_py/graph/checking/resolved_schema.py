@@ -7,9 +7,10 @@ module knows how onnx spells its schemas.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -255,6 +256,9 @@ def from_contributed(schema: OperatorSchema) -> ResolvedSchema:
 
 
 def _contributed_attribute(value: Any) -> AttributeSpec:
+    if isinstance(value, UnionType):
+        (kind,) = (one for one in get_args(value) if one is not NoneType)
+        return replace(_contributed_attribute(kind), required=False)
     if not isinstance(value, type):
         return AttributeSpec("ANY" if value is None else attribute_kind_name(value), default=value)
     kinds = {int: "INT", float: "FLOAT", str: "STRING", bytes: "STRING", tuple: "LIST", np.ndarray: "TENSOR"}

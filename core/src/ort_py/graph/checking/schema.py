@@ -1,7 +1,8 @@
 """Which operator a node is: schemas by operator, domain and opset, from the installed onnx or from plug-ins.
 
 A registry belongs to a session, since plug-ins contribute per session; ONNX's own schemas are converted once a
-process. Asked by `validate`, `shapes`, kernel look-up and planners. Plug-ins extend any domain but ONNX's.
+process. Asked by `validate`, `shapes`, kernel look-up and planners. Plug-ins extend any domain, ONNX's own by operators
+that ONNX has not (exporters put some of onnxruntime's there), but never change what ONNX defines.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class SchemaRegistry:
         """Add schemas of one plug-in; one that is there already is no conflict if it is the same object.
 
         Raises:
-            InvalidArgument: A schema is in a domain that ONNX defines, or another one has its name and version.
+            InvalidArgument: ONNX defines the operator, or another schema has its name and version.
         """
         for schema in schemas:
             domain = normalised(schema.domain)
             title = operator_title(schema.op_type, domain)
-            if domain in onnx_domains():
+            if onnx.defs.has(schema.op_type, domain):
                 raise InvalidArgument(
-                    f"A schema is contributed for {title}, in a domain that ONNX defines.",
-                    why=f"the ONNX specification alone says what operators of '{domain or 'ai.onnx'}' do",
+                    f"A schema is contributed for {title}, which ONNX defines.",
+                    why="the ONNX specification alone says what its operators do",
                     fix="Use a domain of your own, such as the name of your package.",
                 )
             versions = self._contributed.setdefault((schema.op_type, domain), {})
@@ -77,9 +78,13 @@ class SchemaRegistry:
         known = node.opset_version
         if known:
             return known
-        newest = newest_opset(node.domain) if node.domain else None
-        contributed = [max(found) for (_, domain), found in self._contributed.items() if domain == node.domain]
-        return max([newest or 0, *contributed])
+        # A model without an import of ONNX's own domain is wrong, not one of its newest opset.
+        return self.newest(node.domain) if node.domain else 0
+
+    def newest(self, domain: str) -> int:
+        """The newest opset of a domain that ONNX or a plug-in knows; 0 where nobody knows the domain."""
+        contributed = [max(found) for (_, name), found in self._contributed.items() if name == normalised(domain)]
+        return max([newest_opset(domain) or 0, *contributed])
 
     def lookup(self, node: Node) -> ResolvedSchema | None:
         """The schema of a node, None where its operator is unknown; deprecated ones are found."""

@@ -11,9 +11,9 @@ import pytest
 from ort_py.errors import InvalidArgument
 from ort_py_array.saturation import centred, quantized_dynamically
 
-from .oracle import run, sample
-from .runtime_oracle import runtime_outputs
-from .test_quantization import integers
+from ..oracle import run, sample
+from ..runtime_oracle import runtime_outputs
+from ..test_quantization import integers
 
 HIDDEN, INPUT, STEPS = 16, 12, 7
 

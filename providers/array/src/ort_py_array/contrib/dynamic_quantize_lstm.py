@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft that exported models use: DynamicQuantizeLSTM.
+"""com.microsoft.DynamicQuantizeLSTM: an LSTM over 8-bit weights, its input and state quantised at run time.
 
 The cell is `recurrent_cells`' LSTM; only the products differ. Input and hidden state are quantised to uint8 with the
 scale of the moment, multiplied by 8-bit weights exactly, and scaled back to float32.
@@ -146,6 +146,6 @@ KERNELS = [
         domain="com.microsoft",
         since=1,
         outputs=3,
-        implementation="ort_py_array.contrib:dynamic_quantize_lstm",
+        implementation="ort_py_array.contrib.dynamic_quantize_lstm:dynamic_quantize_lstm",
     )
 ]

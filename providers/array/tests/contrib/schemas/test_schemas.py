@@ -1,0 +1,75 @@
+"""The schemas say what onnxruntime's say: parameters, types, attributes and their defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as native
+
+from ort_py.contracts import GraphView, OperatorSchema
+from ort_py_array.contrib.schemas import schemas
+
+SCHEMAS = list(schemas())
+
+_THEIRS: dict[tuple[str, str], Any] = {
+    (schema.domain, schema.name): schema for schema in native.get_all_operator_schema()
+}
+
+
+_KINDS = {"INT": int, "FLOAT": float, "STRING": str, "TENSOR": np.ndarray, "GRAPH": GraphView}
+
+
+def _attribute(attribute: Any) -> Any:
+    """An attribute as our schemas write it."""
+    kind: Any = _KINDS.get(attribute.type.name, tuple)
+    if attribute.required:
+        return kind
+    if not attribute._default_value:
+        return kind | None
+    value = onnx.helper.get_attribute_value(onnx.AttributeProto.FromString(attribute._default_value))
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return tuple(item.decode() if isinstance(item, bytes) else item for item in value)
+    return pytest.approx(value) if isinstance(value, float) else value
+
+
+def _formals(formals: Any, types: dict[str, frozenset[str]]) -> list[tuple[str, frozenset[str], str]]:
+    return [(one.name, types.get(one.typeStr, frozenset({one.typeStr})), one.option.name) for one in formals]
+
+
+def _ours(schema: OperatorSchema, side: str) -> list[tuple[str, frozenset[str], str]]:
+    return [
+        (
+            one.name,
+            schema.types.get(one.type, frozenset({one.type})),
+            "Variadic" if one.variadic else "Optional" if one.optional else "Single",
+        )
+        for one in getattr(schema, side)
+    ]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.op_type)
+def test_parameters(schema: OperatorSchema) -> None:
+    """Names, element types and options of all inputs and outputs, in their order."""
+    theirs = _THEIRS[schema.domain, schema.op_type]
+    types = {one.type_param_str: frozenset(one.allowed_type_strs) for one in theirs.type_constraints}
+    assert schema.since_version == theirs.since_version
+    assert _ours(schema, "inputs") == _formals(theirs.inputs, types)
+    assert _ours(schema, "outputs") == _formals(theirs.outputs, types)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.op_type)
+def test_attributes(schema: OperatorSchema) -> None:
+    """Names, kinds and defaults."""
+    theirs = {name: _attribute(one) for name, one in _THEIRS[schema.domain, schema.op_type].attributes.items()}
+    assert dict(schema.attributes) == theirs
+
+
+def test_each_operator_is_described_once() -> None:
+    """No family repeats another's."""
+    titles = [(schema.domain, schema.op_type, schema.since_version) for schema in SCHEMAS]
+    assert len(titles) == len(set(titles))
