@@ -10,6 +10,7 @@ import pytest
 from ort_py.errors import InvalidArgument
 
 from .oracle import BF16, agree, i64, run, sample
+from .runtime_oracle import agree_with_runtime
 
 _MAX, _MIN = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 _CASES: list[tuple[Any, ...]] = [
@@ -80,3 +81,15 @@ def test_bad_slices(parts: Any, message: str, known: bool) -> None:
             [np.zeros((2, 2)), *(i64(*part) for part in parts)],
             constants=range(1, len(parts) + 1) if known else (),
         )
+
+
+@pytest.mark.parametrize("constants", [(), (1, 2, 3, 4)], ids=["fed", "constant"])
+@pytest.mark.parametrize("start", [-3, -4, -9])
+def test_a_start_before_the_axis_moves_to_its_first_element_where_the_step_is_negative(
+    start: int, constants: tuple[int, ...]
+) -> None:
+    """So says the specification, and onnxruntime; Python's slices take nothing, and neither does `onnx.reference`."""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (y,) = run("Slice", [x, i64(start), i64(-9), i64(1), i64(-1)], opset=13, constants=constants)
+    assert y.tolist() == [[0.0], [3.0]]
+    agree_with_runtime("Slice", [x, i64(start), i64(-9), i64(1), i64(-1)], opset=13, constants=constants)

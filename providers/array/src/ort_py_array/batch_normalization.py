@@ -13,17 +13,23 @@ __all__ = ["KERNELS", "batch_normalization"]
 
 
 def batch_normalization(ctx: KernelContext) -> KernelCallable:
-    """BatchNormalization 7–15: ``(x - mean) / sqrt(var + epsilon) · scale + bias``, by channel.
+    """BatchNormalization 1–15: ``(x - mean) / sqrt(var + epsilon) · scale + bias``, by channel.
 
-    In training mode (14, 15) mean and variance are the batch's, and the running ones are the second and third output.
-    Where the parameters are constants, they become one factor and one summand when the session is planned.
+    With ``spatial`` 0 (until 7) the parameters hold one entry a position instead. In training mode mean and variance
+    are the batch's; the running ones are the second and third output, until 9 followed by the batch's. Training is
+    asked for by ``is_test`` 0 (1, 6), by outputs besides the first (7, 9) or by ``training_mode`` (14, 15). Where the
+    parameters are constants, they become one factor and one summand when the session is planned.
+
+    Raises:
+        InvalidArgument: A parameter's shape does not fit the input.
     """
     xp = ctx.xp
     attributes = ctx.node.attributes
     epsilon = attributes.get("epsilon", 1e-5)
     momentum = attributes.get("momentum", 0.9)
+    count = _OUTPUTS[ctx.node.since_version >= 14]
     by_position = not attributes.get("spatial", 1)
-    training = bool(attributes.get("training_mode", 0))
+    training = _trains(ctx)
     constants = [ctx.constant(index) for index in range(1, 5)]
     prepared: tuple[Array, Array] | None = None
     if not training and not by_position and all(constant is not None for constant in constants):
@@ -40,13 +46,15 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
                     where=ctx.node.location,
                 )
         wide = widened(xp, x)
-        running: tuple[Any, Any] = (None, None)
+        more: tuple[Any, ...] = (None,) * 4
         if training:
-            axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+            axes = (0,) if by_position else tuple(axis for axis in range(x.ndim) if axis != 1)
             seen_mean, seen_var = xp.mean(wide, axis=axes), xp.var(wide, axis=axes)
-            running = (
+            more = (
                 rounded(widened(xp, mean) * momentum + seen_mean * (1 - momentum), mean.dtype),
                 rounded(widened(xp, var) * momentum + seen_var * (1 - momentum), var.dtype),
+                rounded(seen_mean, mean.dtype),
+                rounded(seen_var, var.dtype),
             )
             factor, summand = _folded(xp, scale, bias, seen_mean, seen_var, epsilon)
         else:
@@ -54,9 +62,18 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
         shape = factor.shape if by_position or x.ndim < 2 else (-1,) + (1,) * (x.ndim - 2)
         y = xp.multiply(wide, factor.reshape(shape).astype(wide.dtype, copy=False))
         y += summand.reshape(shape).astype(wide.dtype, copy=False)
-        return rounded(y, x.dtype), *running
+        return rounded(y, x.dtype), *more[: count - 1]
 
     return run
+
+
+def _trains(ctx: KernelContext) -> bool:
+    attributes, outputs = ctx.node.attributes, ctx.node.outputs
+    if ctx.node.since_version < 7:
+        return not attributes.get("is_test", 0)
+    if ctx.node.since_version < 14:
+        return any(output is not None for output in outputs[1:])
+    return bool(attributes.get("training_mode", 0))
 
 
 def _folded(xp: Any, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> tuple[Array, Array]:
@@ -66,13 +83,12 @@ def _folded(xp: Any, scale: Array, bias: Array, mean: Array, var: Array, epsilon
     return factor, wide[1] - wide[2] * factor
 
 
+_OUTPUTS = (5, 3)
+"""Outputs before and from version 14 on."""
+
+_HERE = "ort_py_array.batch_normalization:batch_normalization"
+
 KERNELS = [
-    KernelDef(
-        "BatchNormalization",
-        batch_normalization,
-        since=7,
-        until=15,
-        outputs=3,
-        implementation="ort_py_array.batch_normalization:batch_normalization",
-    )
+    KernelDef("BatchNormalization", batch_normalization, since=1, until=9, outputs=_OUTPUTS[0], implementation=_HERE),
+    KernelDef("BatchNormalization", batch_normalization, since=14, until=15, outputs=_OUTPUTS[1], implementation=_HERE),
 ]

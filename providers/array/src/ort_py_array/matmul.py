@@ -5,7 +5,7 @@ Everything ends in the array module's `matmul`, that is in BLAS. Quantised produ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -48,8 +48,11 @@ def _for_blas(xp: Any, x: Array) -> Array:
     return xp.ascontiguousarray(x)
 
 
-def matmul(ctx: KernelContext) -> KernelCallable:
-    """MatMul 1–13: NumPy's matmul on floats and 32- and 64-bit integers; narrow floats are summed in float32."""
+def matmul(ctx: KernelContext, alpha: float = 1.0) -> KernelCallable:
+    """MatMul 1–13: NumPy's matmul on floats and 32- and 64-bit integers; narrow floats are summed in float32.
+
+    With `alpha`, floating-point products are multiplied by it before they are rounded.
+    """
     xp = ctx.xp
 
     def run(a: Array, b: Array) -> Array:
@@ -63,16 +66,21 @@ def matmul(ctx: KernelContext) -> KernelCallable:
             y = xp.matmul(left.reshape(-1, left.shape[-1]), right).reshape(*left.shape[:-1], right.shape[1])
         else:
             y = xp.matmul(left, right)
-        return rounded(y, a.dtype)
+        return rounded(y if alpha == 1.0 else y * alpha, a.dtype)
 
     return run
 
 
-def gemm(ctx: KernelContext) -> KernelCallable:
-    """Gemm 7–13: ``alpha · A' · B' + beta · C``; narrow floats are summed in float32 and rounded once."""
+def gemm(ctx: KernelContext, finish: Callable[[Array], Any] | None = None) -> KernelCallable:
+    """Gemm 1–13: ``alpha · A' · B' + beta · C``; narrow floats are summed in float32 and rounded once.
+
+    Before version 7, C must have the result's shape unless ``broadcast`` is set. `finish` changes the result in place
+    before it is rounded: the activation of a fused node.
+    """
     xp = ctx.xp
     attributes = ctx.node.attributes
     alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
+    exact_bias = not ctx.node.domain and ctx.node.since_version < 7 and not attributes.get("broadcast", 0)
     trans_a, trans_b = bool(attributes.get("transA", 0)), bool(attributes.get("transB", 0))
 
     def run(a: Array, b: Array, c: Array | None = None) -> Array:
@@ -90,12 +98,18 @@ def gemm(ctx: KernelContext) -> KernelCallable:
         if alpha != 1.0:
             y = _scaled(xp, y, alpha)
         if c is not None and beta != 0.0:
-            if not _spreads_to(c.shape, shape):
+            if c.shape != shape and (exact_bias or not _spreads_to(c.shape, shape)):
                 raise InvalidArgument(
-                    f"C has shape {list(c.shape)}, which does not broadcast to {list(shape)}.", where=ctx.node.location
+                    f"C has shape {list(c.shape)}, which does not broadcast to {list(shape)}.",
+                    where=ctx.node.location,
+                    fix="Before opset 7, broadcasting needs the attribute broadcast=1."
+                    if exact_bias
+                    else "Give C a shape that broadcasts to the product's, e.g. one entry a column.",
                 )
             c = widened(xp, c)
             y += c if beta == 1.0 else _scaled(xp, c, beta)
+        if finish is not None:
+            finish(y)
         return rounded(y, a.dtype)
 
     return run
@@ -173,6 +187,6 @@ def einsum(ctx: KernelContext) -> KernelCallable:
 
 KERNELS = [
     KernelDef("MatMul", matmul, since=1, until=13, strided=True, implementation="ort_py_array.matmul:matmul"),
-    KernelDef("Gemm", gemm, since=7, until=13, strided=True, implementation="ort_py_array.matmul:gemm"),
+    KernelDef("Gemm", gemm, since=1, until=13, strided=True, implementation="ort_py_array.matmul:gemm"),
     KernelDef("Einsum", einsum, since=12, until=28, strided=True, implementation="ort_py_array.matmul:einsum"),
 ]

@@ -67,7 +67,7 @@ def concat(ctx: KernelContext) -> KernelCallable:
 
 
 def split(ctx: KernelContext) -> KernelCallable:
-    """Split-2..18: parts along `axis`, as views. Sizes: attribute, from 13 host input; else equal parts.
+    """Split-1..18: parts along `axis`, as views. Sizes: attribute (until 11) or host input (1, 13..); else equal parts.
 
     With `num_outputs` (18) the parts are equal but the last, which may be smaller.
 
@@ -78,7 +78,7 @@ def split(ctx: KernelContext) -> KernelCallable:
     axis_given = attributes.get("axis", 0)
     count = len(ctx.node.outputs)
     uneven = "num_outputs" in attributes
-    given = attributes.get("split")
+    given = attributes.get("split")  # version 1 knows both ways; the attribute is the one that is known here
     known = tuple(given) if given is not None else host_ints(constant_input(ctx, 1))
 
     def run(x: Array, sizes_input: Array | None = None) -> tuple[Array, ...]:
@@ -138,7 +138,10 @@ def tile(ctx: KernelContext, x: Array, repeats: Array) -> Array:
         InvalidArgument: `repeats` has another length than the rank, or a negative number.
         LimitError: The result would be too large.
     """
-    counts = host_ints(repeats) or ()
+    return _tiled(ctx, x, host_ints(repeats) or ())
+
+
+def _tiled(ctx: KernelContext, x: Array, counts: tuple[int, ...]) -> Array:
     if len(counts) != x.ndim or min(counts, default=0) < 0:
         raise InvalidArgument(
             f"Repeats {counts} do not fit a tensor of shape {tuple(x.shape)}.",
@@ -154,8 +157,7 @@ def tile_1(ctx: KernelContext, x: Array, tiles: Array, axis: Array) -> Array:
     """Tile-1: repeated `tiles` times along one `axis` (both host)."""
     (count,), (axis_given,) = host_ints(tiles) or (1,), host_ints(axis) or (0,)
     along = normalized_axis(axis_given, x.ndim, ctx.node.location)
-    ctx.check_allocation(tuple(dim * count if a == along else dim for a, dim in enumerate(x.shape)), x.dtype)
-    return ctx.xp.concatenate((x,) * count, along)
+    return _tiled(ctx, x, tuple(count if a == along else 1 for a in range(x.ndim)))
 
 
 def _block_shape(ctx: KernelContext, x: Array, blocksize: int, *, to_space: bool) -> tuple[int, int, int, int]:
@@ -215,6 +217,7 @@ KERNELS: list[KernelDef] = [
         implementation=f"{__name__}:transpose",
     ),
     KernelDef("Concat", concat, since=1, until=13, out=True, strided=True, implementation=f"{__name__}:concat"),
+    KernelDef("Split", split, since=1, host_inputs=frozenset({1}), **_SPLIT),
     KernelDef("Split", split, since=2, until=11, **_SPLIT),
     KernelDef("Split", split, since=13, until=18, host_inputs=frozenset({1}), **_SPLIT),
 ]

@@ -24,10 +24,11 @@ __all__ = [
     "lrn",
     "mean_variance_normalization",
     "rms_normalization",
+    "standardized",
 ]
 
 
-def _standardized(xp: Any, x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
+def standardized(xp: Any, x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
     """(x - mean) / sqrt(var + epsilon), the mean, and the inverse deviation; `x` is left alone."""
     mean = xp.mean(x, axis=axes, keepdims=True)
     centered = x - mean
@@ -76,7 +77,7 @@ def layer_normalization(
     xp = ctx.xp
     axes = tuple(range(normalized_axis(axis, x.ndim, ctx.node.location), x.ndim))
     wide = _stash(xp, ctx, x, stash_type)
-    y, mean, inverse = _standardized(xp, wide, axes, epsilon)
+    y, mean, inverse = standardized(xp, wide, axes, epsilon)
     y = _scaled_last(ctx, x, y, scale, bias)
     stash = wide.dtype if x.dtype == xp.float64 and stash_type == DataType.DOUBLE else numpy_dtype(stash_type)
     return y, rounded(mean, stash), rounded(inverse, stash)
@@ -116,12 +117,23 @@ def rms_normalization(
     return _scaled_last(ctx, x, wide / xp.sqrt(square + wide.dtype.type(epsilon)), scale, None)
 
 
-@kernel("InstanceNormalization", since=6, until=22)
-def instance_normalization(ctx: KernelContext, x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
-    """Standardise each channel of each image over its spatial axes, then scale and shift by channel."""
+@kernel("InstanceNormalization", since=1, until=22)
+def instance_normalization(
+    ctx: KernelContext,
+    x: Array,
+    scale: Array,
+    bias: Array,
+    *,
+    epsilon: float = 1e-5,
+    consumed_inputs: tuple[int, ...] = (),
+) -> Array:
+    """Standardise each channel of each image over its spatial axes, then scale and shift by channel.
+
+    ``consumed_inputs`` of version 1 was a hint for in-place work, without meaning for the result.
+    """
     xp = ctx.xp
     _channels(ctx, x, scale, bias)
-    y, _, _ = _standardized(xp, widened(xp, x), tuple(range(2, x.ndim)), epsilon)
+    y, _, _ = standardized(xp, widened(xp, x), tuple(range(2, x.ndim)), epsilon)
     y *= _per_channel(widened(xp, scale), x.ndim)
     y += _per_channel(widened(xp, bias), x.ndim)
     return rounded(y, x.dtype)
@@ -172,7 +184,7 @@ def _grouped(ctx: KernelContext, x: Array, groups: int, epsilon: float) -> Array
     size = x.shape[1] // groups
     for dim in x.shape[2:]:
         size *= dim
-    return _standardized(ctx.xp, x.reshape(x.shape[0], groups, size), (2,), epsilon)[0]
+    return standardized(ctx.xp, x.reshape(x.shape[0], groups, size), (2,), epsilon)[0]
 
 
 @kernel("LRN", since=1, until=13)

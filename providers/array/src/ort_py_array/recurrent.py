@@ -97,7 +97,7 @@ def layer_of(ctx: KernelContext, kind: str) -> Layer:
 
 
 def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
-    """RNN, GRU (7–22) or LSTM (7–22) on floats; narrow floats are computed in float32 and rounded once.
+    """RNN, GRU or LSTM (1–22) on floats; narrow floats are computed in float32 and rounded once.
 
     Inputs X, W, R, B, sequence_lens, initial_h and, for LSTM, initial_c and P, as in the specification. Returns
     ``(Y, Y_h)`` or ``(Y, Y_h, Y_c)``. Raises InvalidArgument where shapes contradict each other.
@@ -260,7 +260,7 @@ KERNELS = [
     KernelDef(
         kind,
         partial(recurrent, kind),
-        since=7,
+        since=1,
         until=22,
         outputs=3 if kind == "LSTM" else 2,
         implementation="ort_py_array.recurrent:recurrent",

@@ -60,7 +60,7 @@ def scatter_elements(
     return _flat_combined(ctx, x, positions, updates, reduction)
 
 
-@kernel("Scatter", since=9, strided=True)
+@kernel("Scatter", since=9, until=11, strided=True)
 def scatter(ctx: KernelContext, x: Array, indices: Array, updates: Array, *, axis: int = 0) -> Array:
     """Scatter-9, since renamed ScatterElements."""
     return scatter_elements(ctx, x, indices, updates, axis=axis)

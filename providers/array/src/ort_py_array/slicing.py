@@ -1,11 +1,13 @@
 """Slice: a view of ranges of some axes, with steps of either sign.
 
-ONNX cuts starts and ends to the axis exactly as Python's slices do, so a node is turned into an index of slices; where
-starts, ends, axes and steps are constants, once.
+ONNX cuts starts and ends to the axis as Python's slices do, so a node is turned into an index of slices; where starts,
+ends, axes and steps are constants, once. The one difference: where a step is negative, ONNX moves a start from before
+the first element to it, and Python takes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -27,22 +29,34 @@ def _slices(starts: _Ints, ends: _Ints, axes: _Ints, steps: _Ints, where: Locati
     if 0 in steps:
         raise InvalidArgument(f"Slice has a step of 0 in {steps}.", where=where, fix="Steps are positive or negative.")
     if len(set(axes)) != len(axes):
-        raise InvalidArgument(f"Slice names an axis twice in {axes}.", where=where)
+        raise InvalidArgument(
+            f"Slice names an axis twice in {axes}.", where=where, fix="Name each axis once, or slice twice."
+        )
     return {axis: slice(*limits) for axis, *limits in zip(axes, starts, ends, steps, strict=True)}
 
 
-def _index(slices: dict[int, slice], rank: int | None, where: Location) -> tuple[Any, ...] | None:
-    """Index that takes the slices; None where it takes the rank to know and `rank` is None."""
+def _index(slices: dict[int, slice], shape: Sequence[int] | None, where: Location) -> tuple[Any, ...] | None:
+    """Index that takes the slices; None where it takes the shape to know and `shape` is None."""
     axes = tuple(slices)
-    if rank is not None:
+    if shape is not None:
+        rank = len(shape)
         normalized_axes(axes, rank, where)
-        slices = {axis + rank if axis < 0 else axis: part for axis, part in slices.items()}
+        slices = {axis + rank if axis < 0 else axis: _within(part, shape[axis]) for axis, part in slices.items()}
         axes = tuple(slices)
+    elif any(_within(part, 1) is not part for part in slices.values()):
+        return None
     if all(axis >= 0 for axis in axes):
         return tuple(slices.get(axis, _WHOLE) for axis in range(max(axes, default=-1) + 1))
     if all(axis < 0 for axis in axes):
         return (Ellipsis, *(slices.get(axis, _WHOLE) for axis in range(min(axes), 0)))
     return None
+
+
+def _within(part: slice, size: int) -> slice:
+    """The slice itself, or one that begins at the first element where ONNX moves its start there."""
+    if part.step < 0 and part.start < -size < 0:
+        return slice(0, part.stop, part.step)
+    return part
 
 
 def _constant_slices(ctx: KernelContext) -> dict[int, slice] | None:
@@ -73,9 +87,11 @@ def _one_axis(x: Array, parts: list[_Ints | None], where: Location) -> Array:
     try:
         (start,), (end,), (axis,), *rest = parts  # type: ignore[misc]  # None and other lengths raise, as is meant
         (step,) = rest[0] if rest and rest[0] is not None else (1,)
+        if step < 0 and start < -1:
+            raise IndexError  # the size of the axis counts
         return x[(*(_WHOLE,) * axis, slice(start, end, step))]
     except (IndexError, TypeError, ValueError):
-        index = _index(_completed(parts, where), x.ndim, where)  # for its message
+        index = _index(_completed(parts, where), x.shape, where)  # for its message
         return x[index]
 
 
@@ -95,7 +111,7 @@ def slice_ranges(ctx: KernelContext) -> KernelCallable:
             if len(given) > 2 and given[2] is not None and len(given[2]) == 1 and given[2][0] >= 0:
                 return _one_axis(x, given, where)
             slices = _completed(given, where)
-        index = _index(slices, x.ndim, where)
+        index = _index(slices, x.shape, where)
         return x[index] if index else x
 
     index = None if known is None else _index(known, None, where)
