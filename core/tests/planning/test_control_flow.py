@@ -1,4 +1,4 @@
-"""Planning If, Loop and Scan: what does not fit is refused with both sides, and devices are chosen for bodies."""
+"""Planning If, Loop, Scan and SequenceMap: what does not fit is refused; devices are chosen for bodies."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import onnx
 import pytest
 
 from core.tests.driving import HostProvider, drive, typed_model
-from ort_py import errors
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Graph, Model, connect
-from ort_py.planning.steps import CopyStep, IfStep, LoopStep, ScanStep
+from ort_py.planning.steps import (
+    NONE_SLOT,
+    BatchedScanStep,
+    CopyStep,
+    IfStep,
+    LoopStep,
+    ScanStep,
+    SequenceMapStep,
+)
 from ort_py.testing.fake_device import FakeProvider
 
 LOOP = """
@@ -87,13 +94,67 @@ def test_a_scan_with_a_wrong_number_of_axes_is_refused() -> None:
     assert "'the node' has 2, 1 needed" in str(caught.value)
 
 
-def test_scan_of_opset_8_is_not_supported() -> None:
-    """Its batch axis is gone since opset 9; the error says how to convert."""
-    model = typed_model(SCAN)
-    model.graph.nodes[0].since_version = 8
-    with pytest.raises(errors.NotImplemented, match="Scan of opset 8") as caught:
-        drive(SCAN, model=model)
-    assert "version_converter" in str(caught.value)
+BATCHED = """
+<ir_version: 8, opset_import: ["" : 8]>
+g (float[B,2] x, float[B,T,2] xs) => (float[B,2] y, float[B,T,2] s) {
+  y, s = Scan <num_scan_inputs = 1, body = b (float[2] v, float[2] e) => (float[2] w, float[2] t) {
+    w = Add(v, e) t = Neg(w)
+  }> ( , x, xs)
+}
+"""
+
+
+def test_scan_of_opset_8_has_a_step_of_its_own() -> None:
+    """Its first input are the lengths, which may be absent and are read on the host."""
+    (step,) = [step for step in drive(BATCHED).plan.steps if isinstance(step, BatchedScanStep)]
+    assert (step.lengths, step.directions) == (NONE_SLOT, (0,))
+    assert (len(step.states), len(step.scans)) == (1, 1)
+    plan = drive(
+        BATCHED.replace("( , x", "(n, x").replace("(float[B,2]", "(int64[B] n, float[B,2]", 1),
+        FakeProvider(),
+        HostProvider(),
+    ).plan
+    (step,) = [step for step in plan.steps if isinstance(step, BatchedScanStep)]
+    (lengths,) = [value for value in plan.inputs if value.name == "n"]
+    assert step.lengths == lengths.slot
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [(SCAN, "scan_input_directions"), (SCAN, "scan_output_directions"), (BATCHED, "directions")],
+)
+def test_a_direction_is_0_or_1(text: str, name: str) -> None:
+    """Anything else is refused with what was found."""
+    model = typed_model(text)
+    model.graph.nodes[0].attributes[name] = (2,)
+    with pytest.raises(InvalidGraph, match=rf"Scan has the {name} \[2\]") as caught:
+        drive(text, model=model)
+    assert "0 (forward) or 1 (backward)" in str(caught.value)
+
+
+MAP = """
+g (seq(float[N]) p, float[2] x) => (seq(float[N]) y) {
+  y = SequenceMap <body = b (float[N] e, float[2] v) => (float[N] w) { w = Abs(e) }> (p, x)
+}
+"""
+
+
+def test_a_sequence_map_is_a_step() -> None:
+    """Its inputs are kept apart from what its body captures, and its body is printed inside it."""
+    plan = drive(MAP).plan
+    (step,) = [step for step in plan.steps if isinstance(step, SequenceMapStep)]
+    assert step.mapped == step.inputs
+    assert "body 'b': 1 steps" in str(plan)
+    assert [role for role, _ in plan.nested()] == ["body"]
+
+
+def test_a_sequence_map_whose_body_takes_something_else_is_refused() -> None:
+    """The body has one input for each of the node's."""
+    model = typed_model(MAP)
+    node = model.graph.nodes[0]
+    connect(node, node.inputs[:1])
+    with pytest.raises(InvalidGraph, match="SequenceMap and its body do not fit: inputs"):
+        drive(MAP, model=model)
 
 
 def test_a_node_without_its_body_is_refused() -> None:

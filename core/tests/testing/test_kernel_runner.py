@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.contracts import ALL_FLOATS, KernelContext, KernelDef, kernel, tensors
+from ort_py.contracts import ALL_FLOATS, KernelContext, KernelDef, Subgraph, SubgraphCallable, kernel, tensors
 from ort_py.dtypes import DataType, SequenceType, TensorType
 from ort_py.errors import KernelNotFoundError
 from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec, reference_outputs, run_kernel
@@ -33,6 +33,22 @@ def test_agrees_with_the_reference() -> None:
     """`reference_outputs` asks onnx for the same node."""
     (expected,) = reference_outputs("LeakyRelu", [X], alpha=0.5)
     np.testing.assert_array_equal(run_kernel(KERNELS, "LeakyRelu", [X], alpha=0.5)[0], expected)
+
+
+@kernel("Twice", domain="my", subgraphs=(Subgraph("body"), Subgraph("end")))
+def twice(_ctx: KernelContext, x: Any, *, body: SubgraphCallable, end: SubgraphCallable | None = None) -> Any:
+    """Runs a graph twice, and another at the end where there is one."""
+    (x,) = body(*body(x))
+    return x if end is None else end(x)[0]
+
+
+def test_functions_stand_in_for_graphs() -> None:
+    """A kernel that runs graphs is tested without an engine; a graph that is not given is absent."""
+    definitions: list[KernelDef] = twice.__kernel_defs__  # type: ignore[attr-defined]  # set by the decorator
+    double: SubgraphCallable = lambda x: [x + x]  # noqa: E731 - as short as a graph can be
+    for given, wanted in (({"body": double}, [-4, 8]), ({"body": double, "end": lambda x: [-x]}, [4, -8])):
+        (result,) = run_kernel(definitions, "Twice", [X], domain="my", opset=1, subgraphs=given)
+        np.testing.assert_array_equal(result, np.array(wanted, np.float32))
 
 
 def test_old_opset_takes_the_schema_in_force() -> None:

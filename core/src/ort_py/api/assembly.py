@@ -81,7 +81,18 @@ def load(
     with report.stage("infer types"):
         infer_types(model, schemas)
         check_types(model, schemas)
+    if any(node.op_type == "Gradient" for graph in walk(model.graph) for node in graph.nodes):
+        _differentiate(model, options, schemas, report)
     return model
+
+
+def _differentiate(model: Model, options: SessionOptions, schemas: SchemaRegistry, report: LoadReport) -> None:
+    """Replace Gradient nodes, before anything renames or removes the tensors they name."""
+    from ort_py.transforms.gradient.lowering import lower_gradients  # few models need it, and it is large
+
+    with report.stage("differentiate") as notes:
+        count = lower_gradients(model, schemas, options.limits)
+        notes.append(f"{count} Gradient nodes")
 
 
 class Assembler:

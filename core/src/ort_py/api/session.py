@@ -264,8 +264,9 @@ class InferenceSession:
         self._built.close()
 
     def __del__(self) -> None:
-        # Dropped without `close`: release the same things. At interpreter exit nothing is left to do.
-        if not sys.is_finalizing() and hasattr(self, "_built"):
+        # Dropped without `close`: release the same things. At interpreter exit nothing is left to do, and this module's
+        # names may be gone already.
+        if sys is not None and not sys.is_finalizing() and hasattr(self, "_built"):
             self.close()
 
     def __enter__(self) -> InferenceSession:

@@ -31,6 +31,8 @@ __all__ = [
     "KernelFactory",
     "KernelLookup",
     "KernelMatch",
+    "Subgraph",
+    "SubgraphCallable",
     "kernel",
     "kernel_defs",
     "tensors",
@@ -41,6 +43,9 @@ KernelCallable: TypeAlias = Callable[..., Any]
 
 It must not write to an input unless the `KernelDef` declares the pair in `inplace` and the input is passed as that
 output, and must not return an input or a view of one unless it declares `views`."""
+
+SubgraphCallable: TypeAlias = Callable[..., list[Any]]
+"""A graph of the node, to be called: ``subgraph(*inputs)`` → list of outputs. See `KernelContext.subgraph`."""
 
 
 def tensors(*data_types: DataType) -> frozenset[str]:
@@ -107,11 +112,40 @@ class KernelContext(ABC):
     def random_generator(self, seed: float | None) -> Any:
         """A NumPy ``Generator``: seeded by `seed`, else by the session's seed (``set_seed``), else by the system."""
 
+    @abstractmethod
+    def subgraph(self, name: str) -> SubgraphCallable | None:
+        """The graph that is the node's attribute `name`, to be called; None where the node has no such attribute.
+
+        The kernel declares the graph in `KernelDef.subgraphs`; the engine then partitions and plans it like any other,
+        with all it captures of the graphs around it. Ask in the factory, call in the kernel, as often as you like:
+        ``subgraph(*inputs)`` gives a list with one entry an output. It runs in the frame of the kernel's call, so call
+        it on the thread that the kernel was called on, never in `parallel_for`. What it returns may be shared with
+        other values: never write to it. Let exceptions pass through: they name the node that failed.
+
+        Raises:
+            PluginError: The kernel does not declare it.
+        """
+
 
 KernelFactory: TypeAlias = Callable[[KernelContext], KernelCallable]
 
 ShapeFunction: TypeAlias = Callable[..., Sequence[int] | None]
 """``f(*inputs)`` → the shape of an output; None where it cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph attribute that a kernel runs through the engine, and where its values change hands.
+
+    Attributes:
+        name: The attribute.
+        host_inputs: Inputs of the graph that the kernel gives on the host; the others are on its provider's device.
+        host_outputs: Outputs of the graph that the kernel gets on the host.
+    """
+
+    name: str
+    host_inputs: frozenset[int] = frozenset()
+    host_outputs: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +174,8 @@ class KernelDef:
         host_outputs: Outputs that are produced on the host.
         output_shape: ``f(*inputs)`` → shape of the first output, where it can be larger than every input (broadcast,
             outer product) and the callable does not itself call `KernelContext.check_allocation`.
+        subgraphs: Graph attributes that the kernel runs with `KernelContext.subgraph`; those that a node lacks are
+            left out. Graphs that are not declared here are the kernel's own affair: the engine does not plan them.
         implementation: ``module:qualname`` for reports; filled in by `kernel`.
     """
 
@@ -157,6 +193,7 @@ class KernelDef:
     host_inputs: frozenset[int] = frozenset()
     host_outputs: frozenset[int] = frozenset()
     output_shape: ShapeFunction | None = None
+    subgraphs: tuple[Subgraph, ...] = ()
     implementation: str = ""
 
     @property
@@ -190,9 +227,10 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a kernel from a plain function ``f(ctx, *inputs, **attributes)``.
 
-    Attributes of the node are passed by keyword, so defaults stand in the signature, as in the schema. The
-    declaration is kept on the function (several decorators may be stacked); `KernelDef`s are collected by
-    `kernel_defs`. Other keyword arguments are those of `KernelDef`.
+    Attributes of the node are passed by keyword, so defaults stand in the signature, as in the schema; graphs declared
+    in `subgraphs` arrive as callables (`KernelContext.subgraph`). The declaration is kept on the function (several
+    decorators may be stacked); `KernelDef`s are collected by `kernel_defs`. Other keyword arguments are those of
+    `KernelDef`.
 
     Functions of another form are declared with `bind`, which makes the callable of the function and a node's context:
     it is how a library builds decorators of its own.
@@ -206,10 +244,12 @@ def kernel(
             return e / xp.sum(e, axis=axis, keepdims=True)
     """
 
+    names = tuple(subgraph.name for subgraph in declaration.get("subgraphs", ()))
+
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         definition = KernelDef(
             op_type=op_type,
-            factory=partial(bind or _bind_function, function),
+            factory=partial(bind or partial(_bind_function, names), function),
             domain=domain,
             since=since,
             until=until,
@@ -223,8 +263,13 @@ def kernel(
     return declare
 
 
-def _bind_function(function: Callable[..., Any], ctx: KernelContext) -> KernelCallable:
-    return partial(function, ctx, **ctx.node.attributes)
+def _bind_function(subgraphs: tuple[str, ...], function: Callable[..., Any], ctx: KernelContext) -> KernelCallable:
+    attributes = dict(ctx.node.attributes)
+    for name in subgraphs:
+        callable_ = ctx.subgraph(name)
+        if callable_ is not None:
+            attributes[name] = callable_
+    return partial(function, ctx, **attributes)
 
 
 @dataclass(frozen=True, slots=True)

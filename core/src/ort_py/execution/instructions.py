@@ -73,14 +73,18 @@ def compile_copy(step: CopyStep) -> Instruction:
 
     def instruction(s: Slots) -> None:
         streams = s[0].streams
-        array = s[source]
-        if array is not None:  # an empty optional
+        value = s[source]
+        if value is not None:  # an empty optional
             for position, hop in enumerate(hops):
                 stream = streams.get(hop.source) or streams.get(hop.target)
-                array = hop.transfer.copy(array, hop.source, hop.target, stream)
+                copy = hop.transfer.copy
+                if type(value) is list:  # a sequence: its tensors one by one
+                    value = [copy(item, hop.source, hop.target, stream) for item in value]
+                else:
+                    value = copy(value, hop.source, hop.target, stream)
                 if position + 1 < len(hops) and stream is not None:
                     stream.synchronize()  # the next hop reads on the host what this one wrote
-        s[target] = array
+        s[target] = value
         for slot in release:
             s[slot] = None
 

@@ -5,7 +5,13 @@ Immutable after construction and shared by threads, like the plan it comes from.
 
 from __future__ import annotations
 
-from ort_py.execution.control_flow import compile_if, compile_loop, compile_scan
+from ort_py.execution.control_flow import (
+    compile_batched_scan,
+    compile_if,
+    compile_loop,
+    compile_scan,
+    compile_sequence_map,
+)
 from ort_py.execution.instructions import (
     Instruction,
     compile_contiguous,
@@ -14,8 +20,10 @@ from ort_py.execution.instructions import (
     compile_region,
     compile_wait,
 )
+from ort_py.execution.subgraph_kernels import compile_subgraph_kernel
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.steps import (
+    BatchedScanStep,
     ContiguousStep,
     CopyStep,
     IfStep,
@@ -24,7 +32,9 @@ from ort_py.planning.steps import (
     NestedPlan,
     RegionStep,
     ScanStep,
+    SequenceMapStep,
     Step,
+    SubgraphKernelStep,
     WaitStep,
 )
 
@@ -80,3 +90,9 @@ def _compile(step: Step) -> Instruction:
             return compile_loop(step)
         case ScanStep():
             return compile_scan(step)
+        case BatchedScanStep():
+            return compile_batched_scan(step)
+        case SequenceMapStep():
+            return compile_sequence_map(step)
+        case SubgraphKernelStep():
+            return compile_subgraph_kernel(step)

@@ -13,9 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import Array, IExecutionProvider, KernelCallable, KernelContext, KernelDef, NodeSpec
+from ort_py.contracts import (
+    Array,
+    GraphView,
+    IExecutionProvider,
+    KernelCallable,
+    KernelContext,
+    KernelDef,
+    NodeSpec,
+    SubgraphCallable,
+)
 from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
+from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.limits import Limits, check_allocation
 
 __all__ = ["BoundKernel", "KernelServices", "bind_kernel", "make_context"]
@@ -49,21 +59,34 @@ class BoundKernel:
         call: ``f(*inputs)``, with as many arguments as the node has inputs; a bare array for one output, else a
             tuple with one entry an output of the node.
         definition: The kernel.
+        subgraphs: The graphs of the node that the kernel declares and the node has, in the order of their declaration.
     """
 
     call: KernelCallable
     definition: KernelDef
+    subgraphs: tuple[BoundSubgraph, ...] = ()
 
 
 class _BoundContext(KernelContext):
-    __slots__ = ("_constants", "_services")
+    __slots__ = ("_constants", "_declared", "_services", "subgraphs")
 
     def __init__(
-        self, node: NodeSpec, provider: IExecutionProvider, services: KernelServices, constants: Mapping[int, Array]
+        self,
+        node: NodeSpec,
+        provider: IExecutionProvider,
+        services: KernelServices,
+        constants: Mapping[int, Array],
+        definition: KernelDef | None = None,
     ) -> None:
         super().__init__(node, provider.array_module, provider.device)
         self._services = services
         self._constants = constants
+        self._declared = tuple(one.name for one in definition.subgraphs) if definition is not None else ()
+        self.subgraphs = {
+            name: BoundSubgraph(name, node.location)
+            for name in self._declared
+            if isinstance(node.attributes.get(name), GraphView)
+        }
 
     def constant(self, index: int) -> Array | None:
         return self._constants.get(index)
@@ -78,6 +101,16 @@ class _BoundContext(KernelContext):
         if seed is not None:
             return np.random.default_rng(int(np.float32(seed).view(np.uint32)))
         return np.random.default_rng(self._services.seed)
+
+    def subgraph(self, name: str) -> SubgraphCallable | None:
+        if name not in self._declared:
+            raise PluginError(
+                f"The kernel asks for the graph '{name}', which it does not declare.",
+                where=self.node.location,
+                why=f"it declares {', '.join(map(repr, self._declared)) or 'none'}",
+                fix="Name the attribute in KernelDef.subgraphs.",
+            )
+        return self.subgraphs.get(name)
 
 
 def bind_kernel(
@@ -100,7 +133,7 @@ def bind_kernel(
         OrtPyError: The factory refused the node's attributes or constants.
         PluginError: The factory broke.
     """
-    context = _BoundContext(node, provider, services, constants)
+    context = _BoundContext(node, provider, services, constants, definition)
     try:
         call = definition.factory(context)
     except OrtPyError:
@@ -113,7 +146,7 @@ def bind_kernel(
             fix="Report this to the author of the provider.",
         ) from error
     call = _guard(call, node, definition, context, services.limits)
-    return BoundKernel(_fit_outputs(call, node, definition), definition)
+    return BoundKernel(_fit_outputs(call, node, definition), definition, tuple(context.subgraphs.values()))
 
 
 def _fit_outputs(call: KernelCallable, node: NodeSpec, definition: KernelDef) -> KernelCallable:

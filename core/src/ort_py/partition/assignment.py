@@ -13,7 +13,7 @@ from ort_py.graph.ir import Graph, Node
 __all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "Runner"]
 
 CORE = "core"
-"""Runner of control flow: If, Loop and Scan are steps of the core, not kernels of a provider."""
+"""Runner of control flow: If, Loop, Scan and SequenceMap are steps of the core, not kernels of a provider."""
 
 
 class Runner(Enum):
@@ -52,6 +52,16 @@ class NodeAssignment:
     region: Region | None = None
     reason: str = ""
     refusals: tuple[tuple[str, str], ...] = ()
+
+    def planned_graphs(self, node: Node) -> list[Graph]:
+        """The graphs of the node that the core partitions and plans: all of control flow, those that a kernel declares,
+        none of a region. The others are the provider's own affair."""
+        if self.runner is Runner.CONTROL_FLOW:
+            return node.subgraphs
+        if self.kernel is None:
+            return []
+        found = (node.attributes.get(subgraph.name) for subgraph in self.kernel.subgraphs)
+        return [graph for graph in found if isinstance(graph, Graph)]
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from ort_py.partition.cost_model import CostModel, Island
 
 __all__ = ["CONTROL_FLOW", "connected", "partition"]
 
-CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 """Operators of ``ai.onnx`` that the core itself steps through."""
 
 OnProviderError = Callable[[str, Exception], None]
@@ -49,8 +49,11 @@ def partition(
         _partition_one(_Work(current, providers, kernels, cost_model, on_provider_error, result))
         for node in current.nodes:
             assigned = result.nodes.get(node)
-            if assigned is not None and assigned.runner is not Runner.CONTROL_FLOW:
-                for nested in node.subgraphs:
+            if assigned is None or not node.subgraphs:
+                continue
+            planned = assigned.planned_graphs(node)
+            for nested in node.subgraphs:
+                if nested not in planned:
                     whole.update(walk(nested))
     return result
 

@@ -36,6 +36,8 @@ def _root(value: Value, assignment: Assignment) -> Value | None:
             return None  # a body may return an outer value as it is
         if assigned.kernel is None:
             return value  # regions return arrays of their own
+        if assigned.kernel.subgraphs:
+            return None  # as control flow: what a graph returned may go on as it is
         position = node.outputs.index(value)
         viewed = [source for result, source in assigned.kernel.views if result == position]
         if not viewed:

@@ -23,6 +23,7 @@ from ort_py.planning.resources import PlanResources
 from ort_py.planning.schedule import schedule
 from ort_py.planning.slots import SlotTable
 from ort_py.planning.steps import KernelStep, RegionStep
+from ort_py.planning.subgraph_kernels import emit_subgraph_kernel, subgraph_input_device
 
 __all__ = ["GraphPlanner", "build_plan"]
 
@@ -36,7 +37,7 @@ def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
     planners: dict[Graph, GraphPlanner] = {}
     with resources.constants.current_streams():
         for current in reversed(list(walk(graph))):
-            if _inside_region(current, resources):
+            if _inside_provider(current, resources):
                 continue
             planner = GraphPlanner(current, resources, planners)
             planner.emit()
@@ -44,13 +45,14 @@ def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
         return planners[graph].finish([HOST] * len(graph.outputs), outputs_to_copy(graph, resources.assignment))
 
 
-def _inside_region(graph: Graph, resources: PlanResources) -> bool:
-    owner = graph.owner
-    while owner is not None:
-        assigned = resources.assignment.nodes.get(owner)
-        if assigned is not None and assigned.runner is not Runner.CONTROL_FLOW:
+def _inside_provider(graph: Graph, resources: PlanResources) -> bool:
+    """Whether the graph belongs to a node that a provider runs whole."""
+    current = graph
+    while current.owner is not None:
+        assigned = resources.assignment.nodes.get(current.owner)
+        if assigned is not None and current not in assigned.planned_graphs(current.owner):
             return True
-        owner = owner.graph.owner
+        current = current.owner.graph
     return False
 
 
@@ -112,10 +114,16 @@ class GraphPlanner:
 
     def _define_inputs(self) -> None:
         owner = self.graph.owner
-        # The executor makes a Loop's iteration number and condition itself, on the host.
-        made_on_host = 2 if owner is not None and owner.op_type == "Loop" else 0
+        assigned = None if owner is None else self.resources.assignment.nodes.get(owner)
         for position, value in enumerate(self.graph.inputs):
-            device = HOST if owner is None or position < made_on_host else self._wanted_device(value)
+            if owner is None or assigned is None:
+                device = HOST
+            elif assigned.kernel is not None:
+                device = subgraph_input_device(self.resources, owner, self.graph, position)
+            elif owner.op_type == "Loop" and position < 2:
+                device = HOST  # the executor makes the iteration number and the condition itself
+            else:
+                device = self._wanted_device(value)
             slot = self.slots.define(value, device, strided=owner is not None)
             self.input_devices.append(device)
             self._inputs.append(PlanInput(value.name, slot, device, value.type))
@@ -148,6 +156,9 @@ class GraphPlanner:
                 for position, value in enumerate(node.inputs)
             ]
         )
+        if bound.subgraphs:
+            emit_subgraph_kernel(self, node, bound, inputs)
+            return
         strided_input = kernel.strided and any(self.slots.may_be_strided(slot) for slot in inputs)
         viewing = {result for result, _ in kernel.views}
         outputs = tuple(

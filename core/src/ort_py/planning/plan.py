@@ -12,7 +12,7 @@ from typing import Any
 from ort_py.contracts import IStream
 from ort_py.devices import Device
 from ort_py.dtypes import ValueType
-from ort_py.planning.steps import IfStep, LoopStep, NestedPlan, RegionStep, ScanStep, Step
+from ort_py.planning.steps import NestedPlan, RegionStep, Step
 
 __all__ = ["ExecutionPlan", "PlanInput", "PlanOutput"]
 
@@ -82,11 +82,7 @@ class ExecutionPlan:
     def nested(self) -> Iterator[tuple[str, NestedPlan]]:
         """(role, body) of each body directly inside."""
         for step in self.steps:
-            if isinstance(step, IfStep):
-                yield "then", step.then_branch
-                yield "else", step.else_branch
-            elif isinstance(step, LoopStep | ScanStep):
-                yield "body", step.body
+            yield from step.bodies
 
     @property
     def regions(self) -> tuple[RegionStep, ...]:
@@ -108,11 +104,7 @@ class ExecutionPlan:
             ]
             for number, step in enumerate(item.steps):
                 later.append((depth + 1, "", f"{number:4} {step}"))
-                if isinstance(step, IfStep):
-                    later.append((depth + 3, "then", step.then_branch.plan))
-                    later.append((depth + 3, "else", step.else_branch.plan))
-                elif isinstance(step, LoopStep | ScanStep):
-                    later.append((depth + 3, "body", step.body.plan))
+                later.extend((depth + 3, role, body.plan) for role, body in step.bodies)
             later.extend(
                 (depth + 1, "", f"out {value.name} <- %{value.slot}{' (copied)' if value.copy else ''}")
                 for value in item.outputs

@@ -16,6 +16,7 @@ from ort_py.contracts import CompiledRegion
 from ort_py.devices import Device
 from ort_py.dtypes import ValueType
 from ort_py.errors import Location
+from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.memory.transfer import Hop
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FRAME_SLOT",
     "NONE_SLOT",
+    "BatchedScanStep",
     "ContiguousStep",
     "CopyStep",
     "IfStep",
@@ -32,7 +34,9 @@ __all__ = [
     "NestedPlan",
     "RegionStep",
     "ScanStep",
+    "SequenceMapStep",
     "Step",
+    "SubgraphKernelStep",
     "WaitStep",
 ]
 
@@ -62,6 +66,11 @@ class BaseStep:
     def title(self) -> str:
         """What it does, in a few words."""
         return f"{self.location.op_type} '{self.location.node}'"
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        """(role, plan) of each graph that runs inside the step."""
+        return ()
 
     def __str__(self) -> str:
         arrow = f"{_slots(self.inputs)} -> {_slots(self.outputs)}"
@@ -171,6 +180,10 @@ class IfStep(BaseStep):
     then_branch: NestedPlan
     else_branch: NestedPlan
 
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("then", self.then_branch), ("else", self.else_branch))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopStep(BaseStep):
@@ -193,6 +206,10 @@ class LoopStep(BaseStep):
     scan_types: tuple[ValueType | None, ...] = ()
     scan_modules: tuple[Any, ...] = ()
     check_allocation: Callable[[Any, Any], None]
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,5 +236,86 @@ class ScanStep(BaseStep):
     scan_modules: tuple[Any, ...] = ()
     check_allocation: Callable[[Any, Any], None]
 
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
 
-Step: TypeAlias = KernelStep | RegionStep | CopyStep | WaitStep | ContiguousStep | IfStep | LoopStep | ScanStep
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchedScanStep(BaseStep):
+    """Run a body over a batch of sequences, each up to its own length (ONNX Scan, version 8).
+
+    Attributes:
+        lengths: Slot of the length of each sequence, on the host, `NONE_SLOT` where all are as long as the inputs.
+        states: Slots of the initial state values, which have a batch axis in front.
+        scans: Slots of the scan inputs, which have a batch and a time axis in front.
+        body: The body.
+        directions: One entry a scan input; 1 is backwards from the sequence's own end.
+        slice_types: Type of what the body makes for each scan output, for scans that run no iteration.
+        modules: Array module of each output, states first.
+        check_allocation: Asked before scan outputs are stacked.
+    """
+
+    lengths: int
+    states: tuple[int, ...]
+    scans: tuple[int, ...]
+    body: NestedPlan
+    directions: tuple[int, ...]
+    slice_types: tuple[ValueType | None, ...] = ()
+    modules: tuple[Any, ...] = ()
+    check_allocation: Callable[[Any, Any], None]
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceMapStep(BaseStep):
+    """Run a body once for each element of a sequence (ONNX SequenceMap).
+
+    Attributes:
+        mapped: Slots of the node's inputs: a sequence, then sequences that are walked with it and tensors that are not.
+        body: The body.
+    """
+
+    mapped: tuple[int, ...]
+    body: NestedPlan
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubgraphKernelStep(BaseStep):
+    """Call a bound kernel that runs graphs of its node itself. `inputs` begins with the arguments; captures follow.
+
+    Attributes:
+        call: The bound kernel.
+        arguments: Slots of the node's inputs.
+        subgraphs: Each graph with the name of its attribute and what the kernel calls it by.
+    """
+
+    call: Callable[..., Any]
+    arguments: tuple[int, ...]
+    subgraphs: tuple[tuple[BoundSubgraph, NestedPlan], ...]
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return tuple((bound.name, body) for bound, body in self.subgraphs)
+
+
+Step: TypeAlias = (
+    KernelStep
+    | RegionStep
+    | CopyStep
+    | WaitStep
+    | ContiguousStep
+    | IfStep
+    | LoopStep
+    | ScanStep
+    | BatchedScanStep
+    | SequenceMapStep
+    | SubgraphKernelStep
+)

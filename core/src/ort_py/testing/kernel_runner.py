@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
-from ort_py.contracts.kernel import KernelContext, KernelDef
+from ort_py.contracts.kernel import KernelContext, KernelDef, SubgraphCallable
 from ort_py.contracts.schema import OperatorSchema
 from ort_py.dtypes import SequenceType, TensorType, ValueType, data_type_of
 from ort_py.errors import KernelNotFoundError
@@ -24,13 +24,27 @@ __all__ = ["LocalKernelContext", "make_node_spec", "reference_outputs", "run_ker
 
 
 class LocalKernelContext(KernelContext):
-    """A context for one kernel on the calling thread, without limits."""
+    """A context for one kernel on the calling thread, without limits.
 
-    __slots__ = ("_constants",)
+    Args:
+        node: The node.
+        xp: Array module.
+        constants: Inputs known when the kernel is bound, by position.
+        subgraphs: What stands in for the graphs of the node, by attribute: any function that returns a list.
+    """
 
-    def __init__(self, node: NodeSpec, xp: Any = np, constants: Mapping[int, Array] | None = None) -> None:
+    __slots__ = ("_constants", "_subgraphs")
+
+    def __init__(
+        self,
+        node: NodeSpec,
+        xp: Any = np,
+        constants: Mapping[int, Array] | None = None,
+        subgraphs: Mapping[str, SubgraphCallable] | None = None,
+    ) -> None:
         super().__init__(node, xp)
         self._constants = dict(constants or {})
+        self._subgraphs = dict(subgraphs or {})
 
     def constant(self, index: int) -> Array | None:
         return self._constants.get(index)
@@ -43,6 +57,9 @@ class LocalKernelContext(KernelContext):
 
     def random_generator(self, seed: float | None) -> Any:
         return np.random.default_rng(None if seed is None else int(np.float32(seed).view(np.uint32)))
+
+    def subgraph(self, name: str) -> SubgraphCallable | None:
+        return self._subgraphs.get(name)
 
 
 def value_type_of(value: Any) -> ValueType | None:
@@ -114,6 +131,7 @@ def run_kernel(
     output_mask: Sequence[bool] | None = None,
     constants: Sequence[int] = (),
     schemas: Iterable[OperatorSchema] = (),
+    subgraphs: Mapping[str, SubgraphCallable] | None = None,
     **attributes: Any,
 ) -> list[Any]:
     """Choose the kernel among `definitions` as the registry would, bind it and call it.
@@ -129,6 +147,8 @@ def run_kernel(
         output_mask: Which outputs are present, where not all are.
         constants: Indices of the inputs that the context offers as known at planning.
         schemas: Schemas of operators that ONNX does not define.
+        subgraphs: Functions that stand in for the graphs of the node, by attribute: each takes what the kernel gives,
+            and returns a list.
         **attributes: The node's attributes.
 
     Returns:
@@ -137,6 +157,9 @@ def run_kernel(
     Raises:
         KernelNotFoundError: No candidate covers the version and the types.
     """
+    inputs = list(inputs)
+    while inputs and inputs[-1] is None:  # the engine does not pass absent inputs at the end either
+        inputs.pop()
     node = make_node_spec(
         op_type,
         inputs,
@@ -157,7 +180,7 @@ def run_kernel(
             why=match.refusals,
             fix="Declare a kernel that covers the version and the types, or test others.",
         )
-    context = LocalKernelContext(node, xp, {index: inputs[index] for index in constants})
+    context = LocalKernelContext(node, xp, {index: inputs[index] for index in constants}, subgraphs)
     result = definition.factory(context)(*inputs)
     if definition.outputs == 1:
         return [result]

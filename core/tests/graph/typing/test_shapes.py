@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ort_py.contracts import FormalParameter, NodeSpec, OperatorSchema
+from ort_py.contracts import FormalParameter, GraphView, NodeSpec, OperatorSchema
 from ort_py.dtypes import DataType, Shape, TensorType, ValueType
 from ort_py.errors import InvalidGraph, PluginError
 from ort_py.graph.checking.schema import SchemaRegistry
@@ -352,6 +352,63 @@ def test_a_broken_contribution_is_named() -> None:
         typed_model(CUSTOM, schemas=_double(infer))
     assert isinstance(caught.value.__cause__, KeyError)
     assert "my.domain.Double" in str(caught.value)
+
+
+HOLDER = OperatorSchema(
+    "Apply",
+    "my.domain",
+    inputs=(FormalParameter("x", "T"),),
+    outputs=(FormalParameter("y", "T"),),
+    attributes={"body": GraphView, "other": GraphView | None},
+    types={"T": frozenset({"tensor(float)"})},
+)
+HEADER = '<ir_version: 10, opset_import: ["" : 21, "my.domain" : 1]>\n'
+
+
+def test_graphs_of_contributed_operators_are_typed() -> None:
+    """What they declare, what they capture of any level, small constants, and graphs of ONNX's operators in them."""
+    text = """
+    g (float[N, 3] x, bool c) => (y) <int64[2] turned = {3, -1}> {
+      k = Relu(x)
+      y = my.domain.Apply <body = outer (float[2, M] v) => (w) {
+        i = Cast<to = 7>(v)
+        r = Reshape(k, turned)
+        w = my.domain.Apply <body = inner (float[M] p) => (q) {
+          s = MatMul(k, r)
+          t = If (c) <then_branch = a () => (e) { e = Shape(i) }, else_branch = b () => (f) { f = Size(s) }>
+          q = Add(p, p)
+        }> (v)
+      }> (x)
+    }
+    """
+    model = typed_model(HEADER + text.replace("(y)", "(float[A, B] y)", 1), schemas=SchemaRegistry([HOLDER]))
+    assert value(model, "i").type == TensorType(DataType.INT64, (2, "M"))
+    assert (shape(model, "r"), shape(model, "q"), shape(model, "e")) == ((3, "N"), ("M",), (2,))
+    assert shape(model, "s") == ("N", "N")
+
+
+def test_made_up_names_of_two_such_graphs_tie_nothing() -> None:
+    """Each graph is asked about by itself: a size unknown in one has nothing to do with one in another."""
+    text = """
+    g (float[N] x) => (float[A] y) {
+      a = my.domain.Apply <body = b1 (float[K] p) => (q) { n1 = NonZero(p) m1 = Abs(n1) q = Cast<to = 1>(m1) }> (x)
+      y = my.domain.Apply <body = b2 (float[K] r) => (s) { n2 = NonZero(r) m2 = Abs(n2) s = Cast<to = 1>(m2) }> (a)
+    }
+    """
+    model = typed_model(HEADER + text, schemas=SchemaRegistry([HOLDER]))
+    names = {dim for name in ("n1", "m1", "n2", "m2") for dim in shape(model, name) or () if isinstance(dim, str)}
+    assert not {one for one in names if one.startswith("unk__")}
+
+
+def test_contradictions_in_such_a_graph_are_an_error() -> None:
+    """As in any other graph."""
+    text = """
+    g (float[2, 3] x) => (float[A, B] y) {
+      y = my.domain.Apply <body = b (float[4] p) => (q) { q = MatMul(x, p) }> (x)
+    }
+    """
+    with pytest.raises(InvalidGraph, match="contradict"):
+        typed_model(HEADER + text, schemas=SchemaRegistry([HOLDER]))
 
 
 def test_gather_nd_is_typed_without_onnx() -> None:

@@ -54,7 +54,7 @@ def optional_get_element(ctx: KernelContext) -> KernelCallable:
     return partial(_element, ctx)
 
 
-def _element(ctx: KernelContext, value: Any) -> Any:
+def _element(ctx: KernelContext, value: Any = None) -> Any:
     if value is None:
         raise InvalidArgument(
             "The optional is empty.",

@@ -8,6 +8,7 @@ Only SplitToSequence and ConcatFromSequence know arrays at all.
 from __future__ import annotations
 
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np  # the length is a host tensor, whatever the array module is
@@ -139,14 +140,15 @@ def split_to_sequence(
         # The ellipsis keeps a part of a vector an array: strings would come out as `str`.
         return [x[(*before, index, ...)] for index in range(size)]
     if split is not None and split.ndim == 1:
-        ends = np.cumsum(split, dtype=np.int64).tolist()
-        if bool(np.any(split < 0)) or (ends[-1] if ends else 0) != size:
+        sizes = split.tolist()
+        ends = list(accumulate(sizes, initial=0))  # Python's integers do not wrap around
+        if ends[-1] != size or min(sizes, default=0) < 0:
             raise InvalidArgument(
-                f"Parts of {split.tolist()[:20]} do not make up axis {along} of size {size}.",
+                f"Parts of {sizes[:20]} do not make up axis {along} of size {size}.",
                 where=where,
                 fix=f"Give sizes of at least 0 that add up to {size}.",
             )
-        return [x[(*before, slice(start, end))] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        return [x[(*before, slice(start, end))] for start, end in pairwise(ends)]
     step = 1 if split is None else _integer(split, "split", where)
     if step <= 0:
         raise InvalidArgument(f"Parts of size {step} cannot be made.", where=where, fix="'split' must be at least 1.")

@@ -228,6 +228,8 @@ class Builder:
             if written.references or written.nested
             else dict(written.attributes)
         )
+        if written.op_type == "Gradient" and written.domain == "ai.onnx.preview.training":
+            attributes = _with_model_names(attributes, scope)
         name = written.name
         if not name:
             name = next((value.name for value in outputs if value), f"{written.op_type}_{len(graph.nodes)}")
@@ -395,3 +397,24 @@ class Builder:
 
     def _problem(self, text: str) -> None:
         self._model.problems.append(text)
+
+
+def _with_model_names(attributes: dict[str, Any], scope: Scope) -> dict[str, Any]:
+    """Attributes of Gradient, which name values, with the names that these have in the model: calls of functions and
+    sibling graphs make them differ from those written."""
+
+    def called(name: Any) -> Any:
+        try:
+            value = scope.find(name)
+        except KeyError:
+            return name
+        return name if value is None else value.name
+
+    found = dict(attributes)
+    for attribute in ("xs", "zs", "y"):
+        names = found.get(attribute)
+        if isinstance(names, str):
+            found[attribute] = called(names)
+        elif isinstance(names, tuple):
+            found[attribute] = tuple([called(name) for name in names])
+    return found

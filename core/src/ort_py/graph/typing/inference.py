@@ -130,17 +130,26 @@ class _StandInWriter(GraphWriter):
             value_info(proto.value_info.add(), value.name, TensorType(value.weight.data_type, value.weight.shape))
 
 
-def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
-    """Types of all values of the model, nested graphs included.
+def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
+    """Types of all values of a graph, nested graphs included.
+
+    ONNX does not look into graphs that operators of other domains hold; such a graph is asked about by itself.
 
     Args:
-        model: The model.
-        told: Types to start from: those of the main graph's inputs, and whatever else shall be believed.
+        graph: The main graph of a model, or a nested one.
+        told: Types to start from: those of the graph's inputs and of what it captures, and whatever else shall be
+            believed.
         strict: Collect contradictions too; takes a second run where there are any.
     """
+    model = graph.model
     proto = new_proto(model)
     writer = _StandInWriter(model, proto, told)
-    writer.graph(proto.graph, model.graph)
+    writer.graph(proto.graph, graph)
+    for value in graph.captures() if graph.owner is not None else ():
+        if value.constant:
+            writer.initializer(proto.graph, value)
+        else:
+            value_info(proto.graph.input.add(), value.name, told.get(value))
     data = proto.SerializeToString()
     errors: tuple[str, ...] = ()
     # Strict inference says what is wrong but gives no result then.
@@ -155,7 +164,7 @@ def run_inference(model: Model, told: Mapping[Value, ValueType], *, strict: bool
         except Exception as error:  # it raises many types, and no shape is better than no model
             _LOG.warning("Shape inference of ONNX failed: %s", error)
         else:
-            types = _read(onnx.ModelProto.FromString(found).graph, model.graph, writer)
+            types = _read(onnx.ModelProto.FromString(found).graph, graph, writer)
             return Inferred(types, (*writer.faults, *errors))
     return Inferred(dict(told), (*writer.faults, *errors))
 

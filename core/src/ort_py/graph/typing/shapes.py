@@ -68,6 +68,7 @@ class _Inference:
         self._opaque: set[Value] = set()
         self._contributed: list[tuple[Node, TypeFunction]] = []
         self._gaps: list[Node] = []
+        self._bodies: list[Graph] = []
         for graph in walk(model.graph):
             self._collect(graph, schemas)
         fixed = [value.type for value in graph_inputs(model.graph)]
@@ -88,6 +89,8 @@ class _Inference:
                 self._given[value] = value.type
         owner = graph.owner
         opaque = owner is None or not can_infer(owner.op_type, owner.domain, owner.opset_version)
+        if owner is not None and opaque:
+            self._bodies.append(graph)
         for value in graph.inputs:
             if value.type is not None:
                 self._declared[value] = value.type
@@ -134,8 +137,8 @@ class _Inference:
 
         Declarations are not told in the first run; so what contradicts itself there is wrong without them.
         """
-        found = run_inference(self._model, told, strict=first)
-        types = found.types
+        found = run_inference(self._model.graph, told, strict=first)
+        types, errors = found.types, [*found.errors, *self._infer_bodies(told, found.types, first=first)]
         if not first:
             # Started from values in the middle, ONNX gives one made-up name to different sizes.
             invented = made_up(types.values(), self._own_names)
@@ -145,15 +148,36 @@ class _Inference:
                 for value in node.outputs:
                     if value is not None:
                         value.type = types.get(value)
-        better, errors = follow_shapes(self._model, self._schemas)
-        if first and (found.errors or errors):
+        better, contradictions = follow_shapes(self._model, self._schemas)
+        if first and (errors or contradictions):
             raise InvalidGraph(
                 "Shapes in the model contradict each other.",
                 where=Location(file=self._model.source),
-                why=(*found.errors, *errors),
+                why=(*errors, *contradictions),
                 fix="Look at the nodes named; the tool that wrote the model may have dropped a Reshape or Cast.",
             )
         return types | better
+
+    def _infer_bodies(
+        self, told: Mapping[Value, ValueType], types: dict[Value, ValueType], *, first: bool
+    ) -> list[str]:
+        """Add to `types` those of the graphs that ONNX does not look into, because it does not know what holds them.
+
+        Returns:
+            Contradictions met there.
+        """
+        errors: list[str] = []
+        known = {**told, **types} if self._bodies else {}
+        for body in self._bodies:
+            # From the outside in, so that what a body captures is typed before.
+            found = run_inference(body, known, strict=first)
+            # Each run makes names up anew: one name in two bodies would tie sizes that have nothing in common.
+            invented = made_up(found.types.values(), self._own_names)
+            inside = {value: rename_dims(one, invented) for value, one in found.types.items()}
+            types.update(inside)
+            known.update(inside)
+            errors.extend(found.errors)
+        return errors
 
     def _merge(self, found: Mapping[Value, ValueType]) -> dict[Value, ValueType]:
         """Put inference and declarations together, in `Value.type` too, where contributed schemas look."""

@@ -1,0 +1,149 @@
+"""Scan of opset 8 as an instruction: a batch of sequences, each up to its own length. Specification: ONNX Scan-8.
+
+The body sees one element of one sequence, so it runs once for each. A backward scan begins at the sequence's own end.
+What lies behind the end of a sequence in a scan output is undefined in the specification; here it is zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ort_py.errors import InvalidArgument
+from ort_py.execution.control_flow.bodies import enter, leave, run_body, store
+from ort_py.execution.control_flow.stacking import check_stackable, padding, slice_form
+from ort_py.planning.steps import NONE_SLOT, BatchedScanStep
+
+if TYPE_CHECKING:
+    from ort_py.execution.frame import Frame
+    from ort_py.execution.instructions import Instruction, Slots
+
+__all__ = ["compile_batched_scan"]
+
+
+def compile_batched_scan(step: BatchedScanStep) -> Instruction:
+    """Run the body over the elements of each sequence of the batch."""
+    state_count = len(step.states)
+
+    def instruction(s: Slots) -> None:
+        initial = [s[slot] for slot in step.states]
+        scans = [s[slot] for slot in step.scans]
+        batch, longest = _extent(step, initial, scans)
+        lengths = _lengths(step, s, batch, longest)
+        final: list[list[Any]] = [[] for _ in initial]
+        collected: list[list[list[Any]]] = [[] for _ in step.slice_types]
+        frame = enter(s, step.body)
+        for entry, length in enumerate(lengths):
+            states = [state[entry, ...] for state in initial]
+            rows = _run_sequence(step, frame, states, [array[entry] for array in scans], length)
+            for states_of, state in zip(final, states, strict=True):
+                states_of.append(state)
+            for rows_of, row in zip(collected, rows, strict=True):
+                rows_of.append(row)
+        leave(frame, step.body)
+        results = [
+            _final(step, index, states, initial[index], step.modules[index]) for index, states in enumerate(final)
+        ]
+        results += [
+            _joined(step, index, rows, longest, step.modules[state_count + index])
+            for index, rows in enumerate(collected)
+        ]
+        store(s, step.outputs, results, step.release)
+
+    return instruction
+
+
+def _run_sequence(
+    step: BatchedScanStep, frame: Frame, states: list[Any], scans: list[Any], length: int
+) -> list[list[Any]]:
+    """Run the body over one sequence; `states` becomes its final states. Returns what was left for each output."""
+    watch, state_count = frame.watch, len(states)
+    rows: list[list[Any]] = [[] for _ in step.slice_types]
+    for iteration in range(length):
+        if watch is not None:
+            watch.before(step)
+        slices = [
+            array[length - 1 - iteration if backwards else iteration, ...]
+            for array, backwards in zip(scans, step.directions, strict=True)
+        ]
+        results = run_body(frame, (*states, *slices))
+        states[:] = results[:state_count]
+        for row, result in zip(rows, results[state_count:], strict=True):
+            row.append(result)
+        if watch is not None:
+            watch.hold(step, results[state_count:])
+    if watch is not None:
+        watch.hold(step, states)
+    return rows
+
+
+def _extent(step: BatchedScanStep, states: list[Any], scans: list[Any]) -> tuple[int, int]:
+    """Sequences, and elements of the longest."""
+    if any(array.ndim < 2 for array in scans) or any(array.ndim < 1 for array in states):
+        raise InvalidArgument(
+            "Scan of opset 8 needs a batch axis in every state and a batch and a time axis in every scan input.",
+            where=step.location,
+            why=f"the inputs have the shapes {[tuple(array.shape) for array in (*states, *scans)]}",
+            fix="Add the axes, or convert the model to opset 9 or later, where there is no batch.",
+        )
+    batches = [array.shape[0] for array in (*states, *scans)]
+    times = [array.shape[1] for array in scans]
+    if len(set(batches)) > 1 or len(set(times)) > 1:
+        raise InvalidArgument(
+            "The inputs of Scan do not agree.",
+            where=step.location,
+            why=f"batch sizes {batches}, lengths of the scan inputs {times}",
+            fix="All must agree along axis 0, the scan inputs along axis 1 too.",
+        )
+    return batches[0], times[0]
+
+
+def _lengths(step: BatchedScanStep, s: Slots, batch: int, longest: int) -> list[int]:
+    given = None if step.lengths == NONE_SLOT else s[step.lengths]
+    if given is None:
+        return [longest] * batch
+    lengths: list[int] = given.tolist() if tuple(given.shape) == (batch,) else []
+    if len(lengths) != batch or not all(0 <= length <= longest for length in lengths):
+        raise InvalidArgument(
+            f"The sequence lengths do not fit a batch of {batch} sequences of at most {longest}.",
+            where=step.location,
+            why=f"shape {tuple(given.shape)}, values {given.reshape(-1)[:20].tolist()}",
+            fix=f"Give {batch} lengths in [0, {longest}].",
+        )
+    return lengths
+
+
+def _final(step: BatchedScanStep, index: int, states: list[Any], initial: Any, module: Any) -> Any:
+    if not states:
+        return initial  # an empty batch stays what it was
+    if any(state.shape != states[0].shape for state in states):
+        raise InvalidArgument(
+            f"State {index} has another shape in each sequence.",
+            where=step.location,
+            why=f"shapes {sorted({tuple(state.shape) for state in states})}",
+            fix="A state must keep its shape from iteration to iteration.",
+        )
+    step.check_allocation((len(states), *states[0].shape), states[0].dtype)
+    return module.stack(states, axis=0)
+
+
+def _joined(step: BatchedScanStep, index: int, rows: list[list[Any]], longest: int, module: Any) -> Any:
+    """The scan output: batch, time, then the axes of what the body left."""
+    items = [item for row in rows for item in row]
+    if items:
+        check_stackable(items, index, step.location)
+        shape, dtype = list(items[0].shape), items[0].dtype
+    else:
+        shape, dtype = slice_form(step.slice_types[index])
+    whole = (len(rows), longest, *shape)
+    step.check_allocation(whole, dtype)
+    if not items:
+        return padding(module, whole, dtype)
+    if len(items) == len(rows) * longest:
+        return module.stack(items, axis=0).reshape(whole)
+    parts: list[Any] = []
+    for row in rows:
+        if row:
+            parts.append(module.stack(row, axis=0))
+        if len(row) < longest:
+            parts.append(padding(module, (longest - len(row), *shape), dtype))
+    return module.concatenate(parts, axis=0).reshape(whole)

@@ -1,0 +1,96 @@
+"""What iterations leave, stacked to the scan outputs of Loop and Scan. Knows no frame.
+
+Results are checked and announced to the limits before they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.dtypes import TensorType, ValueType, numpy_dtype
+from ort_py.errors import InvalidArgument, Location
+
+__all__ = ["check_stackable", "padding", "slice_form", "stack"]
+
+
+def stack(
+    items: list[Any],
+    axis: int,
+    *,
+    index: int,
+    value_type: ValueType | None,
+    module: Any,
+    check_allocation: Callable[[Any, Any], None],
+    where: Location,
+) -> Any:
+    """The scan output made of one item an iteration.
+
+    Args:
+        items: What the iterations left.
+        axis: The new axis.
+        index: Number of the output, for messages.
+        value_type: Type of an item, as far as known: what no iteration leaves has length zero along the new axis.
+        module: Array module of the output.
+        check_allocation: Asked first.
+        where: The node.
+
+    Raises:
+        InvalidArgument: The items differ in shape, or are no tensors.
+    """
+    if not items:
+        shape, dtype = slice_form(value_type)
+        shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 0)
+        return module.empty(shape, dtype)
+    check_stackable(items, index, where)
+    first = items[0]
+    rank = first.ndim + 1
+    if not -rank <= axis < rank:
+        raise InvalidArgument(
+            f"Scan output {index} cannot be stacked along axis {axis}.",
+            where=where,
+            why=f"its slices have rank {first.ndim}",
+            fix=f"The axis must be in [{-rank}, {rank - 1}].",
+        )
+    shape = list(first.shape)
+    shape.insert(axis % rank, len(items))
+    check_allocation(shape, first.dtype)
+    return module.stack(items, axis=axis)
+
+
+def check_stackable(items: Sequence[Any], index: int, where: Location) -> None:
+    """Refuse items that make no tensor.
+
+    Raises:
+        InvalidArgument: They differ in shape, or are no tensors.
+    """
+    if not all(hasattr(item, "shape") for item in items):
+        found = next(item for item in items if not hasattr(item, "shape"))
+        raise InvalidArgument(
+            f"Scan output {index} is {'absent' if found is None else 'a sequence'}, not a tensor.",
+            where=where,
+            fix="Only tensors can be stacked: carry a sequence from iteration to iteration instead.",
+        )
+    first = items[0].shape
+    if any(item.shape != first for item in items):
+        raise InvalidArgument(
+            f"Scan output {index} changes its shape between iterations.",
+            where=where,
+            why=f"shapes {sorted({tuple(item.shape) for item in items})}",
+            fix="A scan output is stacked, so all iterations must produce one shape.",
+        )
+
+
+def slice_form(value_type: ValueType | None) -> tuple[list[int], Any]:
+    """Shape and dtype of what an iteration would have left; unknown dimensions are zero."""
+    if not isinstance(value_type, TensorType):
+        return [], np.dtype(np.float32)
+    shape = [dim if isinstance(dim, int) else 0 for dim in value_type.shape or ()]
+    return shape, numpy_dtype(value_type.data_type)
+
+
+def padding(module: Any, shape: Sequence[int], dtype: Any) -> Any:
+    """Nothing, in the form of an array: zeros, empty strings."""
+    return module.full(tuple(shape), "" if np.dtype(dtype).kind == "O" else 0, dtype)

@@ -1,0 +1,165 @@
+"""What every node with a body needs: the body's plan nested in its parent's, and its outputs defined there.
+
+Knows no operator. A body's planner is done with its own steps when this is called; here its outputs are brought to
+their devices and its captures get slots of the enclosing plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ort_py.devices import Device
+from ort_py.dtypes import TensorType, ValueType
+from ort_py.errors import InvalidGraph
+from ort_py.graph.ir import Graph, Node, Value
+from ort_py.limits import check_allocation
+from ort_py.planning.steps import NestedPlan
+
+if TYPE_CHECKING:
+    from ort_py.planning.builder import GraphPlanner
+
+__all__ = [
+    "allocation_checker",
+    "array_modules",
+    "body_planner",
+    "captured_slots",
+    "define_outputs",
+    "expect",
+    "flags",
+    "integers",
+    "nest",
+    "slice_types",
+]
+
+
+def body_planner(planner: GraphPlanner, node: Node, name: str) -> GraphPlanner:
+    """The planner of the graph that is a node's attribute.
+
+    Raises:
+        InvalidGraph: The node has no such attribute.
+    """
+    graph = node.attributes.get(name)
+    if not isinstance(graph, Graph):
+        raise InvalidGraph(
+            f"{node.op_type} has no graph attribute '{name}'.", where=node.location, fix="Export the model again."
+        )
+    return planner.bodies[graph]
+
+
+def nest(planner: GraphPlanner, body: GraphPlanner, devices: Sequence[Device]) -> NestedPlan:
+    """Close a body's plan with its outputs on these devices, and bring what it captures to where it reads it."""
+    plan = body.finish(list(devices))
+    captures: list[tuple[int, int]] = []
+    for (value, device), inner in body.slots.captures.items():
+        (outer,) = planner.slots.acquire([(value, device, False)])
+        captures.append((outer, inner))
+    return NestedPlan(plan, planner.slots.reserve(), tuple(captures))
+
+
+def captured_slots(*bodies: NestedPlan) -> tuple[int, ...]:
+    """Slots of the enclosing plan that the bodies read: inputs of the step, so that they live until it is done."""
+    return tuple(outer for body in bodies for outer, _ in body.captures)
+
+
+def define_outputs(planner: GraphPlanner, node: Node, devices: Sequence[Device]) -> tuple[int, ...]:
+    """Slots of what a node makes, one an entry of `devices`.
+
+    Raises:
+        InvalidGraph: The node has more outputs than its body makes.
+    """
+    missing = len(devices) - len(node.outputs)
+    if missing < 0:
+        expect(node, "outputs", "the body", len(devices), len(node.outputs))
+    # Trailing outputs that nobody wants are not written in the model.
+    values = [*node.outputs, *[None] * missing]
+    # A body may return a view or an outer value as it is, so nothing is known of the layout.
+    return tuple(
+        planner.slots.discard() if value is None else planner.slots.define(value, device, strided=True)
+        for value, device in zip(values, devices, strict=True)
+    )
+
+
+def slice_types(
+    made: Sequence[Value], stacked: Sequence[Value | None], axes: Sequence[tuple[int, ...]]
+) -> tuple[ValueType | None, ...]:
+    """The type of each scan output's slice: what a loop of no iteration has to go by.
+
+    Carried values may change their shape, so inference says little inside a body; the node's output may say more.
+
+    Args:
+        made: What the body makes.
+        stacked: The node's scan outputs.
+        axes: Axes of each that come from stacking.
+    """
+    types: list[ValueType | None] = []
+    for index, (value, added) in enumerate(zip(made, axes, strict=True)):
+        outer = stacked[index] if index < len(stacked) else None
+        inside, outside = value.type, None if outer is None else outer.type
+        if isinstance(inside, TensorType) and isinstance(outside, TensorType) and outside.shape:
+            rank = len(outside.shape)
+            gone = {axis % rank for axis in added if -rank <= axis < rank}
+            dims = [dim for axis, dim in enumerate(outside.shape) if axis not in gone]
+            known = dims if inside.shape is None or len(inside.shape) != len(dims) else inside.shape
+            merged = (own if isinstance(own, int) else other for own, other in zip(known, dims, strict=True))
+            inside = TensorType(inside.data_type, tuple(merged))
+        types.append(inside)
+    return tuple(types)
+
+
+def integers(node: Node, name: str, count: int) -> tuple[int, ...]:
+    """An attribute of `count` integers, zeros where it is absent.
+
+    Raises:
+        InvalidGraph: It has another number of entries.
+    """
+    given = node.attributes.get(name)
+    values = tuple(int(item) for item in given) if given else (0,) * count
+    expect(node, name, "the node", len(values), count)
+    return values
+
+
+def flags(node: Node, name: str, count: int) -> tuple[int, ...]:
+    """`integers` that are all 0 or 1, as directions are.
+
+    Raises:
+        InvalidGraph: One is neither, or there is another number of them.
+    """
+    values = integers(node, name, count)
+    if not {0, 1}.issuperset(values):
+        raise InvalidGraph(
+            f"{node.op_type} has the {name} {list(values)}.",
+            where=node.location,
+            fix="Each entry must be 0 (forward) or 1 (backward).",
+        )
+    return values
+
+
+def expect(node: Node, what: str, where: str, found: int, needed: int) -> None:
+    """Refuse a node whose counts do not fit its body's.
+
+    Raises:
+        InvalidGraph: `found` is not `needed`.
+    """
+    if found != needed:
+        raise InvalidGraph(
+            f"{node.op_type} and its body do not fit: {what}.",
+            where=node.location,
+            why=f"'{where}' has {found}, {needed} needed",
+            fix="Make the body's inputs and outputs agree with the node's.",
+        )
+
+
+def array_modules(planner: GraphPlanner, devices: Sequence[Device]) -> tuple[Any, ...]:
+    """The array module of each device."""
+    return tuple(planner.slots.array_module(device) for device in devices)
+
+
+def allocation_checker(planner: GraphPlanner, node: Node) -> Callable[[Any, Any], None]:
+    """``f(shape, dtype)`` that asks the session's limits on behalf of a node."""
+    limits, location = planner.resources.services.limits, node.location
+
+    def check(shape: Any, dtype: Any) -> None:
+        check_allocation(limits, shape, dtype, location)
+
+    return check

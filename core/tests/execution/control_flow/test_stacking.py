@@ -1,0 +1,72 @@
+"""Scan outputs made of what iterations left: along any axis, of nothing, and what cannot be stacked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.dtypes import DataType, SequenceType, TensorType, ValueType
+from ort_py.errors import InvalidArgument, Location
+from ort_py.execution.control_flow.stacking import padding, slice_form, stack
+
+WHERE = Location(node="n", op_type="Scan")
+
+
+def stacked(items: list[Any], axis: int = 0, value_type: ValueType | None = None) -> Any:
+    """`stack` without limits."""
+    return stack(
+        items,
+        axis,
+        index=3,
+        value_type=value_type,
+        module=np,
+        check_allocation=lambda _shape, _dtype: None,
+        where=WHERE,
+    )
+
+
+@pytest.mark.parametrize("axis", range(-3, 3))
+def test_any_axis_of_the_result(axis: int) -> None:
+    """NumPy's axes: from 0 to the rank of an item, or from the back."""
+    items = [np.full((2, 3), number) for number in range(4)]
+    np.testing.assert_array_equal(stacked(items, axis), np.stack(items, axis))
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape"), [(0, (0, 2, 0)), (1, (2, 0, 0)), (2, (2, 0, 0)), (-1, (2, 0, 0)), (-3, (0, 2, 0))]
+)
+def test_nothing_has_length_zero_along_the_new_axis(axis: int, shape: tuple[int, ...]) -> None:
+    """The declared slice tells the rest; sizes nobody knows are zero."""
+    found = stacked([], axis, TensorType(DataType.INT8, (2, "K")))
+    assert (found.shape, found.dtype) == (shape, np.int8)
+
+
+@pytest.mark.parametrize("value_type", [None, SequenceType(TensorType(DataType.INT8))])
+def test_nothing_of_an_unknown_type(value_type: ValueType | None) -> None:
+    """An empty vector of float32: there is nothing to go by."""
+    assert slice_form(value_type) == ([], np.float32)
+    assert stacked([], 0, value_type).shape == (0,)
+
+
+@pytest.mark.parametrize("axis", [2, -3])
+def test_an_axis_beyond_the_result_is_refused(axis: int) -> None:
+    """The error says which axes there are."""
+    with pytest.raises(InvalidArgument, match=f"Scan output 3 cannot be stacked along axis {axis}") as caught:
+        stacked([np.zeros(2)], axis)
+    assert "[-2, 1]" in str(caught.value)
+    assert caught.value.location.node == "n"
+
+
+def test_items_of_other_shapes_are_refused() -> None:
+    """All shapes are in the error."""
+    with pytest.raises(InvalidArgument, match="Scan output 3 changes its shape") as caught:
+        stacked([np.zeros(2), np.zeros(3), np.zeros(2)])
+    assert "[(2,), (3,)]" in str(caught.value)
+
+
+def test_padding_is_zero_or_an_empty_string() -> None:
+    """What an array of the type holds where there is nothing."""
+    assert padding(np, (2,), np.dtype(object)).tolist() == ["", ""]
+    assert padding(np, (1, 2), np.dtype(bool)).tolist() == [[False, False]]
