@@ -18,7 +18,7 @@ from ort_py.discovery import default_catalog
 from ort_py.errors import KernelNotFoundError, NotImplemented  # noqa: A004 - the engine's class is meant
 from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 from ort_py_cpu.plugin import CpuProviderFactory
-from tests.conformance.node_cases import compare, data_of, node_cases
+from tests.conformance.backend_suite import compare, suite_cases
 
 FAKE, CPU = "FakeExecutionProvider", "CPUExecutionProvider"
 LIBRARY = ort_py_array.kernel_defs()
@@ -58,7 +58,7 @@ def outcome(case: Any) -> bool | None:
     except (KernelNotFoundError, NotImplemented):
         return None
     with session:
-        for feeds, expected in data_of(case):
+        for feeds, expected in case.data_sets():
             for _ in range(2):
                 for got, want in zip(session.run(None, dict(feeds)), expected, strict=True):
                     compare(got, want, case)
@@ -70,7 +70,7 @@ def test_every_node_case_is_right_with_a_device_in_front(least: int) -> None:
     """No case fails, and the device took part in most."""
     took_part = 0
     failures: list[str] = []
-    for case in node_cases():
+    for case in (case for case in suite_cases() if case.kind == "node"):
         try:
             took_part += bool(outcome(case))
         except Exception as error:

@@ -16,14 +16,23 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ort_py.contracts.kernel import KernelDef
-from ort_py.dtypes import data_type_of
+from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import KernelNotFoundError
 from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array import kernel_defs
 
-__all__ = ["Case", "cases", "compare", "definition_for", "run_case"]
+__all__ = ["UNDETERMINED", "Case", "cases", "compare", "definition_for", "run_case"]
 
 DEFINITIONS = kernel_defs()
+
+_RANDOM = "no specification says which numbers a seed gives; test_random_numbers tests the distribution"
+
+UNDETERMINED: dict[str, str] = {
+    "test_bernoulli": _RANDOM,
+    "test_bernoulli_double": _RANDOM,
+    "test_bernoulli_seed": _RANDOM,
+}
+"""Cases whose values no specification determines, and why: they run, and kind, shape and dtype are compared."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,8 @@ def cases() -> dict[str, Case]:
         model = case.model
         if model is None or len(model.graph.node) != 1 or model.functions:
             continue
+        if any(attribute.HasField("g") for attribute in model.graph.node[0].attribute):
+            continue  # a graph needs an engine: these run through sessions
         if (model.graph.node[0].domain, model.graph.node[0].op_type) in operators:
             found[case.name] = _taken_apart(case, model)
     return found
@@ -175,6 +186,8 @@ def run_case(
 def compare(actual: Any, expected: Any, case: Case) -> None:
     """Compare kind, shape, dtype and values with the case's tolerances; strings, bools and integers too.
 
+    The values of the cases in `UNDETERMINED` are not compared.
+
     Raises:
         AssertionError: They differ.
     """
@@ -187,8 +200,12 @@ def compare(actual: Any, expected: Any, case: Case) -> None:
     left, right = np.asarray(actual), np.asarray(expected)
     assert left.shape == right.shape, f"{left.shape} instead of {right.shape}"
     assert data_type_of(left.dtype) == data_type_of(right.dtype), f"{left.dtype} instead of {right.dtype}"
+    if case.name in UNDETERMINED:
+        return
     if right.dtype.kind in "OUSb":
         np.testing.assert_array_equal(left, right)
         return
     wide = np.complex128 if right.dtype.kind == "c" else np.int64 if right.dtype.kind in "iu" else np.float64
-    np.testing.assert_allclose(left.astype(wide), right.astype(wide), rtol=case.rtol, atol=case.atol)
+    # Two steps of bfloat16, as the suite's own runner has it: what it expects is rounded after each operator of a body.
+    rtol = max(case.rtol, 2**-6) if data_type_of(right.dtype) == DataType.BFLOAT16 else case.rtol
+    np.testing.assert_allclose(left.astype(wide), right.astype(wide), rtol=rtol, atol=case.atol)

@@ -58,6 +58,7 @@ _METHODS = (
     "squeeze",
     "sum",
     "swapaxes",
+    "take",
     "transpose",
     "view",
 )
@@ -194,6 +195,10 @@ array_module = SimpleNamespace(
     **{name: _Ufunc(name) for name in _UFUNCS},
 )
 array_module.asarray = _asarray
+array_module.fft = SimpleNamespace(
+    **{name: _wrapped(getattr(np.fft, name)) for name in ("fft", "ifft", "irfft", "rfft")}
+)
+array_module.linalg = SimpleNamespace(**{name: _wrapped(getattr(np.linalg, name)) for name in ("det", "inv")})
 array_module.lib = SimpleNamespace(
     stride_tricks=SimpleNamespace(as_strided=_wrapped(np.lib.stride_tricks.as_strided)),
 )

@@ -25,9 +25,19 @@ _FAMILIES = (
     *("arithmetic", "comparison", "math_functions", "activation", "clipping", "softmax", "casting", "generation"),
     *("reduction", "arg_reduction", "accumulation", "shape", "movement", "slicing", "padding", "gather", "scatter"),
     *("selection", "ordering", "dropout"),
+    *("random_numbers", "determinant", "losses", "training", "signal.dft", "signal.stft", "signal.weightings"),
+    *("vision.affine_grid", "vision.center_crop_pad", "vision.col2im"),
+    *("vision.grid_sample", "vision.roi_align", "vision.max_roi_pool", "vision.max_unpool", "vision.deform_conv"),
+    *("vision.non_max_suppression", "vision.image_decoder"),
+    *("attention.attention", "attention.flex_attention", "attention.rotary_embedding", "attention.tensor_scatter"),
+    *("attention.swiglu", "attention.linear_attention", "attention.causal_convolution"),
 )
 
-_WITHOUT_CASE: dict[str, str] = {}
+_WITHOUT_CASE: dict[str, str] = {
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "test_random_numbers"),
+    "Multinomial": "test_random_numbers",
+    "MaxRoiPool": "vision/test_max_roi_pool",
+}
 """Operators that the suite does not test on numbers, and where they are tested instead."""
 
 _NO_MULTIPLY_AT = "CuPy's multiply has no `at`; a device provider needs a kernel of its own for this reduction"

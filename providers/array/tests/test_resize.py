@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
+from ort_py.testing.tolerances import assert_close
 
 from .oracle import agree, i64, run, sample
-from .runtime_oracle import agree_with_runtime
+from .runtime_oracle import agree_with_runtime, runtime_outputs
 
 X = sample((1, 2, 6, 7), np.float32)
 EMPTY = np.zeros(0, np.float32)
@@ -108,6 +109,38 @@ def test_upsample(mode: str) -> None:
     """Version 7 has the scales as attribute, version 9 as input."""
     agree_with_runtime("Upsample", [X], opset=7, mode=mode, scales=[1.0, 1.0, 2.0, 3.0])
     agree_with_runtime("Upsample", [X, f32(1, 1, 2, 1.5)], opset=9, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_the_first_upsample_has_two_scales(mode: str) -> None:
+    """Version 1 only knows pictures, and is the same as version 7 for them; onnxruntime has only that."""
+    later = "linear" if mode == "bilinear" else mode
+    (expected,) = runtime_outputs("Upsample", [X], opset=7, mode=later, scales=[1.0, 1.0, 2.0, 1.5])
+    (y,) = run("Upsample", [X], opset=1, mode=mode, height_scale=2.0, width_scale=1.5)
+    assert_close(y, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int32, np.int64, np.float16, np.float64])
+def test_the_first_upsample_takes_its_types(dtype: Any) -> None:
+    """Nearest repeats what is there."""
+    x = np.arange(6).reshape(1, 1, 2, 3).astype(dtype)
+    (y,) = run("Upsample", [x], opset=1, height_scale=2.0, width_scale=3.0)
+    np.testing.assert_array_equal(y, x.repeat(2, axis=2).repeat(3, axis=3))
+    assert y.dtype == dtype
+
+
+def test_the_first_upsample_only_takes_pictures() -> None:
+    """Two scales are those of the last two of four axes."""
+    with pytest.raises(InvalidArgument, match=r"takes pictures of shape \(n, c, h, w\)[\s\S]*what to do"):
+        run("Upsample", [X[0]], opset=1, height_scale=2.0, width_scale=2.0)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_the_deprecated_upsample_still_runs(mode: str) -> None:
+    """Version 10 changed nothing but its status; onnxruntime no longer takes it."""
+    (expected,) = runtime_outputs("Upsample", [X, f32(1, 1, 2, 1.5)], opset=9, mode=mode)
+    (y,) = run("Upsample", [X, f32(1, 1, 2, 1.5)], opset=10, mode=mode)
+    assert_close(y, expected)
 
 
 def test_nothing_to_do_gives_a_copy() -> None:

@@ -1,4 +1,4 @@
-"""Resize 10–19 and Upsample 7–9: nearest, linear and cubic, separable along the axes.
+"""Resize 10–19 and Upsample 1–10: nearest, linear and cubic, separable along the axes.
 
 Each axis that changes size is resampled by itself: nearest picks positions, the others form weighted sums of a few
 gathered slices (`resize_coordinates` has the positions and weights). No loop over pixels.
@@ -13,7 +13,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
-from ort_py_array.checks import normalized_axis
+from ort_py_array.checks import normalized_axis, shape_error
 from ort_py_array.precision import rounded, widened
 from ort_py_array.resize_coordinates import Axis, Sampling, nearest, weighted
 
@@ -73,6 +73,7 @@ def resize(ctx: KernelContext) -> KernelCallable:
                 f"roi has {len(region)} entries instead of {2 * len(axes)}; tf_crop_and_resize needs a start and an "
                 "end for each axis.",
                 where=ctx.node.location,
+                fix="Feed roi with all starts, then all ends, between 0 and 1.",
             )
         plans = []
         for i, axis in enumerate(axes):
@@ -99,17 +100,33 @@ def _check(ctx: KernelContext, axes: Sequence[int], sizes: list[int] | None, fac
             "Neither scales nor sizes are given.", where=ctx.node.location, fix="Feed exactly one of them."
         )
     if len(given) != len(axes):
-        raise InvalidArgument(f"{name} has {len(given)} entries for {len(axes)} axes.", where=ctx.node.location)
+        raise InvalidArgument(
+            f"{name} has {len(given)} entries for {len(axes)} axes.",
+            where=ctx.node.location,
+            fix="Give one entry for each axis, or name the axes in the attribute 'axes'.",
+        )
     if any(not value > 0 for value in given) and (sizes is None or any(value < 0 for value in given)):
-        raise InvalidArgument(f"{name} is {list(given)}; every entry must be positive.", where=ctx.node.location)
+        raise InvalidArgument(
+            f"{name} is {list(given)}; every entry must be positive.",
+            where=ctx.node.location,
+            fix="Scales and sizes must be above 0.",
+        )
 
 
 def upsample(ctx: KernelContext) -> KernelCallable:
-    """Upsample 7 (scales as attribute) and 9 (as input): as Resize 10."""
+    """Upsample 1 (two scales, of pictures), 7 (scales as attribute) and 9 to 10 (as input): as Resize 10.
+
+    Version 10 only marks the operator as deprecated.
+    """
     sampling = _sampling(ctx)
-    attribute = ctx.node.attributes.get("scales")
+    attributes, first = ctx.node.attributes, ctx.node.since_version == 1
+    attribute = (1.0, 1.0, attributes["height_scale"], attributes["width_scale"]) if first else attributes.get("scales")
 
     def run(x: Array, scales: Any = None) -> Array:
+        if first and x.ndim != 4:
+            raise shape_error(
+                "Upsample takes pictures of shape (n, c, h, w) before opset 7.", ctx.node.location, [x.shape]
+            )
         factors = [float(s) for s in (attribute if attribute is not None else scales.tolist())]
         _check(ctx, range(x.ndim), None, factors)
         plans = [
@@ -135,7 +152,9 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
         return xp.zeros(shape, x.dtype)
     if 0 in x.shape:
         raise InvalidArgument(
-            f"An input of shape {list(x.shape)} has nothing to resample to {shape}.", where=ctx.node.location
+            f"An input of shape {list(x.shape)} has nothing to resample to {shape}.",
+            where=ctx.node.location,
+            fix="Feed an input without an empty axis, or ask for an empty result.",
         )
     dtype = x.dtype
     if sampling.mode != "nearest":
@@ -200,5 +219,5 @@ _define = partial(_definition, host=frozenset((1, 2, 3)))
 
 KERNELS = [
     _define("Resize", resize, 10, 19),
-    _define("Upsample", upsample, 7, 9),
+    _define("Upsample", upsample, 1, 10),
 ]

@@ -1,7 +1,8 @@
 """Softmax, LogSoftmax and Hardmax, along one axis (opset 13) or over the flattened rest of the shape (before).
 
 Rows of a large contiguous array are split over the context's pool; each is read and written while it is in the cache.
-Narrow floats are computed in float32. Comes after `pointwise`, whose blocks cannot look along an axis.
+Narrow floats are computed in float32, and every step of the operator's function body is rounded as that body says.
+Comes after `pointwise`, whose blocks cannot look along an axis.
 """
 
 from __future__ import annotations
@@ -35,21 +36,42 @@ def _log_softmax(xp: Any, x: Array, out: Array, axis: int) -> None:
     xp.subtract(out, xp.log(total), out)
 
 
+def _softmax_narrow(xp: Any, x: Array, out: Array, axis: int) -> None:
+    shifted = _shifted(xp, x, axis)
+    powers = xp.exp(shifted, shifted).astype(x.dtype).astype(xp.float32)
+    total = powers.sum(axis, None, None, True).astype(x.dtype).astype(xp.float32)
+    out[...] = xp.divide(powers, total, powers)
+
+
+def _log_softmax_narrow(xp: Any, x: Array, out: Array, axis: int) -> None:
+    shifted = _shifted(xp, x, axis)
+    total = xp.exp(shifted).astype(x.dtype).astype(xp.float32).sum(axis, None, None, True)
+    total = total.astype(x.dtype).astype(xp.float32)
+    total = xp.log(total, total).astype(x.dtype).astype(xp.float32)
+    out[...] = xp.subtract(shifted, total, shifted)
+
+
+def _shifted(xp: Any, x: Array, axis: int) -> Array:
+    wide = x.astype(xp.float32)
+    return xp.subtract(wide, wide.max(axis, None, True), wide).astype(x.dtype).astype(xp.float32)
+
+
 def _hardmax(xp: Any, x: Array, out: Array, axis: int) -> None:
     size = x.shape[axis]
     positions = xp.arange(size).reshape((size,) + (1,) * (x.ndim - 1 - axis))
     out[...] = xp.equal(xp.expand_dims(xp.argmax(x, axis=axis), axis), positions)
 
 
+_NARROW: dict[_Formula, _Formula] = {_softmax: _softmax_narrow, _log_softmax: _log_softmax_narrow}
+"""What is done with float16 and bfloat16."""
+
+
 def _evaluate(ctx: KernelContext, formula: _Formula, x: Array, out: Array, axis: int) -> None:
     xp = ctx.xp
     if x.size == 0:
         return
-    if is_narrow(x.dtype) and formula is not _hardmax:
-        wide = x.astype(xp.float32)
-        _evaluate(ctx, formula, wide, wide, axis)
-        out[...] = wide
-        return
+    if is_narrow(x.dtype):
+        formula = _NARROW.get(formula, formula)
     by_rows = axis == x.ndim - 1 and x.flags.c_contiguous and out.flags.c_contiguous and ctx.device == HOST
     if x.size <= _ELEMENTS or not by_rows:
         formula(xp, x, out, axis)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 from onnx import defs
 
 from ort_py.dtypes import DataType, numpy_dtype, parse_value_type
 
-__all__ = ["Draw", "Given", "Row", "as_type", "dtypes_of", "is_floating", "rows_of", "versions_of", "wide"]
+__all__ = ["Draw", "Given", "Row", "as_type", "bounds", "dtypes_of", "is_floating", "rows_of", "versions_of", "wide"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Draw:
     """Draws values for one call.
 
     Attributes:
+        op_type: The row's operator.
         version: Schema version of the call.
         dtype: Element type that the row's variable has in it.
     """
@@ -114,6 +116,7 @@ class Draw:
     def __init__(self, data: st.DataObject, row: Row, version: int, dtype: Any) -> None:
         self._data = data
         self._row = row
+        self.op_type = row.op_type
         self.version = version
         self.dtype = dtype
         self._seed = data.draw(st.integers(0, 1 << 16))
@@ -169,9 +172,9 @@ class Draw:
         if kind.kind == "c":
             return (values + 1j * rng.uniform(low, high, shape)).astype(kind)
         if not is_floating(kind):
-            least = max(low, float(_range(kind)[0]))
+            least = max(low, float(bounds(kind)[0]))
             result = np.rint(np.clip(values, least, None)).astype(np.int64).astype(kind)
-            ends: Sequence[Any] = _range(kind)
+            ends: Sequence[Any] = bounds(kind)
         else:
             result = np.asarray(values).astype(kind)
             ends = (np.nan, np.inf, -np.inf, 0.0, -0.0)
@@ -189,11 +192,13 @@ def is_floating(dtype: Any) -> bool:
     return np.dtype(dtype).kind == "f" or "float" in np.dtype(dtype).name
 
 
-def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Least and greatest value of an integer type."""
+def bounds(dtype: Any) -> tuple[float, float]:
+    """Least and greatest value of an integer or small floating type."""
+    if is_floating(dtype):
+        info = ml_dtypes.finfo(dtype)
+        return float(info.min), float(info.max)
     if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return int(info.min), int(info.max)
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     bits, signed = int(dtype.name.lstrip("uint")), not dtype.name.startswith("u")
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
 

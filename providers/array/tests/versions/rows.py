@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from . import elementwise, movement, reductions
+from . import conversions, elementwise, linear, lists, movement, normalization, reductions
 
 __all__ = ["ROWS"]
 
 ROWS = [
+    *conversions.ROWS,
     *elementwise.ROWS,
+    *linear.ROWS,
+    *lists.ROWS,
     *movement.ROWS,
+    *normalization.ROWS,
     *reductions.ROWS,
 ]

@@ -1,0 +1,1 @@
+"""Pictures and detection: sampling at fractional positions, regions of interest, boxes, decoding."""

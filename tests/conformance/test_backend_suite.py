@@ -1,0 +1,83 @@
+"""Every case of ONNX's backend suite passes on the plain CPU provider, through sessions, as an application runs them.
+
+Nothing is excluded: where the specification leaves values open (`UNDETERMINED`), element type and shape are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ort_py
+from tests.conformance.backend_suite import KINDS, SuiteCase, compare, suite_cases
+from tests.support.source_tree import ROOT
+
+pytestmark = pytest.mark.slow  # two thousand sessions
+
+CASES = {f"{case.kind}/{case.name}": case for case in suite_cases()}
+
+
+def run(case: SuiteCase) -> None:
+    """Create a session for the case and compare each data set.
+
+    Raises:
+        AssertionError: A result differs.
+    """
+    with ort_py.InferenceSession(case.model.SerializeToString(), providers=["CPUExecutionProvider"]) as session:
+        for feeds, expected in case.data_sets():
+            for actual, wanted in zip(session.run(None, dict(feeds)), expected, strict=True):
+                compare(actual, wanted, case)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_case(name: str) -> None:
+    """The session's outputs are what the suite expects."""
+    with np.errstate(all="ignore"):  # cases divide by zero and overflow on purpose
+        run(CASES[name])
+
+
+def test_the_suite_is_whole() -> None:
+    """Cases of all five kinds are run; their number grows with onnx and was 2,033 in onnx 1.23."""
+    assert {case.kind for case in CASES.values()} == set(KINDS)
+    assert len(CASES) >= 2000
+
+
+_OTHER_SEED = """
+import types
+import numpy as np
+from onnx.backend.test.case import base
+# The exporters' own seed, not the ones that cases use: Dropout's expected values follow NumPy's stream for a seed.
+base.np = types.SimpleNamespace(random=types.SimpleNamespace(seed=lambda seed: np.random.seed(seed + {seed})))
+from tests.conformance.backend_suite import suite_cases
+from tests.conformance.test_backend_suite import run
+failures = []
+for case in suite_cases():
+    if case.kind == "node":
+        try:
+            with np.errstate(all="ignore"):
+                run(case)
+        except Exception as error:
+            failures.append(f"{{case.name}}: {{type(error).__name__}}: {{str(error).strip()[:300]}}")
+print("\\n".join(failures))
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 77])
+def test_operators_with_inputs_from_another_seed(seed: int) -> None:
+    """The cases of single operators are made anew, in a process of their own, with other random inputs."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _OTHER_SEED.format(seed=seed)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.strip(), done.stdout
