@@ -33,9 +33,25 @@ def run(case: SuiteCase) -> None:
                 compare(actual, wanted, case)
 
 
+_EQUAL_LOGITS = "real/test_squeezenet"
+"""All filters of its last layer are equal, and so must be a thousand logits near 1e10, whose last bit is 1024."""
+
+
+def equal_rows_sum_equally() -> bool:
+    """Whether the BLAS adds up equal rows in one order: OpenBLAS's kernels for Haswell and Zen do not."""
+    x = np.random.default_rng(0).uniform(0, 1, (512, 169)).astype(np.float32)
+    y = np.full((1000, 512), 0.37, np.float32) @ x
+    return bool((y == y[0]).all())
+
+
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_case(name: str) -> None:
+def test_case(name: str, request: pytest.FixtureRequest) -> None:
     """The session's outputs are what the suite expects."""
+    if name == _EQUAL_LOGITS and not equal_rows_sum_equally():
+        reason = (
+            "the BLAS of this machine gives equal filters sums that differ in the last bit, and the softmax exp(1024)"
+        )
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     with np.errstate(all="ignore"):  # cases divide by zero and overflow on purpose
         run(CASES[name])
 
