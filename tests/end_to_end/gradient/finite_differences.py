@@ -1,8 +1,8 @@
 """Gradients compared with central differences of what the same session computes, in float64.
 
-The body of a model is given as ONNX text and writes ``y``. Around it: ``loss = y * weights``, a Gradient of the loss with
-respect to every input named, and a Gradient of those gradients. So first derivatives are compared with differences of the
-loss, and second derivatives with differences of the first.
+The body of a model is given as ONNX text and writes ``y``. Around it: ``loss = y * weights``, a Gradient of the loss
+with respect to every input named, and a Gradient of those gradients. So first derivatives are compared with differences
+of the loss, and second derivatives with differences of the first.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ def gradient_model(
     nodes = [body, "loss = Mul(y, weights)", _gradient(xs, "loss", [f"d_{name}" for name in xs])]
     outputs = ["y", "loss", *[f"d_{name}" for name in xs]]
     if second:
-        for name in xs:
-            nodes.append(f"m_{name} = Mul(d_{name}, by_{name}) s_{name} = ReduceSum<keepdims = 0>(m_{name})")
+        nodes += [f"m_{name} = Mul(d_{name}, by_{name}) s_{name} = ReduceSum<keepdims = 0>(m_{name})" for name in xs]
         nodes.append(f"total = Sum({', '.join(f's_{name}' for name in xs)})")
         nodes.append(_gradient(xs, "total", [f"dd_{name}" for name in xs]))
         outputs += [f"dd_{name}" for name in xs]

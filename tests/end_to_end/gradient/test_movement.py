@@ -74,6 +74,18 @@ def test_forms_of_certain_opsets(body: str, opset: int) -> None:
         check_gradients(body + SQUARE, inputs, opset=opset, dims=dims)
 
 
+@pytest.mark.parametrize("given", ["scales", "sizes"])
+def test_resize_to_the_nearest(given: str) -> None:
+    """Each element gets the sum over its copies; some are left out where the image shrinks."""
+    inputs = random_inputs(8, x=(1, 1, 2, 3))
+    if given == "scales":
+        body = "r = Constant<value = float[4] {1.0, 1.0, 2.0, 0.7}>() z = Resize(x, , r)"
+    else:
+        body = ints("r", 1, 1, 3, 5) + 'z = Resize<nearest_mode = "floor">(x, , , r)'
+    for opset in (16, 21):
+        check_gradients(body + SQUARE, inputs, opset=opset)
+
+
 def test_pad_of_some_axes() -> None:
     """Since opset 18 axes can be named."""
     inputs = {**X, "p": np.array([1, 2]), "v": np.array(0.5), "k": np.array([-1])}

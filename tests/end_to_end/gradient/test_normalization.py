@@ -1,4 +1,4 @@
-"""Rules of normalisations, and operators that are differentiated through their functions, against central differences."""
+"""Rules of normalisations, and operators differentiated through their functions, against central differences."""
 
 from __future__ import annotations
 

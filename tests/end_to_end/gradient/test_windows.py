@@ -22,7 +22,8 @@ CONVOLUTIONS = [
     ('y = Conv<auto_pad = "VALID">(x, filters)', random_inputs(7, x=(1, 1, 3, 3), filters=(2, 1, 2, 3))),
     ("y = Conv<strides = [3]>(x, filters)", random_inputs(7, x=(2, 2, 9), filters=(3, 2, 2))),
     (
-        "y = ConvTranspose<group = 2, pads = [1, 0, 0, 1], strides = [2, 1], output_padding = [1, 0]>(x, filters, bias)",
+        "y = ConvTranspose<group = 2, pads = [1, 0, 0, 1], strides = [2, 1], output_padding = [1, 0]>"
+        "(x, filters, bias)",
         random_inputs(7, x=(1, 4, 2, 3), filters=(4, 1, 3, 2), bias=(2,)),
     ),
     ("y = ConvTranspose<dilations = [2]>(x, filters)", random_inputs(7, x=(2, 2, 3), filters=(2, 1, 2))),

@@ -90,7 +90,7 @@ def _differentiate(model: Model, options: SessionOptions, schemas: SchemaRegistr
     """Replace Gradient nodes, before anything renames or removes the tensors they name."""
     from ort_py.transforms.gradient.lowering import lower_gradients  # few models need it, and it is large
 
-    with report.stage("differentiate") as notes:
+    with report.stage("gradients") as notes:
         count = lower_gradients(model, schemas, options.limits)
         notes.append(f"{count} Gradient nodes")
 

@@ -18,7 +18,7 @@ from ort_py.dtypes import TensorType, ValueType
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.reading.attributes import constant_weight
 from ort_py.graph.reading.names import Names
-from ort_py.graph.reading.scopes import Body, Closure, Context, Scope, enclosed
+from ort_py.graph.reading.scopes import Body, Closure, Context, Scope, enclosed, with_model_names
 from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGraph, WrittenNode
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.limits import Budget
@@ -229,7 +229,7 @@ class Builder:
             else dict(written.attributes)
         )
         if written.op_type == "Gradient" and written.domain == "ai.onnx.preview.training":
-            attributes = _with_model_names(attributes, scope)
+            attributes = with_model_names(attributes, scope)
         name = written.name
         if not name:
             name = next((value.name for value in outputs if value), f"{written.op_type}_{len(graph.nodes)}")
@@ -397,24 +397,3 @@ class Builder:
 
     def _problem(self, text: str) -> None:
         self._model.problems.append(text)
-
-
-def _with_model_names(attributes: dict[str, Any], scope: Scope) -> dict[str, Any]:
-    """Attributes of Gradient, which name values, with the names that these have in the model: calls of functions and
-    sibling graphs make them differ from those written."""
-
-    def called(name: Any) -> Any:
-        try:
-            value = scope.find(name)
-        except KeyError:
-            return name
-        return name if value is None else value.name
-
-    found = dict(attributes)
-    for attribute in ("xs", "zs", "y"):
-        names = found.get(attribute)
-        if isinstance(names, str):
-            found[attribute] = called(names)
-        elif isinstance(names, tuple):
-            found[attribute] = tuple([called(name) for name in names])
-    return found

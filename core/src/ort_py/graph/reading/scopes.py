@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ort_py.graph.ir import Value
 from ort_py.graph.reading.written import WrittenGraph, WrittenNode
 
-__all__ = ["Body", "Closure", "Context", "Scope", "enclosed"]
+__all__ = ["Body", "Closure", "Context", "Scope", "enclosed", "with_model_names"]
 
 
 class Scope:
@@ -82,3 +82,24 @@ def enclosed(value: Any, scope: Scope, context: Context) -> Any:
     if isinstance(value, tuple) and value and isinstance(value[0], WrittenGraph):
         return tuple([Closure(item, scope, context) for item in value])
     return value
+
+
+def with_model_names(attributes: dict[str, Any], scope: Scope) -> dict[str, Any]:
+    """Attributes of Gradient, which name values, with the names that these have in the model: calls of functions and
+    sibling graphs make them differ from those written."""
+
+    def called(name: Any) -> Any:
+        try:
+            value = scope.find(name)
+        except KeyError:
+            return name
+        return name if value is None else value.name
+
+    found = dict(attributes)
+    for attribute in ("xs", "zs", "y"):
+        names = found.get(attribute)
+        if isinstance(names, str):
+            found[attribute] = called(names)
+        elif isinstance(names, tuple):
+            found[attribute] = tuple([called(name) for name in names])
+    return found

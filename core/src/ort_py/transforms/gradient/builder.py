@@ -1,0 +1,234 @@
+"""Writes the nodes of a gradient: operators in the form that the model's opset has, constants, and small idioms.
+
+Used by rules, through `Builder`. Equal nodes are written once. Values are names; nothing is in the graph until
+`lowering` hands the templates to the editor. Knows no rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py import errors
+from ort_py.contracts import NodeTemplate, ValueSpec
+from ort_py.dtypes import DataType, Shape, ValueType, numpy_dtype
+from ort_py.errors import Location
+from ort_py.graph.editing.edit import Editor
+from ort_py.transforms.gradient.allowance import Allowance
+from ort_py.transforms.gradient.broadcasting import sum_to
+
+__all__ = ["Builder"]
+
+_AXES_ARE_INPUTS = {"ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
+"""Opset since which axes are an input; 18 for the other reductions."""
+
+
+class Builder:
+    """Collects the nodes that replace one Gradient node.
+
+    Args:
+        editor: Of the graph the nodes will be in; asked which names are taken.
+        prefix: Put before the names of new values.
+        opset: The model's opset of ``ai.onnx``.
+        where: The Gradient node.
+        allowance: Counts the nodes.
+
+    Attributes:
+        templates: The nodes so far, in order.
+        constants: Their constants, by name.
+        types: What is known of new values beside what type inference finds: a gradient has its value's type.
+        opset: As above.
+        data_type: Element type that numbers among the inputs of new nodes get.
+    """
+
+    def __init__(self, editor: Editor, prefix: str, opset: int, where: Location, allowance: Allowance) -> None:
+        self.templates: list[NodeTemplate] = []
+        self.constants: dict[str, Any] = {}
+        self.types: dict[str, ValueType] = {}
+        self.opset = opset
+        self.data_type = DataType.FLOAT
+        self._editor = editor
+        self._prefix = prefix
+        self._where = where
+        self._allowance = allowance
+        self._names = 0
+        self._written: dict[Any, tuple[str, ...]] = {}
+        self._known: dict[Any, str] = {}
+
+    def __call__(self, op_type: str, *inputs: str | float | None, **attributes: Any) -> str:
+        """Write a node with one output; returns the output's name. Numbers become constants of `data_type`."""
+        return self.many(op_type, inputs, 1, attributes)[0]
+
+    def many(
+        self, op_type: str, inputs: Sequence[str | float | None], outputs: int, attributes: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        """Write a node with several outputs; returns their names."""
+        named = tuple([self._input(one) for one in inputs])
+        key = (op_type, named, outputs, tuple(sorted(attributes.items())))
+        found = self._written.get(key)
+        if found is None:
+            self._allowance.spend(1, self._where)
+            found = self._written[key] = tuple([self._name(op_type) for _ in range(outputs)])
+            self.templates.append(NodeTemplate(op_type, named, found, attributes))
+        return found
+
+    def _input(self, value: str | float | None) -> str:
+        if value is None:
+            return ""
+        return value if isinstance(value, str) else self.scalar(value)
+
+    def _name(self, what: str) -> str:
+        while True:
+            self._names += 1
+            name = f"{self._prefix}/{what}_{self._names}"
+            if self._editor.find(name) is None:
+                return name
+
+    # Constants --------------------------------------------------------------------------------------------------------
+
+    def array(self, content: Any) -> str:
+        """A constant tensor."""
+        array = np.ascontiguousarray(content)
+        array = array.reshape(np.shape(content))  # NumPy makes scalars vectors
+        key = (array.dtype.str, array.dtype.name, array.shape, array.tobytes())
+        if key not in self._known:
+            name = self._known[key] = self._name("constant")
+            self.constants[name] = array
+        return self._known[key]
+
+    def scalar(self, number: float, data_type: DataType | None = None) -> str:
+        """A constant of rank 0, of `Builder.data_type` where none is given."""
+        return self.array(np.array(number).astype(numpy_dtype(data_type or self.data_type)))
+
+    def ints(self, *numbers: int) -> str:
+        """A constant vector of int64."""
+        return self.array(np.array(numbers, np.int64))
+
+    # Shapes -----------------------------------------------------------------------------------------------------------
+
+    def shape(self, value: ValueSpec | str) -> str:
+        """The shape as a vector of int64; a constant where all sizes are known."""
+        if isinstance(value, str):
+            return self("Shape", value)
+        sizes = [size for size in value.shape or (None,) if isinstance(size, int)]
+        if value.shape is not None and len(sizes) == len(value.shape):
+            return self.ints(*sizes)
+        return self("Shape", value.name)
+
+    def part(self, vector: str, start: int, end: int) -> str:
+        """Elements of a vector of int64."""
+        return self("Slice", vector, self.ints(start), self.ints(end), self.ints(0))
+
+    def concat(self, *vectors: str) -> str:
+        """Vectors of int64 behind each other."""
+        return vectors[0] if len(vectors) == 1 else self("Concat", *vectors, axis=0)
+
+    def size(self, value: ValueSpec | str) -> str:
+        """Number of elements, as a vector of one int64."""
+        return self("ReduceProd", self.shape(value), keepdims=1)
+
+    def reshape(self, value: str, shape: str) -> str:
+        """`Reshape` to exactly these sizes, or -1 in one place."""
+        if self.opset >= 14:
+            return self("Reshape", value, shape, allowzero=1)
+        return self("Reshape", value, shape)
+
+    def flat(self, value: str) -> str:
+        """All elements in one vector."""
+        return self("Reshape", value, self.ints(-1))
+
+    def reshape_like(self, value: str, target: ValueSpec) -> str:
+        """The elements in the shape of another value."""
+        return self.reshape(value, self.shape(target))
+
+    def expand_like(self, value: str | float, target: ValueSpec) -> str:
+        """Broadcast to the shape of another value."""
+        return self("Expand", value, self.shape(target))
+
+    def zeros_like(self, target: ValueSpec) -> str:
+        """Zeros in the shape and element type of another value."""
+        return self.expand_like(self.scalar(0.0, target.data_type), target)
+
+    def ones_like(self, target: ValueSpec) -> str:
+        """Ones in the shape and element type of another value."""
+        return self.expand_like(self.scalar(1.0, target.data_type), target)
+
+    # Operators whose form depends on the opset ------------------------------------------------------------------------
+
+    def reduce(self, op_type: str, value: str, axes: Sequence[int] | str | None, *, keepdims: bool) -> str:
+        """A reduction.
+
+        Args:
+            op_type: ``ReduceSum`` and its like.
+            value: What is reduced.
+            axes: Axes; the name of a value that holds them; None for all axes. No axes at all: nothing is reduced.
+            keepdims: Whether axes of size 1 stay.
+        """
+        if axes is None:
+            return self(op_type, value, keepdims=int(keepdims))
+        if not isinstance(axes, str) and not axes:
+            return value
+        if self.opset >= _AXES_ARE_INPUTS.get(op_type, 18):
+            named = axes if isinstance(axes, str) else self.ints(*axes)
+            return self(op_type, value, named, keepdims=int(keepdims))
+        if isinstance(axes, str):
+            raise self.needs_opset(_AXES_ARE_INPUTS.get(op_type, 18), f"{op_type} over axes that the model computes")
+        return self(op_type, value, axes=tuple(axes), keepdims=int(keepdims))
+
+    def sum(self, value: str, axes: Sequence[int] | str | None, *, keepdims: bool = False) -> str:
+        """`reduce` with ReduceSum."""
+        return self.reduce("ReduceSum", value, axes, keepdims=keepdims)
+
+    def squeeze(self, value: str, *axes: int) -> str:
+        """Take axes of size 1 out."""
+        return self._axes("Squeeze", value, axes)
+
+    def unsqueeze(self, value: str, *axes: int) -> str:
+        """Put axes of size 1 in, counted in the result."""
+        return self._axes("Unsqueeze", value, axes)
+
+    def _axes(self, op_type: str, value: str, axes: tuple[int, ...]) -> str:
+        if not axes:
+            return value
+        if self.opset >= 13:
+            return self(op_type, value, self.ints(*axes))
+        return self(op_type, value, axes=axes)
+
+    def cast(self, value: str, data_type: DataType | None = None) -> str:
+        """Cast, to `Builder.data_type` where no type is given."""
+        return self("Cast", value, to=int(data_type or self.data_type))
+
+    def pick(self, condition: str, value: str | float, otherwise: str | float) -> str:
+        """`Where`."""
+        return self("Where", condition, value, otherwise)
+
+    def transpose(self, value: str, *permutation: int) -> str:
+        """`Transpose`."""
+        return self("Transpose", value, perm=permutation)
+
+    def add_up(self, terms: Sequence[str]) -> str:
+        """The sum of values of one shape."""
+        if len(terms) == 1:
+            return terms[0]
+        return self("Add", *terms) if len(terms) == 2 else self("Sum", *terms)
+
+    def sum_to(self, grad: str, shape: Shape | None, target: ValueSpec) -> str:
+        """Undo broadcasting: sum over the axes along which `target` was repeated.
+
+        Args:
+            grad: Gradient of the broadcast value.
+            shape: Its shape as far as known.
+            target: The value that was broadcast; the result has its shape.
+        """
+        return sum_to(self, grad, shape, target)
+
+    def needs_opset(self, opset: int, what: str) -> errors.NotImplemented:
+        """The error for what can be written only at a later opset."""
+        return errors.NotImplemented(
+            f"This Gradient needs opset {opset}.",
+            where=self._where,
+            why=f"{what} cannot be written at opset {self.opset}, which the model imports",
+            fix=f"Convert the model to opset {opset} or later (onnx.version_converter).",
+        )
