@@ -94,6 +94,10 @@ class StandInArray:
         """The only element as a Python number: the wait for the device that may be written down."""
         return self._host.item()
 
+    def get(self) -> Any:
+        """A NumPy copy: CuPy's own way to the host, for outputs that are host values (labels that may be strings)."""
+        return self._host.copy()
+
     def __getitem__(self, index: Any) -> StandInArray:
         return StandInArray(self._host[_inside(index)])
 

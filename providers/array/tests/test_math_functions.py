@@ -54,6 +54,17 @@ def test_erf_of_special_values(dtype: Any) -> None:
     assert np.isnan(values[4])
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64])
+def test_erf_of_integers(dtype: Any) -> None:
+    """Version 9 allowed them: float32's result, cut off, which is not 0 only where that is 1."""
+    info = np.iinfo(dtype)
+    x = np.array([0, 1, 3, 4, 5, 100, info.max, info.min, *([] if info.min == 0 else [-1, -3, -4, -5])], dtype)
+    (y,) = run("Erf", [x], opset=9)
+    assert y.dtype == dtype
+    assert y.tolist() == [int(np.float32(math.erf(value))) for value in x.tolist()]
+    agree("Erf", [x], opset=9)
+
+
 def test_erf_of_a_large_strided_tensor() -> None:
     """A transposed tensor and its contiguous copy, which is cut into blocks, give the same."""
     x = sample((300, 257), np.float32, 1)

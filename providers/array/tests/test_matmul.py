@@ -119,3 +119,10 @@ def test_einsum_refuses_an_equation_that_does_not_fit() -> None:
     """With the equation, the shapes and NumPy's reason."""
     with pytest.raises(InvalidArgument, match=re.escape("'ij,jk' does not fit operands of shapes [[2, 3], [4, 5]]")):
         run("Einsum", [np.zeros((2, 3)), np.zeros((4, 5))], opset=12, equation="ij,jk")
+
+
+@pytest.mark.parametrize("shapes", [((0, 2, 0), (0, 3)), ((0, 2, 3), (3, 4)), ((2, 2, 0), (0, 0))], ids=str)
+def test_matmul_of_empty_batches_by_a_matrix(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """No rows, no inner axis, or no columns: zeros of the right shape, or nothing."""
+    a, b = (np.ones(shape, np.float32) for shape in shapes)
+    np.testing.assert_array_equal(run("MatMul", [a, b])[0], a @ b)

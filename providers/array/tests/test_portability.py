@@ -31,12 +31,21 @@ _FAMILIES = (
     *("vision.non_max_suppression", "vision.image_decoder"),
     *("attention.attention", "attention.flex_attention", "attention.rotary_embedding", "attention.tensor_scatter"),
     *("attention.swiglu", "attention.linear_attention", "attention.causal_convolution"),
+    *("classic_ml.linear", "classic_ml.scaling", "classic_ml.features", "classic_ml.trees", "classic_ml.svm"),
+    "text.tfidf",
 )
 
 _WITHOUT_CASE: dict[str, str] = {
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "test_random_numbers"),
     "Multinomial": "test_random_numbers",
     "MaxRoiPool": "vision/test_max_roi_pool",
+    **dict.fromkeys(
+        (
+            *("LinearClassifier", "LinearRegressor", "Normalizer", "Scaler", "Imputer", "FeatureVectorizer"),
+            *("SVMClassifier", "SVMRegressor", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
+        ),
+        "classic_ml/test_device_arrays",
+    ),
 }
 """Operators that the suite does not test on numbers, and where they are tested instead."""
 

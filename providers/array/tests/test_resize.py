@@ -143,6 +143,18 @@ def test_the_deprecated_upsample_still_runs(mode: str) -> None:
     assert_close(y, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_complex_numbers_are_resampled_part_by_part(mode: str, dtype: Any) -> None:
+    """A weighted sum of complex numbers is that of their real and imaginary parts."""
+    part = np.float32 if dtype == np.complex64 else np.float64
+    real, imaginary = (sample((2, 3, 4), part, seed) for seed in (1, 2))
+    inputs = [None, f32(1, 2, 0.75)]
+    (y,) = run("Resize", [(real + 1j * imaginary).astype(dtype), *inputs], opset=13, mode=mode)
+    parts = [run("Resize", [one, *inputs], opset=13, mode=mode)[0] for one in (real, imaginary)]
+    assert_close(y, (parts[0] + 1j * parts[1]).astype(dtype))
+
+
 def test_nothing_to_do_gives_a_copy() -> None:
     """An output never is its input."""
     (y,) = run("Resize", [X, None, f32(1, 1, 1, 1)], opset=13)
@@ -165,6 +177,7 @@ def test_nothing_to_do_gives_a_copy() -> None:
             "roi has 2 entries instead of 8",
         ),
         ([X[:, :, :0], None, None, i64(1, 2, 3, 3)], {}, "has nothing to resample to [1, 2, 3, 3]"),
+        ([X.astype(object), None, f32(1, 1, 2, 2)], {"mode": "cubic"}, "nothing between them for mode 'cubic'"),
     ],
 )
 def test_what_does_not_fit_is_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:

@@ -96,6 +96,13 @@ FAMILIES = (
     "contrib.quantized_products",
     "contrib.quantized_pooling",
     "contrib.quantized_embedding",
+    "contrib.attention",
+    "contrib.multi_head_attention",
+    "contrib.group_query_attention",
+    "contrib.sparse_attention",
+    "contrib.rotary",
+    "contrib.linear_attention",
+    "contrib.quantized_attention",
 )
 """Modules that declare kernels. A new family is a file in this folder and a name in this list."""
 

@@ -1,11 +1,22 @@
-"""CumSum and CumProd: running sums and products along an axis. Narrow floats accumulate in float32."""
+"""CumSum and CumProd: running sums and products along an axis. Narrow floats accumulate in float32.
+
+The array module's own function walks one line of the axis after the other, whose elements lie apart in memory unless
+the axis is the last. Where it is not, blocks of the axis are accumulated side by side, then joined: about twice the
+square root of its length in steps over whole slices, and sums that round less.
+"""
 
 from __future__ import annotations
+
+from math import isqrt, prod
+from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, kernel
 from ort_py_array.checks import host_ints, normalized_axis
 from ort_py_array.precision import rounded, widened
+
+_INNER = 32
+"""Elements of a slice behind the axis from which on stepping over slices is faster than walking along lines."""
 
 
 def _accumulate(
@@ -22,8 +33,26 @@ def _accumulate(
         head = (slice(None),) * axis
         first = xp.full((*x.shape[:axis], min(1, x.shape[axis]), *x.shape[axis + 1 :]), neutral, wide.dtype)
         wide = xp.concatenate((first, wide[(*head, slice(None, -1))]), axis=axis)
-    result = getattr(xp, name)(wide, axis=axis, dtype=wide.dtype)
+    if x.size and prod(x.shape[axis + 1 :]) >= _INNER:
+        result = _by_slices(xp, xp.add if name == "cumsum" else xp.multiply, wide, axis)
+    else:
+        result = getattr(xp, name)(wide, axis=axis, dtype=wide.dtype)
     return rounded(xp.ascontiguousarray(xp.flip(result, axis)) if reverse else result, x.dtype)
+
+
+def _by_slices(xp: Any, combine: Any, x: Array, axis: int) -> Array:
+    size = x.shape[axis]
+    step = isqrt(size)
+    full = size // step * step
+    y = xp.array(x).reshape((prod(x.shape[:axis]), size, prod(x.shape[axis + 1 :])))
+    blocks = y[:, :full].reshape((y.shape[0], full // step, step, y.shape[2]))  # a view: only one axis is split
+    for place in range(1, step):
+        combine(blocks[:, :, place], blocks[:, :, place - 1], blocks[:, :, place])
+    for number in range(1, full // step):
+        combine(blocks[:, number], blocks[:, number - 1, -1:], blocks[:, number])
+    for place in range(full, size):
+        combine(y[:, place], y[:, place - 1], y[:, place])
+    return y.reshape(x.shape)
 
 
 @kernel("CumSum", since=11, until=14, strided=True, host_inputs=frozenset({1}))

@@ -19,6 +19,7 @@ def _position(ctx: KernelContext, name: str, x: Array, axis: int, *, keepdims: i
             f"{ctx.node.op_type} of an empty axis.",
             where=ctx.node.location,
             why=f"axis {axis} of shape {tuple(x.shape)} has no element that could be the extreme one",
+            fix="Feed a tensor with at least one element along the axis.",
         )
     function = getattr(xp, name)
     if select_last_index:

@@ -44,6 +44,7 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
                     f"{name} has shape {list(parameter.shape)} instead of {list(wanted)}; the input has shape "
                     f"{list(x.shape)}.",
                     where=ctx.node.location,
+                    fix=f"Give it the shape {list(wanted)}.",
                 )
         wide = widened(xp, x)
         more: tuple[Any, ...] = (None,) * 4

@@ -146,6 +146,7 @@ def bit_cast(ctx: KernelContext, x: Array, *, to: int) -> Array:
             f"BitCast from {x.dtype.name} to {dtype.name}.",
             where=ctx.node.location,
             why="the element types have different widths, or one is string",
+            fix="Choose for 'to' a type of as many bits as the input's; Cast converts values between others.",
         )
     return ctx.xp.array(x).view(dtype)
 

@@ -57,7 +57,11 @@ def normalized_axes(axes: Iterable[int], rank: int, where: Location) -> tuple[in
     given = tuple(axes)
     found = tuple(sorted(normalized_axis(axis, rank, where) for axis in given))
     if len(set(found)) != len(found):
-        raise InvalidArgument(f"Axes {given} name an axis of a rank {rank} tensor twice.", where=where)
+        raise InvalidArgument(
+            f"Axes {given} name an axis of a rank {rank} tensor twice.",
+            where=where,
+            fix="Name each axis once; negative axes count from the end.",
+        )
     return found
 
 

@@ -6,6 +6,7 @@ is in `convolution_transpose`, the integer forms in `quantized_convolution`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -54,6 +55,7 @@ def check_convolution(where: Location, x: Any, w: Any, bias: Any, group: int, we
             f"The input has shape {list(x.shape)} and the weights {list(w.shape)}; "
             "both need the same rank, at least 3.",
             where=where,
+            fix="Feed a picture of shape (n, c, *size) and weights with as many axes.",
         )
     channels, wanted = x.shape[1], w.shape[1] * group if weight_axis == 1 else w.shape[0]
     if group < 1 or channels != wanted:
@@ -66,17 +68,24 @@ def check_convolution(where: Location, x: Any, w: Any, bias: Any, group: int, we
     m = w.shape[0] if weight_axis == 1 else w.shape[1] * group
     if (m if weight_axis == 1 else channels) % group:
         raise InvalidArgument(
-            f"{m if weight_axis == 1 else channels} channels cannot be divided into {group} groups.", where=where
+            f"{m if weight_axis == 1 else channels} channels cannot be divided into {group} groups.",
+            where=where,
+            fix="Set the attribute 'group' to a divisor of both numbers of channels.",
         )
     if bias is not None and tuple(bias.shape) != (m,):
-        raise InvalidArgument(f"The bias has shape {list(bias.shape)} instead of [{m}].", where=where)
+        raise InvalidArgument(
+            f"The bias has shape {list(bias.shape)} instead of [{m}].",
+            where=where,
+            fix="Give the bias one entry for each output channel.",
+        )
 
 
-def conv(ctx: KernelContext) -> KernelCallable:
+def conv(ctx: KernelContext, finish: Callable[..., Any] | None = None) -> KernelCallable:
     """Conv 1–22: ``(n, c, *size)`` and ``(m, c / group, *kernel)`` → ``(n, m, *out)``.
 
     Floats; float16 and bfloat16 are summed in float32 and rounded once. Raises InvalidArgument for shapes that do not
-    fit and LimitError through the context.
+    fit and LimitError through the context. ``finish(out, *rest)`` changes the result in place before it is rounded,
+    given the inputs behind the bias: what follows the convolution in a fused node.
     """
     window = window_of(ctx)
     group = int(ctx.node.attributes.get("group", 1))
@@ -92,7 +101,7 @@ def conv(ctx: KernelContext) -> KernelCallable:
         itemsize = max(x.itemsize, 4)  # narrow floats are convolved as float32
         return shape, plan(ctx, tuple(x.shape), tuple(w.shape), itemsize, place, group)
 
-    def run(x: Array, w: Array, bias: Array | None = None) -> Array:
+    def run(x: Array, w: Array, bias: Array | None = None, *rest: Array | None) -> Array:
         known = plans.get(key := (x.shape, w.shape, None if bias is None else bias.shape, x.itemsize))
         if known is None:
             known = planned(x, w, bias)
@@ -102,6 +111,8 @@ def conv(ctx: KernelContext) -> KernelCallable:
         wide = widened(xp, x)
         out = xp.empty(shape, wide.dtype)
         convolution(wide, widened(xp, w), None if bias is None else widened(xp, bias), out)
+        if finish is not None:
+            finish(out, *rest)
         return rounded(out, x.dtype)
 
     return run

@@ -25,7 +25,7 @@ def conv_transpose(ctx: KernelContext) -> KernelCallable:
     """ConvTranspose 1–22: ``(n, c, *size)`` and ``(c, m / group, *kernel)`` → ``(n, m, *out)``.
 
     Floats; float16 and bfloat16 are summed in float32 and rounded once. Raises InvalidArgument for shapes that do not
-    fit and LimitError through the context.
+    fit and LimitError through the context. The callable takes pads that are known only now as a fourth argument.
     """
     from ort_py_array.convolution import check_convolution
 
@@ -34,12 +34,14 @@ def conv_transpose(ctx: KernelContext) -> KernelCallable:
     group = int(attributes.get("group", 1))
     xp = ctx.xp
 
-    def run(x: Array, w: Array, bias: Array | None = None) -> Array:
+    known_pads = tuple(attributes.get("pads", ()))
+
+    def run(x: Array, w: Array, bias: Array | None = None, pads: tuple[int, ...] = known_pads) -> Array:
         check_convolution(where, x, w, bias, group, weight_axis=0)
         rank = x.ndim - 2
         strides = _per_axis(ctx, "strides", rank, 1)
         dilations = _per_axis(ctx, "dilations", rank, 1)
-        begin, out_size = _geometry(ctx, x.shape[2:], w.shape[2:], strides, dilations)
+        begin, out_size = _geometry(ctx, x.shape[2:], w.shape[2:], strides, dilations, pads)
         m = w.shape[1] * group
         ctx.check_allocation((x.shape[0], m, *out_size), x.dtype)
         wide, weights = widened(xp, x), widened(xp, w)
@@ -71,6 +73,7 @@ def _per_axis(ctx: KernelContext, name: str, rank: int, default: int) -> tuple[i
         raise InvalidArgument(
             f"{name} is {list(values)}; the input has {rank} spatial axes and no entry may be below {default}.",
             where=ctx.node.location,
+            fix=f"Give {name} {rank} entries of at least {default}.",
         )
     return values
 
@@ -81,6 +84,7 @@ def _geometry(
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
+    given_pads: tuple[int, ...],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(what is cut off at the front, output size) along each axis."""
     attributes = ctx.node.attributes
@@ -90,12 +94,13 @@ def _geometry(
     wanted = tuple(attributes.get("output_shape", ()))[-rank:]
     if not wanted and auto_pad.startswith("SAME"):
         wanted = tuple(i * s for i, s in zip(size, strides, strict=True))
-    pads = tuple(attributes.get("pads", ())) if auto_pad == "NOTSET" else ()
+    pads = given_pads if auto_pad == "NOTSET" else ()
     pads = pads or (0,) * (2 * rank)
     if len(pads) != 2 * rank or len(wanted) not in (0, rank):
         raise InvalidArgument(
             f"pads is {list(pads)} and output_shape {list(wanted)}; the input has {rank} spatial axes.",
             where=ctx.node.location,
+            fix=f"Give pads {2 * rank} and output_shape {rank} entries, or leave them out.",
         )
     begin, out = [], []
     for axis in range(rank):
@@ -112,6 +117,7 @@ def _geometry(
                 f"The output would have {out[-1]} positions along spatial axis {axis}: the input has {size[axis]}, "
                 f"the kernel spans {(kernel[axis] - 1) * dilations[axis] + 1}, pads are {list(pads)}.",
                 where=ctx.node.location,
+                fix="Feed a larger input, or pad less: pads are cut off the output of ConvTranspose.",
             )
     return tuple(begin), tuple(out)
 

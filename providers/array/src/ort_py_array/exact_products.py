@@ -2,7 +2,8 @@
 
 NumPy has no fast integer GEMM, but float32 GEMM is exact while no sum can leave ±2²⁴. So the inner dimension is cut
 into pieces for which that is certain, and the pieces are added up as int32. The bound comes from the element types
-(or from weights known at planning), never from the data, so nothing has to be read back from a device.
+(or from weights known at planning, where the sums of their columns say more than their greatest value), never from the
+data, so nothing has to be read back from a device.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 
-__all__ = ["exact_depth", "exact_matmul", "shifted"]
+__all__ = ["exact_depth", "exact_matmul", "known_depth", "shifted"]
 
 _EXACT = 1 << 24
 
@@ -28,6 +29,30 @@ def shifted(xp: Any, x: Array, zero_point: Array | None) -> tuple[Array, int]:
 def exact_depth(left: int, right: int) -> int:
     """How many products of values bounded by `left` and `right` float32 adds up exactly."""
     return max(1, _EXACT // max(1, left * right))
+
+
+def known_depth(xp: Any, right: Array, left: int = 255) -> int:
+    """`exact_depth` for a right operand that is known: no partial sum passes the absolute sum of a column.
+
+    Waits for the device: for planning.
+
+    Args:
+        xp: Array module.
+        right: ``(…, inner, columns)`` or ``(inner,)``, integers.
+        left: Bound of the left operand.
+    """
+    if not right.size:
+        return 1
+    sizes = xp.abs(right) if right.ndim > 1 else xp.abs(right).reshape(-1, 1)
+    inner = int(sizes.shape[-2])
+    least = exact_depth(left, int(xp.max(sizes).item()))
+    pieces = 1
+    while (depth := -(-inner // pieces)) > least:
+        sums = [xp.max(xp.sum(sizes[..., i : i + depth, :], axis=-2)).item() for i in range(0, inner, depth)]
+        if max(sums) * left <= _EXACT:
+            return depth
+        pieces += 1
+    return max(depth, least)
 
 
 def exact_matmul(xp: Any, a: Array, b: Array, depth: int) -> Array:

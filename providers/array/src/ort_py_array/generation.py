@@ -67,7 +67,9 @@ def constant_of_shape(ctx: KernelContext) -> KernelCallable:
     def run(shape_input: Array) -> Array:
         shape = host_ints(shape_input) or ()
         if min(shape, default=0) < 0:
-            raise InvalidArgument(f"The shape {shape} has a negative size.", where=ctx.node.location)
+            raise InvalidArgument(
+                f"The shape {shape} has a negative size.", where=ctx.node.location, fix="Every size must be 0 or more."
+            )
         ctx.check_allocation(shape, dtype)
         return ctx.xp.full(shape, fill, dtype)
 
@@ -97,7 +99,11 @@ def arange(ctx: KernelContext, start: Array, limit: Array, delta: Array, *, stas
         return xp.arange(first, last, step, dtype=dtype)
     ratio = (last - first) / step
     if ratio == inf:
-        raise InvalidArgument(f"Range from {first} to {last} in steps of {step} has no end.", where=where)
+        raise InvalidArgument(
+            f"Range from {first} to {last} in steps of {step} has no end.",
+            where=where,
+            fix="Give a step other than 0, and finite numbers.",
+        )
     count = max(0, ceil(ratio))
     ctx.check_allocation((count,), np.dtype(np.float64))
     return xp.add(xp.multiply(xp.arange(count, dtype=xp.float64), step), first).astype(dtype)
@@ -112,7 +118,9 @@ def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int =
     """
     if x.ndim != 2:
         raise InvalidArgument(
-            f"EyeLike needs a matrix, not a tensor of shape {tuple(x.shape)}.", where=ctx.node.location
+            f"EyeLike needs a matrix, not a tensor of shape {tuple(x.shape)}.",
+            where=ctx.node.location,
+            fix="Feed a tensor of rank 2.",
         )
     kind = x.dtype if dtype is None else numpy_dtype(dtype)
     rows, columns = x.shape

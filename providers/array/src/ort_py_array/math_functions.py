@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import ALL_FLOATS, KernelDef
+from ort_py.contracts.kernel import ALL_FLOATS, ALL_INTEGERS, KernelDef
 from ort_py_array.error_function import erf_into
 from ort_py_array.pointwise import pointwise
 from ort_py_array.ufuncs import ufunc
@@ -16,8 +16,17 @@ from ort_py_array.ufuncs import ufunc
 
 @pointwise("Erf", since=9, until=13, types={"T": ALL_FLOATS})
 def erf(xp: Any, x: Array, out: Array) -> None:
-    """Erf-9..13 of floats (version 9 also allowed integers, which no exporter writes)."""
+    """Erf-9..13 of floats."""
     erf_into(xp, x, out)
+
+
+@pointwise("Erf", since=9, types={"T": ALL_INTEGERS})
+def erf_of_integers(xp: Any, x: Array, out: Array) -> None:
+    """Erf-9 of integers, computed as `onnx.reference` does: in float32, where erf of 4 is 1, and cut off."""
+    ones = xp.greater_equal(x, 4).astype(x.dtype)
+    if x.dtype.kind == "i":
+        ones -= xp.less_equal(x, -4).astype(x.dtype)
+    out[...] = ones
 
 
 _FUNCTIONS = (

@@ -61,7 +61,7 @@ def matmul(ctx: KernelContext, alpha: float = 1.0) -> KernelCallable:
         elif a.shape[0] * b.shape[1] > LARGE:
             ctx.check_allocation((a.shape[0], b.shape[1]), a.dtype)
         left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b))
-        if left.ndim > 2 and right.ndim == 2 and left.flags.c_contiguous:
+        if left.ndim > 2 and right.ndim == 2 and left.size and left.flags.c_contiguous:
             # One GEMM of many rows instead of one a batch entry.
             y = xp.matmul(left.reshape(-1, left.shape[-1]), right).reshape(*left.shape[:-1], right.shape[1])
         else:
@@ -178,6 +178,7 @@ def einsum(ctx: KernelContext) -> KernelCallable:
                 f"The equation '{equation}' does not fit operands of shapes {[list(x.shape) for x in operands]}.",
                 where=ctx.node.location,
                 why=str(error),
+                fix="Give each operand as many letters as it has axes, and one letter axes of one size.",
             ) from error
         # Of one operand it can be a view, of several a transposed array; outputs are neither.
         return rounded(y.copy() if len(wide) == 1 or y.ndim == 0 else xp.ascontiguousarray(y), dtype)

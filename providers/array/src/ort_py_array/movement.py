@@ -31,7 +31,11 @@ def transpose(ctx: KernelContext) -> KernelCallable:
             return x.transpose(perm)
         except ValueError as error:
             raise InvalidArgument(
-                f"Attribute perm {perm} is no order of the axes of shape {tuple(x.shape)}.", where=where
+                f"Attribute perm {perm} is no order of the axes of shape {tuple(x.shape)}.",
+                where=where,
+                fix=f"Name each of the axes 0 to {x.ndim - 1} once."
+                if x.ndim
+                else "A scalar has no axes: leave perm out.",
             ) from error
 
     return run

@@ -44,7 +44,11 @@ def _stash(xp: Any, ctx: KernelContext, x: Array, stash_type: int) -> Array:
         return x if x.dtype == xp.float64 else x.astype(numpy_dtype(stash_type), copy=False)
     if stash_type in (DataType.FLOAT16, DataType.BFLOAT16):
         return widened(xp, x)
-    raise InvalidArgument(f"stash_type is {stash_type}, which is no floating-point type.", where=ctx.node.location)
+    raise InvalidArgument(
+        f"stash_type is {stash_type}, which is no floating-point type.",
+        where=ctx.node.location,
+        fix="Use 1 (float), 10 (float16), 11 (double) or 16 (bfloat16).",
+    )
 
 
 def _channels(ctx: KernelContext, x: Array, *parameters: Array) -> None:
@@ -55,6 +59,7 @@ def _channels(ctx: KernelContext, x: Array, *parameters: Array) -> None:
                 f"A parameter of shape {list(parameter.shape)} does not fit an input of shape {list(x.shape)}, "
                 f"which has {wanted} channels.",
                 where=ctx.node.location,
+                fix=f"Give it {wanted} entries.",
             )
 
 
@@ -101,6 +106,7 @@ def _scaled_last(ctx: KernelContext, x: Array, y: Array, scale: Array, bias: Arr
             f"not broadcast to the input's {list(x.shape)}.",
             where=ctx.node.location,
             why=str(error),
+            fix="Give them the shape of the normalised axes, or one that broadcasts to it.",
         ) from error
     return rounded(y, x.dtype)
 
@@ -168,7 +174,9 @@ def group_normalization_18(
     y = _grouped(ctx, widened(xp, x), num_groups, epsilon)
     if scale.size != num_groups or bias.size != num_groups:
         raise InvalidArgument(
-            f"scale has {scale.size} and bias {bias.size} entries instead of {num_groups}.", where=ctx.node.location
+            f"scale has {scale.size} and bias {bias.size} entries instead of {num_groups}.",
+            where=ctx.node.location,
+            fix="Before opset 21 scale and bias have one entry for each group.",
         )
     y = y * widened(xp, scale).reshape(-1, 1) + widened(xp, bias).reshape(-1, 1)
     return rounded(y.reshape(x.shape), x.dtype)
@@ -180,6 +188,7 @@ def _grouped(ctx: KernelContext, x: Array, groups: int, epsilon: float) -> Array
         raise InvalidArgument(
             f"An input of shape {list(x.shape)} cannot be divided into {groups} groups of channels.",
             where=ctx.node.location,
+            fix="Set num_groups to a divisor of the number of channels (axis 1).",
         )
     size = x.shape[1] // groups
     for dim in x.shape[2:]:
@@ -194,7 +203,11 @@ def lrn(
     """``x / (bias + alpha / size · Σ x²)^beta``, the sum over `size` neighbouring channels."""
     xp = ctx.xp
     if size < 1 or x.ndim < 2:
-        raise InvalidArgument(f"size is {size} and the input has shape {list(x.shape)}.", where=ctx.node.location)
+        raise InvalidArgument(
+            f"size is {size} and the input has shape {list(x.shape)}.",
+            where=ctx.node.location,
+            fix="Set size to 1 or more and feed a tensor with channels in axis 1.",
+        )
     wide = widened(xp, x)
     squares = xp.multiply(wide, wide)
     sums = squares.copy()
@@ -219,7 +232,7 @@ def lp_normalization(ctx: KernelContext, x: Array, *, axis: int = -1, p: int = 2
     xp = ctx.xp
     axis = normalized_axis(axis, x.ndim, ctx.node.location)
     if p not in (1, 2):
-        raise InvalidArgument(f"p is {p}; LpNormalization knows 1 and 2.", where=ctx.node.location)
+        raise InvalidArgument(f"p is {p}; LpNormalization knows 1 and 2.", where=ctx.node.location, fix="Use 1 or 2.")
     wide = widened(xp, x)
     if p == 1:
         norm = xp.sum(xp.abs(wide), axis=axis, keepdims=True)

@@ -58,7 +58,11 @@ def _padded(ctx: KernelContext, x: Array, pads: _Pads, mode: str, value: Any) ->
     where = ctx.node.location
     shape = tuple(dim + b + e for dim, (b, e) in zip(x.shape, pads, strict=True))
     if min(shape, default=0) < 0:
-        raise InvalidArgument(f"Pads {pads} crop more than a tensor of shape {tuple(x.shape)} has.", where=where)
+        raise InvalidArgument(
+            f"Pads {pads} crop more than a tensor of shape {tuple(x.shape)} has.",
+            where=where,
+            fix="Crop less: a size plus its two pads must not be negative.",
+        )
     ctx.check_allocation(shape, x.dtype)
     if mode == "constant":
         return _constant(ctx, x, pads, shape, value)

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, kernel
 from ort_py.devices import HOST
-from ort_py_array.precision import is_narrow
+from ort_py.errors import InvalidArgument
+from ort_py_array.precision import is_narrow, widened
 
-__all__ = ["Formula", "blocked", "pointwise"]
+__all__ = ["Formula", "blocked", "blocked_with_bias", "pointwise"]
 
 Formula: TypeAlias = Callable[[Array, Array], Any]
 """``f(x, out)``: writes to `out`, which may be the very array `x`, but no other view of its memory.
@@ -65,6 +66,49 @@ def blocked(ctx: KernelContext, formula: Formula) -> KernelCallable:
                 evaluate(flat_x[first:last], flat_out[first:last])
 
         ctx.parallel_for(x.size, _BLOCK, part)
+        return out
+
+    return run
+
+
+def blocked_with_bias(ctx: KernelContext, formula: Formula) -> KernelCallable:
+    """``run(x, bias=None)``: `blocked` on ``x + bias``, the bias (one entry a column) added to each block in the cache.
+
+    Raises:
+        InvalidArgument: The bias is not one-dimensional, or not as long as the last axis.
+    """
+    xp, plain = ctx.xp, blocked(ctx, formula)
+
+    def run(x: Array, bias: Array | None = None) -> Array:
+        if bias is None:
+            return plain(x)
+        if x.ndim == 0 or tuple(bias.shape) != tuple(x.shape[-1:]):
+            raise InvalidArgument(
+                f"A bias of shape {list(bias.shape)} does not fit an input of shape {list(x.shape)}.",
+                where=ctx.node.location,
+                fix="It must have one entry for each column, that is for the last axis.",
+            )
+        out = xp.empty(x.shape, x.dtype)
+        if x.size == 0:
+            return out
+        width = x.shape[-1]
+        rows, results, wide_bias = x.reshape((-1, width)), out.reshape((-1, width)), widened(xp, bias)
+        step = max(1, _BLOCK // width) if ctx.device == HOST else rows.shape[0]
+
+        def part(start: int, stop: int) -> None:
+            for first in range(start, stop, step):
+                last = min(first + step, stop)
+                total, result = xp.add(widened(xp, rows[first:last]), wide_bias), results[first:last]
+                if total.dtype == result.dtype:
+                    formula(total, result)
+                else:
+                    formula(total, total)
+                    result[...] = total
+
+        if rows.shape[0] <= step:
+            part(0, rows.shape[0])
+        else:
+            ctx.parallel_for(rows.shape[0], step, part)
         return out
 
     return run

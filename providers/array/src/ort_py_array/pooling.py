@@ -18,7 +18,7 @@ from ort_py_array.pooling_indices import max_with_indices
 from ort_py_array.precision import rounded, widened
 from ort_py_array.windows import Placement
 
-__all__ = ["KERNELS", "average_pool", "lp_pool", "max_pool"]
+__all__ = ["KERNELS", "average_pool", "averaged_over", "lp_pool", "max_pool", "pool"]
 
 
 def _slid(xp: Any, x: Array, place: Placement, combine: Callable[..., Array]) -> Array:
@@ -35,8 +35,16 @@ def _slid(xp: Any, x: Array, place: Placement, combine: Callable[..., Array]) ->
     return x
 
 
-def _pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Callable[..., Array]) -> Array:
-    """Pool into a new array, images and channels split over the threads."""
+def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Callable[..., Array]) -> Array:
+    """Pool ``(n, c, *size)`` into a new array, images and channels split over the threads.
+
+    Args:
+        ctx: Context of the node.
+        x: The pictures, in the type to combine in.
+        place: Window over their spatial axes.
+        fill: Value of the padding.
+        combine: Ufunc of two arrays that makes a window's result of its values.
+    """
     xp = ctx.xp
     shape = (*x.shape[:2], *place.out)
     out = xp.empty((shape[0] * shape[1], 1, *place.out), x.dtype)
@@ -62,6 +70,7 @@ def _checked(ctx: KernelContext, x: Array) -> None:
         raise InvalidArgument(
             f"The input has shape {list(x.shape)}; pooling needs batch, channel and at least one spatial axis.",
             where=ctx.node.location,
+            fix="Feed a tensor of rank 3 or more.",
         )
 
 
@@ -85,13 +94,13 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
         if with_indices:
             return max_with_indices(xp, x, place, column_major)
         if x.itemsize == 2 and x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
-            return rounded(_pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype), None
-        return _pool(ctx, x, place, _lowest(xp, x.dtype), xp.maximum), None
+            return rounded(pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype), None
+        return pool(ctx, x, place, _lowest(xp, x.dtype), xp.maximum), None
 
     return run
 
 
-def _counts(xp: Any, place: Placement, with_padding: bool, dtype: Any) -> Array | float:
+def averaged_over(xp: Any, place: Placement, with_padding: bool, dtype: Any) -> Array | float:
     """How many positions each window averages over: a number, or an array that broadcasts to the output."""
     counts: Any = 1.0
     rank = len(place.out)
@@ -123,8 +132,8 @@ def average_pool(ctx: KernelContext) -> KernelCallable:
         place = window.placed(x.shape[2:])
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         check_padded(ctx, x, place)
-        total = _pool(ctx, widened(xp, x), place, 0, xp.add)
-        total /= _counts(xp, place, with_padding, total.dtype)
+        total = pool(ctx, widened(xp, x), place, 0, xp.add)
+        total /= averaged_over(xp, place, with_padding, total.dtype)
         return rounded(total, x.dtype)
 
     return run
@@ -142,7 +151,7 @@ def lp_pool(ctx: KernelContext) -> KernelCallable:
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         check_padded(ctx, x, place)
         powers = _power(xp, widened(xp, x), p)
-        return rounded(_root(xp, _pool(ctx, powers, place, 0, xp.add), p), x.dtype)
+        return rounded(_root(xp, pool(ctx, powers, place, 0, xp.add), p), x.dtype)
 
     return run
 

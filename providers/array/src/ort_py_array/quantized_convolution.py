@@ -1,7 +1,8 @@
 """ConvInteger and QLinearConv: convolutions of 8-bit integers, exact.
 
 They are float32 convolutions of the shifted values, over as many input channels at a time as float32 adds up exactly
-(see `exact_products`); the parts are added up as int32.
+(see `exact_products`); the parts are added up as int32. Weights that are known when the session is planned are shifted
+once, and are seldom so large that channels have to be taken in parts.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
+from ort_py_array.checks import constant_input
 from ort_py_array.convolution import check_convolution, window_of
 from ort_py_array.convolution_methods import convolve
-from ort_py_array.exact_products import exact_depth, shifted
+from ort_py_array.exact_products import exact_depth, known_depth, shifted
 from ort_py_array.pictures import check_padded
 from ort_py_array.saturation import quantized
 from ort_py_array.windows import Placement
@@ -29,32 +31,58 @@ def _per_filter(ctx: KernelContext, name: str, parameter: Array, filters: int, r
         raise InvalidArgument(
             f"{name} has shape {list(parameter.shape)}; it needs one entry, or one for each of the {filters} filters.",
             where=ctx.node.location,
+            fix=f"Give it the shape [] or {[filters]}.",
         )
     return parameter.reshape((-1,) + (1,) * (rank - 1))
+
+
+class _Filters:
+    """The weights, shifted by their zero points: once, where both are known when the node is bound."""
+
+    def __init__(self, ctx: KernelContext, data: int, zero: int) -> None:
+        self._ctx = ctx
+        self._ready: tuple[Array, int] | None = None
+        values, zero_point = constant_input(ctx, data), constant_input(ctx, zero)
+        given = ctx.node.inputs[zero] if zero < len(ctx.node.inputs) else None
+        if values is None or (given is not None and zero_point is None) or not values.size:
+            return
+        xp = ctx.xp
+        self._ready = self(xp.asarray(values), None if zero_point is None else xp.asarray(zero_point))
+        flat = self._ready[0].reshape(values.shape[0], -1)
+        if known_depth(xp, flat.T) >= flat.shape[1]:
+            self._ready = self._ready[0], flat.shape[1]
+
+    def __call__(self, w: Array, zero: Array | None) -> tuple[Array, int]:
+        """(float32 weights, how many products of 8-bit integers with them are added up exactly)."""
+        if self._ready is not None:
+            return self._ready
+        filters = None if zero is None else _per_filter(self._ctx, "w_zero_point", zero, w.shape[0], w.ndim)
+        weights, bound = shifted(self._ctx.xp, w, filters)
+        return weights, exact_depth(255, bound)
 
 
 def _exact(
     ctx: KernelContext,
     x: Array,
-    w: Array,
     x_zero: Array | None,
-    w_zero: Array | None,
+    filters: tuple[Array, int],
     place: Placement,
     group: int,
 ) -> Array:
     """The integer convolution as int32. Padding stands for the zero point, so shifting comes first."""
     xp = ctx.xp
-    for name, zero in (("x_zero_point", x_zero),):
-        if zero is not None and zero.size != 1:
-            raise InvalidArgument(f"{name} has shape {list(zero.shape)} instead of one entry.", where=ctx.node.location)
-    pixels, most = shifted(xp, x, None if x_zero is None else x_zero.reshape(()))
-    filters = None if w_zero is None else _per_filter(ctx, "w_zero_point", w_zero, w.shape[0], w.ndim)
-    weights, bound = shifted(xp, w, filters)
-    shape = (x.shape[0], w.shape[0], *place.out)
+    if x_zero is not None and x_zero.size != 1:
+        raise InvalidArgument(
+            f"x_zero_point has shape {list(x_zero.shape)} instead of one entry.",
+            where=ctx.node.location,
+            fix="The input has one scale and one zero point for all channels.",
+        )
+    weights, depth = filters
+    pixels, _ = shifted(xp, x, None if x_zero is None else x_zero.reshape(()))
+    shape = (x.shape[0], weights.shape[0], *place.out)
     ctx.check_allocation(shape, xp.float32)
     check_padded(ctx, x, place)
-    depth = exact_depth(most, bound)
-    channels = w.shape[1]
+    channels = weights.shape[1]
     if channels * place.taps <= depth:
         return convolve(ctx, pixels, weights, None, place, group, xp.empty(shape, xp.float32)).astype(xp.int32)
     if group > 1 or place.taps > depth:
@@ -75,10 +103,11 @@ def conv_integer(ctx: KernelContext) -> KernelCallable:
     """ConvInteger 10: int8 or uint8 → int32."""
     window = window_of(ctx)
     group = int(ctx.node.attributes.get("group", 1))
+    filters = _Filters(ctx, 1, 3)
 
     def run(x: Array, w: Array, x_zero: Array | None = None, w_zero: Array | None = None) -> Array:
         check_convolution(ctx.node.location, x, w, None, group)
-        return _exact(ctx, x, w, x_zero, w_zero, window.placed(x.shape[2:], w.shape[2:]), group)
+        return _exact(ctx, x, x_zero, filters(w, w_zero), window.placed(x.shape[2:], w.shape[2:]), group)
 
     return run
 
@@ -88,6 +117,7 @@ def qlinear_conv(ctx: KernelContext) -> KernelCallable:
     xp = ctx.xp
     window = window_of(ctx)
     group = int(ctx.node.attributes.get("group", 1))
+    filters = _Filters(ctx, 3, 5)
 
     def run(
         x: Array,
@@ -101,7 +131,7 @@ def qlinear_conv(ctx: KernelContext) -> KernelCallable:
         bias: Array | None = None,
     ) -> Array:
         check_convolution(ctx.node.location, x, w, bias, group)
-        total = _exact(ctx, x, w, x_zero, w_zero, window.placed(x.shape[2:], w.shape[2:]), group)
+        total = _exact(ctx, x, x_zero, filters(w, w_zero), window.placed(x.shape[2:], w.shape[2:]), group)
         if bias is not None:
             total += bias.reshape((-1,) + (1,) * (x.ndim - 2))
         factor: Any = (x_scale.reshape(()) * w_scale.reshape(-1)) / y_scale.reshape(())

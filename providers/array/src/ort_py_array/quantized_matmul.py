@@ -1,4 +1,4 @@
-"""MatMulInteger and QLinearMatMul: products of 8-bit integers, exact.
+"""MatMulInteger and QLinearMatMul: products of 8-bit integers, exact, and of 8-bit floats, in float32.
 
 Weights that are known when the session is planned are shifted by their zero point once. See `exact_products` for why
 floating-point GEMM gives exact results here.
@@ -11,7 +11,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
-from ort_py_array.exact_products import exact_depth, exact_matmul, shifted
+from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
 from ort_py_array.matmul import matmul_shape
 from ort_py_array.saturation import quantized
 
@@ -38,11 +38,12 @@ def _zero(ctx: KernelContext, which: str, zero_point: Array | None, length: int,
         f"The {which} operand's scale or zero point has shape {list(zero_point.shape)}; "
         f"it needs 1 or {length} entries.",
         where=ctx.node.location,
+        fix="Give it one entry, one for each row of A or column of B, or a batch of those.",
     )
 
 
 def _prepared_right(ctx: KernelContext, data: int, zero: int, present: bool) -> tuple[Array, int] | None:
-    """The right operand, shifted and bounded, where it and its zero point are known at planning."""
+    """(the right operand, shifted; how deep products with it are exact) where both are known at planning."""
     xp = ctx.xp
     weights = ctx.constant(data)
     zero_point = ctx.constant(zero) if present else None
@@ -51,7 +52,11 @@ def _prepared_right(ctx: KernelContext, data: int, zero: int, present: bool) -> 
     b = xp.asarray(weights)
     shift = _right_zero(ctx, b, None if zero_point is None else xp.asarray(zero_point))
     values, _ = shifted(xp, b, shift)
-    return values, int(xp.max(xp.abs(values))) if values.size else 1
+    return values, known_depth(xp, values) if _is_integer(b) else 1
+
+
+def _is_integer(x: Array) -> bool:
+    return x.dtype.kind in "iu"
 
 
 def matmul_integer(ctx: KernelContext) -> KernelCallable:
@@ -63,14 +68,20 @@ def matmul_integer(ctx: KernelContext) -> KernelCallable:
     def run(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
         ctx.check_allocation(matmul_shape(ctx, a, b), xp.int32)
         left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
-        right, most = prepared or shifted(xp, b, _right_zero(ctx, b, b_zero))
+        if prepared is not None:
+            return exact_matmul(xp, left, *prepared)
+        right, most = shifted(xp, b, _right_zero(ctx, b, b_zero))
         return exact_matmul(xp, left, right, exact_depth(bound, most))
 
     return run
 
 
 def qlinear_matmul(ctx: KernelContext) -> KernelCallable:
-    """QLinearMatMul 10 and 21: the exact integer product, scaled, rounded half to even and saturated."""
+    """QLinearMatMul 10 and 21: the product, scaled, rounded half to even and saturated.
+
+    The product of integers is exact; that of 8-bit floats (version 21) is a float32 product, rounded to the type of
+    y_zero_point once. Scales are float, float16 or bfloat16.
+    """
     xp = ctx.xp
     prepared = _prepared_right(ctx, 3, 5, True)
 
@@ -86,8 +97,15 @@ def qlinear_matmul(ctx: KernelContext) -> KernelCallable:
     ) -> Array:
         ctx.check_allocation(matmul_shape(ctx, a, b), xp.float32)
         left, bound = shifted(xp, a, _left_zero(ctx, a, a_zero))
-        right, most = prepared or shifted(xp, b, _right_zero(ctx, b, b_zero))
-        product = exact_matmul(xp, left, right, exact_depth(bound, most)).astype(xp.float32)
+        if prepared is not None:
+            right, depth = prepared
+        else:
+            right, most = shifted(xp, b, _right_zero(ctx, b, b_zero))
+            depth = exact_depth(bound, most)
+        if _is_integer(a) and _is_integer(b):
+            product = exact_matmul(xp, left, right, depth).astype(xp.float32)
+        else:
+            product = xp.matmul(left, right)
         factor = _as_float(xp, _left_zero(ctx, a, a_scale)) * _as_float(xp, _right_zero(ctx, b, b_scale))
         product = xp.asarray(product * (factor / _as_float(xp, _left_zero(ctx, a, y_scale))))
         return quantized(xp, product, _left_zero(ctx, a, y_zero), y_zero.dtype)
@@ -107,7 +125,6 @@ KERNELS = [
         qlinear_matmul,
         since=10,
         until=21,
-        types={variable: frozenset(("tensor(int8)", "tensor(uint8)")) for variable in ("T1", "T2", "T3")},
         implementation="ort_py_array.quantized_matmul:qlinear_matmul",
     ),
 ]

@@ -76,6 +76,7 @@ def layer_of(ctx: KernelContext, kind: str) -> Layer:
         raise InvalidArgument(
             f"activations is {list(names)}; {kind} with direction '{direction}' needs {count * len(reverse)}.",
             where=where,
+            fix=f"Name {count} activations for each direction, or leave the attribute out.",
         )
     alphas = parameters_of(names, attributes.get("activation_alpha", ()), 0)
     betas = parameters_of(names, attributes.get("activation_beta", ()), 1)
@@ -215,7 +216,9 @@ def _input_bias(kind: str, bias: Array, width: int, hidden: int) -> Array:
 def _peepholes(ctx: KernelContext, p: Array, d: int, hidden: int) -> tuple[Array, Array, Array]:
     if p.ndim != 2 or p.shape[1] != 3 * hidden:
         raise InvalidArgument(
-            f"P has shape {list(p.shape)}; its second axis needs 3 · {hidden} entries.", where=ctx.node.location
+            f"P has shape {list(p.shape)}; its second axis needs 3 · {hidden} entries.",
+            where=ctx.node.location,
+            fix=f"Give it the shape (directions, {3 * hidden}).",
         )
     wide = widened(ctx.xp, p)[d]
     return wide[:hidden], wide[hidden : 2 * hidden], wide[2 * hidden :]
@@ -253,7 +256,12 @@ def check_shapes(
     if b is not None and tuple(b.shape) != (directions, 2 * gates * hidden):
         problems.append(f"B has shape {list(b.shape)} instead of {[directions, 2 * gates * hidden]}")
     if problems:
-        raise InvalidArgument(f"{layer.kind}'s inputs do not fit together.", where=ctx.node.location, why=problems)
+        raise InvalidArgument(
+            f"{layer.kind}'s inputs do not fit together.",
+            where=ctx.node.location,
+            why=problems,
+            fix="Check the shapes of the inputs, and the attributes hidden_size, direction and layout.",
+        )
 
 
 KERNELS = [

@@ -56,10 +56,13 @@ def run_layer(
             raise InvalidArgument(
                 f"{name} has shape {list(state.shape)} (batch second) instead of {[directions, batch, hidden]}.",
                 where=ctx.node.location,
+                fix="Check the state that was fed, and the attributes direction, hidden_size and layout.",
             )
     if lengths is not None and tuple(lengths.shape) != (batch,):
         raise InvalidArgument(
-            f"sequence_lens has shape {list(lengths.shape)} instead of {[batch]}.", where=ctx.node.location
+            f"sequence_lens has shape {list(lengths.shape)} instead of {[batch]}.",
+            where=ctx.node.location,
+            fix="Give one length for each sequence of the batch.",
         )
     ctx.check_allocation((steps, directions, batch, hidden), x.dtype)
     y = xp.zeros((steps, directions, batch, hidden), x.dtype)

@@ -46,8 +46,9 @@ def _out_size(size: int, scale: float) -> int:
 def resize(ctx: KernelContext) -> KernelCallable:
     """Resize 10–19: X, [roi,] scales, sizes → X resampled along `axes` (all of them by default).
 
-    Any type for nearest; numeric types for linear and cubic, which are computed in float32 (float64 for float64) and
-    rounded once. Raises InvalidArgument for scales, sizes or roi that do not fit and LimitError through the context.
+    Any type for nearest; any but strings for linear and cubic, which are computed in float32 (doubles and complex
+    numbers in their own type) and rounded once. Raises InvalidArgument for scales, sizes or roi that do not fit and for
+    strings that cannot be interpolated, and LimitError through the context.
     """
     sampling = _sampling(ctx)
     attributes = ctx.node.attributes
@@ -158,7 +159,7 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
         )
     dtype = x.dtype
     if sampling.mode != "nearest":
-        x = widened(xp, x) if dtype.kind == "f" or dtype.name == "bfloat16" else x.astype(xp.float32)
+        x = _computable(ctx, x, sampling)
     outside = None
     for plan in sorted(changed, key=lambda plan: (plan.out / max(plan.size, 1), -plan.axis)):
         x = _along(xp, x, sampling, plan)
@@ -168,6 +169,19 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
     if outside is not None:
         x = xp.where(outside, x.dtype.type(sampling.extrapolation), x)
     return _converted(xp, x, dtype)
+
+
+def _computable(ctx: KernelContext, x: Array, sampling: Sampling) -> Array:
+    """`x` in the type that sums are formed in: complex numbers in their own, integers and bools in float32."""
+    if x.dtype.kind == "O":
+        raise InvalidArgument(
+            f"Strings have nothing between them for mode '{sampling.mode}'.",
+            where=ctx.node.location,
+            fix="Use the mode 'nearest'.",
+        )
+    if x.dtype.kind in "biu":
+        return x.astype(ctx.xp.float32)
+    return x if x.dtype.kind == "c" else widened(ctx.xp, x)
 
 
 def _converted(xp: Any, x: Array, dtype: Any) -> Array:

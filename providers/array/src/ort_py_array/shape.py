@@ -130,7 +130,9 @@ def _squeezed(x: Array, axes: tuple[int, ...], where: Location) -> Array:
     wrong = [axis for axis in found if x.shape[axis] != 1]
     if wrong:
         raise InvalidArgument(
-            f"Axes {tuple(wrong)} of shape {tuple(x.shape)} cannot be squeezed: their size is not 1.", where=where
+            f"Axes {tuple(wrong)} of shape {tuple(x.shape)} cannot be squeezed: their size is not 1.",
+            where=where,
+            fix="Name only axes of size 1, or none to drop all of those.",
         )
     return x.squeeze(found)
 
@@ -167,7 +169,11 @@ def _new_axes_index(axes: tuple[int, ...], rank: int | None, where: Location) ->
     if rank is not None:
         axes = normalized_axes(axes, rank + len(axes), where)
     if len(set(axes)) != len(axes):
-        raise InvalidArgument(f"Axes {axes} name a new axis twice.", where=where)
+        raise InvalidArgument(
+            f"Axes {axes} name a new axis twice.",
+            where=where,
+            fix="Name each position in the result once; negative ones count from its end.",
+        )
     if all(axis >= 0 for axis in axes):
         return tuple(None if axis in axes else _WHOLE for axis in range(max(axes, default=-1) + 1))
     if all(axis < 0 for axis in axes):

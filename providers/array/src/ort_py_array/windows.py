@@ -73,9 +73,17 @@ class Window:
             )
         for name, values in (("kernel_shape", self.kernel), ("strides", self.strides), ("dilations", self.dilations)):
             if any(value < 1 for value in values):
-                raise InvalidArgument(f"{name} is {list(values)}; every entry must be at least 1.", where=self.where)
+                raise InvalidArgument(
+                    f"{name} is {list(values)}; every entry must be at least 1.",
+                    where=self.where,
+                    fix=f"Give {name} entries of 1 or more.",
+                )
         if any(pad < 0 for pad in self.pads):
-            raise InvalidArgument(f"pads is {list(self.pads)}; no entry may be negative.", where=self.where)
+            raise InvalidArgument(
+                f"pads is {list(self.pads)}; no entry may be negative.",
+                where=self.where,
+                fix="Pad by 0 or more; crop with Slice.",
+            )
 
     def placed(self, size: Sequence[int], kernel: Sequence[int] = ()) -> Placement:
         """Lay the window over a picture.
@@ -106,6 +114,7 @@ class Window:
             raise InvalidArgument(
                 f"kernel_shape is {list(self.kernel)}, but the weights' spatial shape is {list(kernel)}.",
                 where=self.where,
+                fix="Leave kernel_shape out, or make it equal to the weights' shape.",
             )
         axes = [
             self._axis(size[i], kernel[i], (self.strides or (1,) * rank)[i], (self.dilations or (1,) * rank)[i], i)

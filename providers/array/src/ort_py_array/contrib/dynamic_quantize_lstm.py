@@ -13,7 +13,7 @@ from functools import partial
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
-from ort_py_array.exact_products import exact_depth, exact_matmul, shifted
+from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
 from ort_py_array.recurrent import check_shapes, layer_of
 from ort_py_array.recurrent_cells import Cell
 from ort_py_array.recurrent_layers import run_layer
@@ -40,11 +40,11 @@ class _Weights:
                     f"{name}'s {label} has shape {list(parameter.shape)}; it needs {w.shape[0]} entries, or "
                     f"{w.shape[2]} for each direction.",
                     where=ctx.node.location,
+                    fix=f"Give it the shape {[w.shape[0]]} or {[w.shape[0], w.shape[2]]}.",
                 )
         self._values, bound = shifted(xp, w, zero.reshape(w.shape[0], 1, -1))
-        if known and w.size:  # at planning, a look at the values costs no wait and finds a closer bound
-            bound = int(xp.max(xp.abs(self._values)).item())
-        self._exact = exact_depth(255, bound)
+        # At planning, a look at the values costs no wait and finds a closer bound.
+        self._exact = known_depth(xp, self._values) if known else exact_depth(255, bound)
         scales = xp.empty((w.shape[0], w.shape[2]), xp.float32)
         scales[...] = scale.reshape(w.shape[0], -1)
         for d, half in enumerate(halved):

@@ -12,7 +12,20 @@ from ort_py.contracts import OperatorSchema
 
 __all__ = ["FAMILIES", "schemas"]
 
-FAMILIES = ("recurrent",)
+FAMILIES = (
+    "recurrent",
+    "quantization",
+    "quantized_elementwise",
+    "activations",
+    "products",
+    "normalization",
+    "general",
+    "block_quantized",
+    "experts",
+    "text",
+    "attention",
+    "sequence_mixing",
+)
 
 
 def schemas() -> Iterator[OperatorSchema]:

@@ -1,0 +1,358 @@
+"""GroupQueryAttention of com.microsoft: grouped heads over a cache, as decoders of large language models use it.
+
+Says where queries and new keys stand, turns them, moves the cache on, and hands the rest to the library's attention.
+The first prompt may be padded on the right; what padded queries get is of no meaning. Knows no weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.dtypes import numpy_dtype
+from ort_py.errors import InvalidArgument
+from ort_py_array.attention.core import Rule, Stage, attend
+from ort_py_array.checks import shape_error
+from ort_py_array.contrib.cached_keys import check_cache, one_number, written
+from ort_py_array.contrib.grouped_heads import check_heads, lengths_of, separated
+from ort_py_array.contrib.quantized_cache import CacheFormat, cache_format
+from ort_py_array.contrib.rotary import check_caches, turned
+from ort_py_array.contrib.schemas.notation import DOMAIN
+from ort_py_array.contrib.window_cache import columns_of, last_rows, resident
+from ort_py_array.precision import widened
+
+__all__ = ["KERNELS", "group_query_attention"]
+
+_STAGES: tuple[Stage | None, ...] = (None, "biased", "probabilities")
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where a call's queries and keys stand.
+
+    Attributes:
+        rows: Queries of a batch entry.
+        added: New keys of a batch entry: as many as queries, or none where the cache is another node's.
+        totals: Keys of each batch entry, the new ones included.
+        total: The longest of them, by the input that says so.
+        first: Whether there is no past yet.
+    """
+
+    rows: int
+    added: int
+    totals: tuple[int, ...]
+    total: int
+    first: bool
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Position of the first query of each batch entry."""
+        return tuple(0 if self.first else total - self.rows for total in self.totals)
+
+
+def group_query_attention(ctx: KernelContext) -> KernelCallable:
+    """com.microsoft.GroupQueryAttention-1: causal attention of `num_heads` query to `kv_num_heads` key heads.
+
+    Queries ``(batch, length, heads · size)`` with keys and values, or packed with them; a past ``(batch, key heads,
+    rows, size)``, which may be a buffer longer than what is filled. Each sequence has ``seqlens_k + 1`` keys, of which
+    the last `length` are new; in a first prompt, which is as long as total_sequence_length, they are the first.
+    The presents are new arrays, as long as the past or total_sequence_length, with zeros behind the last key.
+
+    Raises:
+        InvalidArgument: Shapes, lengths or attributes that do not belong together.
+        LimitError: A result would pass the session's limits.
+    """
+    node = _Node(ctx)
+
+    def run(
+        query: Array,
+        key: Array | None,
+        value: Array | None,
+        past_key: Array | None,
+        past_value: Array | None,
+        seqlens_k: Array,
+        total_sequence_length: Array,
+        cos: Array | None = None,
+        sin: Array | None = None,
+        position_ids: Array | None = None,
+        attention_bias: Array | None = None,
+        head_sink: Array | None = None,
+        k_scale: Array | None = None,
+        v_scale: Array | None = None,
+        q_norm: Array | None = None,
+        k_norm: Array | None = None,
+    ) -> tuple[Any, ...]:
+        q, k, v = separated(ctx, query, key, value, node.heads, node.key_heads)
+        size = q.shape[3]
+        formats = [
+            None if how is None else (how, how.scale(scale, node.key_heads, size))
+            for how, scale in zip(node.formats, (k_scale, v_scale), strict=True)
+        ]
+        stored = [size if one is None else size * one[0].bits // 8 for one in formats]
+        held = check_cache(ctx, past_key, past_value, q.shape[0], node.key_heads, (stored[0], stored[1]))
+        places = node.places(q, k, held, past_key is not None, seqlens_k, total_sequence_length)
+        q, k = node.normalized(q, k, q_norm, k_norm)
+        q, k = node.turned(q, k, places, cos, sin, position_ids)
+        caches = [
+            _Cache(ctx, past, one, new.swapaxes(1, 2), size)
+            for past, one, new in zip((past_key, past_value), formats, (k, v), strict=True)
+        ]
+        seen = node.attend_windowed if node.evicts else node.attend
+        y, matrix = seen(q.swapaxes(1, 2), caches, places, held, attention_bias, head_sink)
+        return y, caches[0].present, caches[1].present, matrix
+
+    return run
+
+
+class _Cache:
+    """Keys or values of a call: the past, what is new, and in time the present."""
+
+    def __init__(
+        self, ctx: KernelContext, past: Array | None, how: tuple[CacheFormat, Array] | None, new: Array, size: int
+    ) -> None:
+        self.ctx = ctx
+        self.past = past
+        self.how = how
+        self.size = size
+        self.new = new
+        if how is not None:
+            self.new = how[0].stored(new, how[1], _stored_type(ctx, past, how[0]))
+        elif past is not None and past.dtype != new.dtype:
+            self.new = new.astype(past.dtype)
+        self.present: Array | None = None
+
+    def loaded(self, rows: Array) -> Array:
+        """Rows of the cache as attention reads them."""
+        return rows if self.how is None else self.how[0].loaded(rows, self.how[1], self.size)
+
+
+def _stored_type(ctx: KernelContext, past: Array | None, how: CacheFormat) -> Any:
+    """The past's type; without one what the output says, or that of the format.
+
+    Raises:
+        InvalidArgument: It cannot hold numbers of that many bits.
+    """
+    outputs = ctx.node.outputs
+    said = outputs[1].data_type if len(outputs) > 1 and outputs[1] is not None else None
+    usual = ctx.xp.dtype(ctx.xp.uint8 if how.bits == 4 else ctx.xp.int8)
+    dtype = past.dtype if past is not None else usual if said is None else numpy_dtype(said)
+    if dtype.name not in (("uint8",) if how.bits == 4 else ("int8", "float8_e4m3fn")):
+        raise InvalidArgument(
+            f"A cache of {dtype.name} cannot hold {how.bits}-bit {how.name}.",
+            where=ctx.node.location,
+            fix="Use int8 or float8e4m3fn for 8 bits, and uint8 for 4.",
+        )
+    return dtype
+
+
+class _Node:
+    """A node's attributes, read once, and the steps of its calls."""
+
+    def __init__(self, ctx: KernelContext) -> None:
+        attributes = ctx.node.attributes
+        self.ctx = ctx
+        self.heads, self.key_heads = check_heads(ctx)
+        self.formats = (cache_format(ctx, "k"), cache_format(ctx, "v"))
+        self.evicts = bool(attributes.get("sliding_window_cache", 0))
+        self._scale = attributes.get("scale") or None
+        self._softcap = float(attributes.get("softcap", 0.0))
+        self._rotary = bool(attributes.get("do_rotary", 0))
+        self._interleaved = bool(attributes.get("rotary_interleaved", 0))
+        self._causal = bool(attributes.get("causal", 1))
+        self._window = int(attributes.get("local_window_size", -1))
+        self._smooth = int(attributes.get("smooth_softmax", -1)) == 1
+        self._epsilon = float(attributes.get("qk_norm_epsilon", 1e-6))
+        output = int(attributes.get("qk_output", 0))
+        wrong = self._window == 0 or self._window < -1 or (self._window > 0 and not self._causal)
+        if wrong or not 0 <= output <= 2 or (self.evicts and self._window < 1):
+            raise InvalidArgument(
+                f"local_window_size is {self._window}, sliding_window_cache {int(self.evicts)}, causal "
+                f"{int(self._causal)} and qk_output {output}.",
+                where=ctx.node.location,
+                why="only causal attention has a window, a sliding cache needs one, and qk_output is 0, 1 or 2",
+                fix="Use -1 for no window, otherwise the number of keys that a query sees, itself included.",
+            )
+        outputs = ctx.node.outputs
+        self._stage = _STAGES[output] if len(outputs) > 3 and outputs[3] is not None else None
+
+    def places(self, q: Array, k: Array, held: int, has_past: bool, seqlens_k: Array, total: Array) -> _Places:
+        """Where this call's queries and keys stand.
+
+        Raises:
+            InvalidArgument: Lengths that the queries or the past contradict.
+        """
+        rows, added = q.shape[1], k.shape[1]
+        room = held if added == 0 else 2**31 - 1
+        why = f"there are {rows} new positions" + ("" if added else f", and all keys are in a cache of {held} rows")
+        longest = one_number(self.ctx, "total_sequence_length", total, rows, room, why)
+        first = rows == longest
+        least = 0 if first else rows - 1
+        ends = lengths_of(self.ctx, "seqlens_k", seqlens_k, q.shape[0], least, longest - 1)
+        past = 0 if first or not ends else max(ends) + 1 - rows
+        if added and past > held and not self.evicts:
+            raise InvalidArgument(
+                f"{past} keys should stand before the new ones, but the past has {held} rows.",
+                where=self.ctx.node.location,
+                why=f"total_sequence_length is {longest} with {rows} new positions",
+                fix="Feed the presents of the step before as past_key and past_value."
+                if not has_past
+                else "Feed a longer past, or a smaller total_sequence_length.",
+            )
+        return _Places(rows, added, tuple(end + 1 for end in ends), longest, first)
+
+    def normalized(self, q: Array, k: Array, q_norm: Array | None, k_norm: Array | None) -> tuple[Array, Array]:
+        """Each head divided by its root mean square and multiplied by a weight, where there are weights."""
+        if q_norm is None and k_norm is None:
+            return q, k
+        xp, size = self.ctx.xp, q.shape[3]
+        results = []
+        for x, weight in ((q, q_norm), (k, k_norm)):
+            if weight is None or tuple(weight.shape) != (size,):
+                raise InvalidArgument(
+                    f"q_norm_weight or k_norm_weight is {'absent' if weight is None else list(weight.shape)}.",
+                    where=self.ctx.node.location,
+                    fix=f"Give both with {size} entries, or neither.",
+                )
+            wide = widened(xp, x)
+            mean = xp.mean(xp.square(wide), axis=3, keepdims=True)
+            results.append(wide / xp.sqrt(mean + xp.float32(self._epsilon)) * widened(xp, weight))
+        return results[0], results[1]
+
+    def turned(
+        self, q: Array, k: Array, places: _Places, cos: Array | None, sin: Array | None, position_ids: Array | None
+    ) -> tuple[Array, Array]:
+        """Queries and keys turned by the angles of their positions."""
+        if not self._rotary:
+            return q, k
+        ctx, xp = self.ctx, self.ctx.xp
+        if cos is None or sin is None:
+            raise InvalidArgument(
+                "do_rotary is set, but cos_cache or sin_cache is absent.",
+                where=ctx.node.location,
+                fix="Connect both, or turn the heads before the node.",
+            )
+        check_caches(ctx, cos, sin, q.shape[3])
+        where: tuple[int, ...] | Array = places.starts
+        if position_ids is not None:
+            if places.first:
+                where = position_ids.reshape((-1,))[:1].reshape((1, 1)) + xp.arange(places.rows)
+            elif tuple(position_ids.shape) == tuple(q.shape[:2]):
+                where = position_ids
+            else:
+                raise shape_error(
+                    f"position_ids must be {list(q.shape[:2])}, one a query.", ctx.node.location, [position_ids.shape]
+                )
+        interleaved = self._interleaved
+        return (
+            turned(ctx, q, cos, sin, where, interleaved=interleaved),
+            turned(ctx, k, cos, sin, where, interleaved=interleaved) if places.added else k,
+        )
+
+    def attend(
+        self,
+        q: Array,
+        caches: list[_Cache],
+        places: _Places,
+        held: int,
+        bias: Array | None,
+        sink: Array | None,
+    ) -> tuple[Array, Array | None]:
+        """Attention to a cache that holds the whole sequence; sets the presents."""
+        length = max(held, places.total)
+        begins = places.starts if places.added else places.totals
+        views = []
+        for cache in caches:
+            cache.present = written(self.ctx, cache.past, cache.new, begins, length)
+            views.append(cache.loaded(cache.present[:, :, : places.total]))
+        return self._attention(q, views[0], views[1], places.starts, places.totals, bias, sink)
+
+    def attend_windowed(
+        self,
+        q: Array,
+        caches: list[_Cache],
+        places: _Places,
+        capacity: int,
+        bias: Array | None,
+        sink: Array | None,
+    ) -> tuple[Array, Array | None]:
+        """Attention to a cache that holds a sequence's end, and moves on; sets the presents."""
+        ctx, xp = self.ctx, self.ctx.xp
+        if capacity < self._window or not places.added or self._stage is not None:
+            raise InvalidArgument(
+                f"A sliding cache of {capacity} rows for a window of {self._window}.",
+                where=ctx.node.location,
+                why="it holds at least the window, takes new keys, and has no matrix of all keys to give",
+                fix="Feed a past of at least local_window_size rows and new keys, and drop the output output_qk.",
+            )
+        old = tuple(resident(start, capacity, self._window) for start in places.starts)
+        kept = tuple(resident(total, capacity, self._window) for total in places.totals)
+        ends = tuple(
+            before + total - start for before, start, total in zip(old, places.starts, places.totals, strict=True)
+        )
+        keys = max(old, default=0) + places.added
+        views = []
+        for cache in caches:
+            rows = written(ctx, cache.past, cache.new, old, keys)
+            cache.present = last_rows(xp, rows, ends, kept, capacity)
+            views.append(cache.loaded(rows))
+        if bias is not None:
+            bases = tuple(start - before for start, before in zip(places.starts, old, strict=True))
+            bias = columns_of(xp, bias, bases, keys)
+        return self._attention(q, views[0], views[1], old, ends, bias, sink)
+
+    def _attention(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        offsets: tuple[int, ...],
+        lengths: tuple[int, ...],
+        bias: Array | None,
+        sink: Array | None,
+    ) -> tuple[Array, Array | None]:
+        xp = self.ctx.xp
+        rule = Rule(
+            scale=self._scale or 1.0 / math.sqrt(q.shape[3] or 1),
+            left=self._window - 1 if self._window > 0 else None,
+            right=0 if self._causal else None,
+            softcap=self._softcap,
+            stage=self._stage,
+        )
+        if sink is None and self._smooth:
+            sink = xp.zeros((self.heads,), xp.float32)
+        y, matrix = attend(
+            self.ctx, q, k, v, rule, mask=bias, offsets=offsets, lengths=lengths, sinks=sink, packed=True
+        )
+        if matrix is not None and self._stage == "biased":
+            self._blank(matrix, offsets, lengths)
+        return y, matrix
+
+    def _blank(self, scores: Array, offsets: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+        """Make scores of keys out of sight 0, as onnxruntime gives them, where the library has -inf."""
+        xp = self.ctx.xp
+        keys = xp.arange(scores.shape[3])
+        end = xp.asarray(lengths).reshape((-1, 1, 1))
+        if self._causal:
+            position = xp.asarray(offsets).reshape((-1, 1, 1)) + xp.arange(scores.shape[2]).reshape((-1, 1))
+            end = xp.minimum(position + 1, end)
+        hidden = xp.greater_equal(keys, end)
+        if self._window > 0:
+            hidden = xp.logical_or(hidden, xp.less(keys, end - self._window))
+        xp.copyto(scores, xp.zeros((), scores.dtype), where=hidden[:, None])
+
+
+KERNELS = [
+    KernelDef(
+        "GroupQueryAttention",
+        group_query_attention,
+        domain=DOMAIN,
+        since=1,
+        outputs=4,
+        strided=True,
+        host_inputs=frozenset({5, 6}),
+        implementation=f"{__name__}:group_query_attention",
+    )
+]

@@ -1,0 +1,83 @@
+"""Queries, keys and values of grouped heads as they arrive, separate or packed into one array; lengths of sequences.
+
+What GroupQueryAttention and SparseAttention of com.microsoft have in common. Knows no cache and no attention.
+"""
+
+from __future__ import annotations
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext
+from ort_py.errors import InvalidArgument
+from ort_py_array.checks import host_ints, shape_error
+
+__all__ = ["check_heads", "lengths_of", "separated"]
+
+
+def check_heads(ctx: KernelContext) -> tuple[int, int]:
+    """(query heads, key heads) of the node.
+
+    Raises:
+        InvalidArgument: Key heads cannot each serve an equal number of query heads.
+    """
+    heads, key_heads = int(ctx.node.attributes["num_heads"]), int(ctx.node.attributes["kv_num_heads"])
+    if heads < 1 or key_heads < 1 or heads % key_heads:
+        raise InvalidArgument(
+            f"num_heads is {heads} and kv_num_heads {key_heads}.",
+            where=ctx.node.location,
+            why="each key head serves an equal number of query heads",
+            fix="num_heads must be a positive multiple of kv_num_heads.",
+        )
+    return heads, key_heads
+
+
+def separated(
+    ctx: KernelContext, query: Array, key: Array | None, value: Array | None, heads: int, key_heads: int
+) -> tuple[Array, Array, Array]:
+    """Views ``(batch, length, heads, size)`` of the three; without key and value the query holds all, side by side.
+
+    Raises:
+        InvalidArgument: The shapes do not fit the heads, or one of key and value is absent.
+    """
+    shapes = [x.shape for x in (query, key, value) if x is not None]
+    total = heads if key is not None else heads + 2 * key_heads
+    if (key is None) != (value is None) or query.ndim != 3 or query.shape[2] % total:
+        raise shape_error(
+            f"A query must be (batch, length, columns) for {heads} heads with key and value for {key_heads} heads "
+            "beside it, or for all of these without.",
+            ctx.node.location,
+            shapes,
+        )
+    batch, rows, size = query.shape[0], query.shape[1], query.shape[2] // total
+    q = query.reshape((batch, rows, total, size))
+    if key is None or value is None:
+        return q[:, :, :heads], q[:, :, heads : heads + key_heads], q[:, :, heads + key_heads :]
+    added = key.shape[1] if key.ndim == 3 else -1
+    wanted = (batch, added, key_heads * size)
+    if tuple(key.shape) != wanted or tuple(value.shape) != wanted or added not in (0, rows):
+        raise shape_error(
+            f"Key and value must be ({batch}, {rows}, {key_heads * size}) for {key_heads} heads of {size}.",
+            ctx.node.location,
+            shapes,
+        )
+    k, v = (x.reshape((batch, added, key_heads, size)) for x in (key, value))
+    return q, k, v
+
+
+def lengths_of(ctx: KernelContext, name: str, values: Array, batch: int, least: int, most: int) -> tuple[int, ...]:
+    """A host input of one length a batch entry, each within bounds.
+
+    Raises:
+        InvalidArgument: It has another number of entries, or one is out of bounds.
+    """
+    found = host_ints(values.reshape(-1)) or ()
+    if len(found) != batch:
+        what = f"{name} must have one entry for each of {batch} sequences."
+        raise shape_error(what, ctx.node.location, [values.shape])
+    if found and not least <= min(found) <= max(found) <= most:
+        raise InvalidArgument(
+            f"{name} is {list(found)}.",
+            where=ctx.node.location,
+            why="the new keys stand at the end of each sequence, and the whole of it in the cache",
+            fix=f"Each entry must be in [{least}, {most}].",
+        )
+    return found

@@ -1,0 +1,239 @@
+"""Layer normalisation of sums: SkipLayerNormalization, EmbedLayerNormalization and their simplified relatives.
+
+Statistics of narrow floats are formed in float32 and results are rounded once. The rows are handled in
+`row_normalization`; ONNX's own normalisations are in the library's module of the same name.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext, kernel
+from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.errors import InvalidArgument
+from ort_py_array.checks import index_error, normalized_axis, shape_error
+from ort_py_array.contrib.row_normalization import RowMaker, Rows, normalize_rows
+from ort_py_array.contrib.schemas.notation import DOMAIN
+from ort_py_array.precision import is_narrow, widened
+
+__all__ = [
+    "embed_layer_normalization",
+    "simplified_layer_normalization",
+    "skip_layer_normalization",
+    "skip_simplified_layer_normalization",
+]
+
+
+def _wants(ctx: KernelContext, output: int) -> bool:
+    return output < len(ctx.node.outputs) and ctx.node.outputs[output] is not None
+
+
+@kernel("SkipLayerNormalization", domain=DOMAIN, since=1, outputs=4)
+def skip_layer_normalization(
+    ctx: KernelContext,
+    x: Array,
+    skip: Array,
+    gamma: Array,
+    beta: Array | None = None,
+    bias: Array | None = None,
+    *,
+    epsilon: float = 1e-12,
+) -> tuple[Array | None, ...]:
+    """com.microsoft.SkipLayerNormalization-1: layer normalisation of ``x + skip + bias`` over the last axis.
+
+    `x` is ``(batch, length, hidden)`` or ``(tokens, hidden)``; `skip` has its shape, or lacks or has 1 as its batch.
+    Returns the result, float32 mean and inverse deviation of each row, and the sum.
+
+    Raises:
+        InvalidArgument: The shapes do not fit.
+    """
+    return _skip(ctx, x, skip, gamma, beta, bias, epsilon, simplified=False)
+
+
+@kernel("SkipSimplifiedLayerNormalization", domain=DOMAIN, since=1, outputs=4)
+def skip_simplified_layer_normalization(
+    ctx: KernelContext, x: Array, skip: Array, gamma: Array, bias: Array | None = None, *, epsilon: float = 1e-12
+) -> tuple[Array | None, ...]:
+    """com.microsoft.SkipSimplifiedLayerNormalization-1: as `skip_layer_normalization`, by the root mean square."""
+    return _skip(ctx, x, skip, gamma, None, bias, epsilon, simplified=True)
+
+
+def _skip(
+    ctx: KernelContext,
+    x: Array,
+    skip: Array,
+    gamma: Array,
+    beta: Array | None,
+    bias: Array | None,
+    epsilon: float,
+    *,
+    simplified: bool,
+) -> tuple[Array | None, ...]:
+    xp = ctx.xp
+    shape = tuple(x.shape)
+    if x.ndim not in (2, 3):
+        raise shape_error(f"The input has rank {x.ndim} instead of 2 or 3.", ctx.node.location, [shape])
+    if tuple(skip.shape) not in (shape, (1, *shape[1:]), shape[-2:]):
+        raise shape_error("The skipped tensor does not broadcast to the input.", ctx.node.location, [shape, skip.shape])
+    width = shape[-1]
+    if bias is not None and tuple(bias.shape) != (width,):
+        raise shape_error(f"The bias needs {width} entries.", ctx.node.location, [shape, bias.shape])
+    count = prod(shape[:-1])
+    rows, others = x.reshape((count, width)), skip.reshape((prod(skip.shape[:-1]), width))
+    period, summand = others.shape[0], None if bias is None else widened(xp, bias)
+
+    def make(start: int, stop: int) -> Array:
+        chosen = others[start:stop] if period == count else xp.take(others, xp.arange(start, stop) % period, axis=0)
+        total = xp.add(widened(xp, rows[start:stop]), widened(xp, chosen))
+        return total if summand is None else xp.add(total, summand, out=total)
+
+    statistic = (*shape[:-1], 1)
+    results = Rows(
+        xp.empty((count, width), x.dtype),
+        xp.empty((count, width), x.dtype) if _wants(ctx, 3) else None,
+        xp.empty((count, 1), xp.float32) if _wants(ctx, 1) else None,
+        xp.empty((count, 1), xp.float32) if _wants(ctx, 2) else None,
+    )
+    normalize_rows(ctx, results, make, gamma, beta, epsilon, simplified=simplified)
+    return (
+        results.y.reshape(shape),
+        None if results.mean is None else results.mean.reshape(statistic),
+        None if results.inverse is None else results.inverse.reshape(statistic),
+        None if results.total is None else results.total.reshape(shape),
+    )
+
+
+@kernel("SimplifiedLayerNormalization", since=1, outputs=2)
+def simplified_layer_normalization(
+    ctx: KernelContext, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> tuple[Array | None, ...]:
+    """SimplifiedLayerNormalization-1 (of ONNX's domain, yet not ONNX's): ``x / sqrt(mean(x²) + epsilon) · scale``.
+
+    Over the axes from `axis` on. The result has the scale's type; the second output is the inverse root mean square in
+    the type `stash_type`.
+
+    Raises:
+        InvalidArgument: The axis does not exist, the scale's size is another, or `stash_type` is no wide float.
+    """
+    xp = ctx.xp
+    if stash_type not in (DataType.FLOAT, DataType.DOUBLE):
+        raise InvalidArgument(
+            f"stash_type is {stash_type}.", where=ctx.node.location, fix="Use 1 (float) or 11 (double)."
+        )
+    first = normalized_axis(axis, x.ndim, ctx.node.location)
+    count, width = prod(x.shape[:first]), prod(x.shape[first:])
+    rows = x.reshape((count, width))
+    dtype = xp.float64 if stash_type == DataType.DOUBLE or x.dtype == xp.float64 else xp.float32
+
+    def make(start: int, stop: int) -> Array:
+        return rows[start:stop].astype(dtype, copy=False)
+
+    stash = xp.empty((count, 1), numpy_dtype(stash_type)) if _wants(ctx, 1) else None
+    results = Rows(xp.empty((count, width), scale.dtype), inverse=stash)
+    normalize_rows(ctx, results, make, scale, None, epsilon, simplified=True)
+    statistic = (*x.shape[:first], *(1,) * (x.ndim - first))
+    return results.y.reshape(x.shape), None if stash is None else stash.reshape(statistic)
+
+
+@kernel("EmbedLayerNormalization", domain=DOMAIN, since=1, outputs=3)
+def embed_layer_normalization(
+    ctx: KernelContext,
+    input_ids: Array,
+    segment_ids: Array | None,
+    word_embedding: Array,
+    position_embedding: Array,
+    segment_embedding: Array | None,
+    gamma: Array,
+    beta: Array,
+    mask: Array | None = None,
+    position_ids: Array | None = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int | None = None,
+) -> tuple[Array | None, ...]:
+    """com.microsoft.EmbedLayerNormalization-1: layer normalisation of the sum of two or three embeddings.
+
+    `input_ids` are ``(batch, length)``; positions count from 0 where there are no `position_ids`. Returns the result
+    ``(batch, length, hidden)``, the number of ones in each row of the mask (0 without a mask), and the sum.
+
+    Raises:
+        InvalidArgument: The shapes do not fit, or an index is out of range.
+    """
+    del mask_index_type  # says whether the second output is there, which the node's outputs say too
+    xp, where = ctx.xp, ctx.node.location
+    if input_ids.ndim != 2:
+        raise shape_error("input_ids must have the shape (batch, length).", where, [input_ids.shape])
+    batch, length = input_ids.shape
+    for name, table in (("word", word_embedding), ("position", position_embedding), ("segment", segment_embedding)):
+        if table is not None and (table.ndim != 2 or table.shape[-1] != word_embedding.shape[-1]):
+            raise shape_error(
+                f"The {name} embedding must be a matrix as wide as the words'.",
+                where,
+                [table.shape, word_embedding.shape],
+            )
+    for name, ids, also in (
+        ("segment_ids", segment_ids, batch),
+        ("mask", mask, batch),
+        ("position_ids", position_ids, 1),
+    ):
+        if ids is not None and tuple(ids.shape) not in ((batch, length), (also, length)):
+            raise shape_error(f"{name} does not fit input_ids.", where, [ids.shape, input_ids.shape])
+    if (segment_ids is None) != (segment_embedding is None):
+        raise InvalidArgument(
+            "There are segment_ids without a segment_embedding, or the other way round.",
+            where=where,
+            fix="Give both or none.",
+        )
+    positions = xp.arange(length).reshape((1, length)) if position_ids is None else position_ids
+    looked_up = [(input_ids, word_embedding), (positions, position_embedding)]
+    if segment_ids is not None and segment_embedding is not None:
+        looked_up.append((segment_ids, segment_embedding))
+    for ids, table in looked_up:
+        _check_ids(ctx, ids, table.shape[0])
+    width = word_embedding.shape[1]
+    ctx.check_allocation((batch, length, width), word_embedding.dtype)
+    results = Rows(
+        xp.empty((batch * length, width), word_embedding.dtype),
+        xp.empty((batch * length, width), word_embedding.dtype) if _wants(ctx, 2) else None,
+    )
+    normalize_rows(ctx, results, _sum_of_rows(xp, looked_up, length), gamma, beta, epsilon)
+    counts = None
+    if _wants(ctx, 1):
+        ones = xp.zeros((batch,), xp.int32) if mask is None else xp.count_nonzero(xp.equal(mask, 1), axis=1)
+        counts = ones.astype(xp.int32)
+    shape = (batch, length, width)
+    return results.y.reshape(shape), counts, None if results.total is None else results.total.reshape(shape)
+
+
+def _sum_of_rows(xp: Any, looked_up: list[tuple[Array, Array]], length: int) -> RowMaker:
+    flat = [(ids.reshape(-1), table, ids.shape[0] == 1) for ids, table in looked_up]
+
+    def make(start: int, stop: int) -> Array:
+        total = None
+        for ids, table, repeated in flat:
+            chosen = xp.take(ids, xp.arange(start, stop) % length) if repeated else ids[start:stop]
+            rows = xp.take(table, chosen, axis=0)
+            if total is None:
+                total = rows.astype(xp.float32) if is_narrow(rows.dtype) else rows
+            else:
+                xp.add(total, rows, out=total)
+        return total
+
+    return make
+
+
+def _check_ids(ctx: KernelContext, ids: Array, size: int) -> None:
+    """As `check_indices`, but nothing counts from the end."""
+    if ids.size == 0:
+        return
+    low, high = ctx.xp.min(ids).item(), ctx.xp.max(ids).item()
+    if low < 0:
+        raise InvalidArgument(
+            f"Index {low} is out of range for an embedding of {size} rows.",
+            where=ctx.node.location,
+            fix="Indices of embeddings must not be negative.",
+        )
+    if high >= size:
+        raise index_error(high, size, ctx.node.location)

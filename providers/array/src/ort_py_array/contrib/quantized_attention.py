@@ -1,0 +1,97 @@
+"""QAttention of com.microsoft: `attention` whose input and weights are 8-bit integers.
+
+The product is exact, then scaled and biased in float32; what follows is `self_attention`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py_array.checks import LARGE, constant_input, shape_error
+from ort_py_array.contrib.quantized_parameters import single
+from ort_py_array.contrib.schemas.notation import DOMAIN
+from ort_py_array.contrib.self_attention import SelfAttention
+from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
+
+__all__ = ["KERNELS", "q_attention"]
+
+
+def q_attention(ctx: KernelContext) -> KernelCallable:
+    """com.microsoft.QAttention-1: Attention of ``(x - x_zero) · x_scale @ (weight - w_zero) · w_scale + bias``.
+
+    Inputs: x ``(batch, length, size)`` and weight ``(size, columns)``, int8 or uint8; bias, x_scale and w_scale, which
+    has one entry or one a column; mask_index; x_zero_point; w_zero_point, as w_scale; past. Results have the type of
+    the bias.
+
+    Raises:
+        InvalidArgument: Shapes that do not belong together, or attributes out of range.
+        LimitError: The projection or the present would pass the session's limits.
+    """
+    xp = ctx.xp
+    attend = SelfAttention(ctx)
+    inputs = ctx.node.inputs
+    weights, zeros = constant_input(ctx, 1), constant_input(ctx, 7)
+    settled = weights is not None and (zeros is not None or len(inputs) < 8 or inputs[7] is None)
+    ready = None
+    if settled and weights is not None and weights.ndim == 2:
+        matrix, _ = _shifted(ctx, xp.asarray(weights), None if zeros is None else xp.asarray(zeros))
+        ready = matrix, known_depth(xp, matrix)
+
+    def run(
+        x: Array,
+        weight: Array,
+        bias: Array,
+        x_scale: Array,
+        w_scale: Array,
+        mask_index: Array | None = None,
+        x_zero: Array | None = None,
+        w_zero: Array | None = None,
+        past: Array | None = None,
+    ) -> tuple[Array, Array | None]:
+        sizes = attend.sizes(x, weight, bias)
+        batch, rows = x.shape[:2]
+        if batch * rows * weight.shape[1] > LARGE:
+            ctx.check_allocation((batch, rows, weight.shape[1]), xp.float32)
+        scale = _by_column(ctx, "scale", weight, w_scale).astype(xp.float32)
+        scale = scale * single(ctx, 3, x_scale).astype(xp.float32)
+        zero = None if x_zero is None else single(ctx, 6, x_zero)
+        left, bound = shifted(xp, x.reshape((batch * rows, x.shape[2])), zero)
+        if ready is None:
+            matrix, most = _shifted(ctx, weight, w_zero)
+            depth = exact_depth(bound, most)
+        else:
+            matrix, depth = ready
+        if x.shape[2] <= depth:
+            projected = xp.matmul(left, matrix)
+        else:
+            projected = exact_matmul(xp, left, matrix, depth).astype(xp.float32)
+        projected *= scale
+        projected += bias.astype(xp.float32)
+        projected = projected.reshape((batch, rows, weight.shape[1]))
+        return attend(projected, sizes, bias.dtype, mask_index, past)
+
+    return run
+
+
+def _shifted(ctx: KernelContext, weight: Array, zero: Array | None) -> tuple[Any, int]:
+    return shifted(ctx.xp, weight, None if zero is None else _by_column(ctx, "zero point", weight, zero))
+
+
+def _by_column(ctx: KernelContext, what: str, weight: Array, parameter: Array) -> Array:
+    """A parameter of the weights, one or one a column, that broadcasts to them."""
+    if parameter.size == 1:
+        return parameter.reshape(())
+    if tuple(parameter.shape) != tuple(weight.shape[1:]):
+        raise shape_error(
+            f"The weights' {what} must have one entry, or one a column.",
+            ctx.node.location,
+            [parameter.shape, weight.shape],
+        )
+    return parameter
+
+
+KERNELS = [
+    KernelDef("QAttention", q_attention, domain=DOMAIN, since=1, outputs=2, implementation=f"{__name__}:q_attention")
+]

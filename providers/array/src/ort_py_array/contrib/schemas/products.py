@@ -1,0 +1,72 @@
+"""Schemas of products with what follows them: FusedMatMul, FusedGemm, FusedConv."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ort_py.contracts import NodeSpec
+from ort_py.dtypes import Shape
+from ort_py_array.contrib.schemas.notation import dims, operator
+
+__all__ = ["SCHEMAS"]
+
+
+def _gemm_shape(node: NodeSpec) -> Sequence[Shape | None]:
+    a, b = dims(node, 0), dims(node, 1)
+    if a is None or b is None or len(a) != 2 or len(b) != 2:
+        return [None]
+    return [(a[1] if node.attributes.get("transA") else a[0], b[0] if node.attributes.get("transB") else b[1])]
+
+
+def _matmul_shape(node: NodeSpec) -> Sequence[Shape | None]:
+    """Of matrices, and of batches of matrices by one matrix."""
+    a, b = dims(node, 0), dims(node, 1)
+    if a is None or b is None or len(a) < 2 or len(b) != 2 or node.attributes.get("transBatchA"):
+        return [None]
+    swapped = node.attributes.get("transA"), node.attributes.get("transB")
+    return [(*a[:-2], a[-1] if swapped[0] else a[-2], b[0] if swapped[1] else b[1])]
+
+
+SCHEMAS = [
+    operator(
+        "FusedMatMul",
+        "A: T, B: T",
+        "Y: T",
+        attributes={"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0},
+        shapes=_matmul_shape,
+        T="float16 float double bfloat16",
+    ),
+    operator(
+        "FusedGemm",
+        "A: T, B: T, C: T?",
+        "Y: T",
+        attributes={
+            "activation": str | None,
+            "activation_alpha": float | None,
+            "activation_beta": float | None,
+            "activation_gamma": float | None,
+            "alpha": 1.0,
+            "beta": 1.0,
+            "transA": 0,
+            "transB": 0,
+        },
+        shapes=_gemm_shape,
+        T="float16 float double uint32 uint64 int32 int64",
+    ),
+    operator(
+        "FusedConv",
+        "X: T, W: T, B: T?, Z: T?",
+        "Y: T",
+        attributes={
+            "activation": str | None,
+            "activation_params": tuple | None,
+            "auto_pad": "NOTSET",
+            "dilations": tuple | None,
+            "group": 1,
+            "kernel_shape": tuple | None,
+            "pads": tuple | None,
+            "strides": tuple | None,
+        },
+        T="float16 float double",
+    ),
+]
