@@ -1,4 +1,4 @@
-"""Time two runtimes on one model in alternating blocks: one child process each, the other waits, medians are compared.
+"""Time two runtimes on models in alternating blocks: one child process each, the other waits, medians are compared.
 
 Whatever slows the machine for a while slows both. Ratios of one run are what counts; absolute times are for
 orientation.
@@ -13,13 +13,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["BLOCKS", "Comparison", "Runtimes", "compare"]
 
 BLOCK_SECONDS = 0.3
 BLOCKS = 6
@@ -32,12 +32,15 @@ class Comparison:
     Attributes:
         ours, peer: One run.
         ours_created, peer_created: Making the session.
+        ours_outputs, peer_outputs: Outputs of the first run.
     """
 
     ours: float
     peer: float
     ours_created: float
     peer_created: float
+    ours_outputs: Sequence[Any]
+    peer_outputs: Sequence[Any]
 
     @property
     def ratio(self) -> float:
@@ -46,34 +49,37 @@ class Comparison:
 
 
 class _Child:
-    def __init__(self, runtime: str, model: Path, feeds: Path, threads: int) -> None:
+    def __init__(self, runtime: str, threads: int, folder: Path) -> None:
         environment = dict(os.environ)
         # The same number for the BLAS of whichever runtime uses one.
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-        command = [sys.executable, "-m", "benchmarks.runtime_child", runtime, str(model), str(feeds), str(threads)]
+        command = [sys.executable, "-m", "benchmarks.runtime_child", runtime, str(threads)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        self.created = float(self._answer()["created"])
+        self._outputs = folder / f"{runtime}.outputs"
         self.runs: list[float] = []
+
+    def open(self, model: Path, feeds: Path) -> tuple[float, Sequence[Any]]:
+        """Make a session and run it once: seconds it took to make, and the outputs."""
+        self.runs = []
+        answer = self._ask({"open": str(model), "feeds": str(feeds), "outputs": str(self._outputs)})
+        outputs: Sequence[Any] = pickle.loads(self._outputs.read_bytes())  # written by our own child a moment ago
+        return float(answer["created"]), outputs
 
     def block(self, seconds: float) -> None:
         """Let it run for a while; the other child waits meanwhile."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{seconds}\n")
-        self._process.stdin.flush()
-        self.runs.extend(self._answer()["runs"])
+        self.runs.extend(self._ask({"run": seconds})["runs"])
 
-    def __enter__(self) -> _Child:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end(self) -> None:
+        """Let the process end."""
         self._process.communicate()
 
-    def _answer(self) -> dict[str, Any]:
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the benchmark process ended with code {self._process.wait()}; its words stand above")
@@ -81,25 +87,60 @@ class _Child:
         return found
 
 
-def compare(model: Path, feeds: Mapping[str, Any], threads: int, blocks: int = BLOCKS) -> Comparison:
-    """Time ort-py and onnxruntime on one model.
+class Runtimes:
+    """The processes of ort-py and onnxruntime, for any number of models one after the other.
 
     Args:
-        model: The model's file.
-        feeds: Inputs of each run.
         threads: Threads of both.
-        blocks: Blocks of 0.3 s each runtime gets; the first is warm-up.
-
-    Raises:
-        RuntimeError: A child process ended early.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "feeds"
-        file.write_bytes(pickle.dumps(dict(feeds)))
-        with _Child("ort_py", model, file, threads) as ours, _Child("onnxruntime", model, file, threads) as peer:
-            for block in range(blocks + 1):
-                for child in (ours, peer) if block % 2 else (peer, ours):
-                    child.block(BLOCK_SECONDS)
-                    if block == 0:
-                        child.runs.clear()
-            return Comparison(statistics.median(ours.runs), statistics.median(peer.runs), ours.created, peer.created)
+
+    def __init__(self, threads: int) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        folder = Path(self._folder.name)
+        self._feeds = folder / "feeds"
+        self._ours, self._peer = (_Child(runtime, threads, folder) for runtime in ("ort_py", "onnxruntime"))
+
+    def compare(
+        self, model: Path, feeds: Mapping[str, Any], blocks: int = BLOCKS, seconds: float = BLOCK_SECONDS
+    ) -> Comparison:
+        """Time both on one model.
+
+        Args:
+            model: The model's file.
+            feeds: Inputs of each run.
+            blocks: Blocks that each runtime gets after one of warming up.
+            seconds: Length of a block.
+
+        Raises:
+            RuntimeError: A child process ended early.
+        """
+        self._feeds.write_bytes(pickle.dumps(dict(feeds)))
+        ours, peer = self._ours, self._peer
+        opened = [child.open(model, self._feeds) for child in (ours, peer)]
+        for block in range(blocks + 1):
+            for child in (ours, peer) if block % 2 else (peer, ours):
+                child.block(seconds)
+                if block == 0:
+                    child.runs.clear()
+        return Comparison(
+            statistics.median(ours.runs),
+            statistics.median(peer.runs),
+            *(one[0] for one in opened),
+            *(one[1] for one in opened),
+        )
+
+    def __enter__(self) -> Runtimes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ours.end()
+        self._peer.end()
+        self._folder.cleanup()
+
+
+def compare(model: Path, feeds: Mapping[str, Any], threads: int, blocks: int = BLOCKS) -> Comparison:
+    """`Runtimes.compare` for a single model, in processes of its own."""
+    with Runtimes(threads) as runtimes:
+        return runtimes.compare(model, feeds, blocks)

@@ -1,7 +1,7 @@
-"""The process of one runtime: opens a model, and on each line of standard input runs it for a while.
+"""The process of one runtime: opens models, and runs them for a while when it is told to.
 
-Started by `alternating`; answers on standard output, one JSON object a line. A process of its own, because the spinning
-pools of two runtimes in one process falsify each other.
+Started by `alternating`, which writes one JSON object a line to standard input and reads one from standard output for
+each. A process of its own, because the spinning pools of two runtimes in one process falsify each other.
 """
 
 from __future__ import annotations
@@ -28,23 +28,46 @@ def open_session(runtime: str, model: str, threads: int) -> Any:
     return runtime_module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def main(runtime: str, model: str, feeds_file: str, threads: int) -> int:
-    """Answer ``{"created": seconds}``, then ``{"runs": [seconds, …]}`` for each line, which says how long to run."""
-    feeds = pickle.loads(Path(feeds_file).read_bytes())  # written by our own parent process a moment ago
-    start = time.perf_counter()
-    session = open_session(runtime, model, threads)
-    print(json.dumps({"created": time.perf_counter() - start}), flush=True)
-    session.run(None, feeds)
-    for line in sys.stdin:
-        until = time.perf_counter() + float(line)
+class _Model:
+    """The open model, its inputs, and what happened when it was opened."""
+
+    def __init__(self, runtime: str, threads: int, request: dict[str, Any]) -> None:
+        self._feeds = pickle.loads(
+            Path(request["feeds"]).read_bytes()
+        )  # written by our own parent process a moment ago
+        start = time.perf_counter()
+        self._session = open_session(runtime, request["open"], threads)
+        self.created = time.perf_counter() - start
+        Path(request["outputs"]).write_bytes(pickle.dumps(self._session.run(None, self._feeds)))
+
+    def run(self, seconds: float) -> list[float]:
+        """Seconds of each run in a block."""
+        session, feeds = self._session, self._feeds
+        until = time.perf_counter() + seconds
         runs: list[float] = []
         while not runs or time.perf_counter() < until:
             start = time.perf_counter()
             session.run(None, feeds)
             runs.append(time.perf_counter() - start)
-        print(json.dumps({"runs": runs}), flush=True)
+        return runs
+
+
+def main(runtime: str, threads: int) -> int:
+    """Answer ``{"open": model, "feeds": file, "outputs": file}`` and ``{"run": seconds}`` until the input ends."""
+    model: _Model | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer: dict[str, Any]
+        if "open" in request:
+            model = None  # before the next one takes memory
+            model = _Model(runtime, threads, request)
+            answer = {"created": model.created}
+        else:
+            assert model is not None, "no model was opened"
+            answer = {"runs": model.run(request["run"])}
+        print(json.dumps(answer), flush=True)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

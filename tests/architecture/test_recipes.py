@@ -69,8 +69,9 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Block
 
 
 def test_the_recipe_touches_the_files_it_names(followed: tuple[Path, list[Block]]) -> None:
-    """A module, the list of families, the schema, a test, a fragment; and a command."""
-    assert [block.kind for block in followed[1]] == ["python", "diff", "diff", "python", "text", "sh"]
+    """A module and its name in the list of families, the schema likewise, a test, a fragment; and a command."""
+    kinds = ["python", "diff", "python", "diff", "python", "text", "sh"]
+    assert [block.kind for block in followed[1]] == kinds
 
 
 def test_the_commands_of_the_recipe_succeed(followed: tuple[Path, list[Block]]) -> None:

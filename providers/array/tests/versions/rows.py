@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from . import conversions, elementwise, linear, lists, movement, normalization, reductions
+from . import (
+    classic_ml,
+    conversions,
+    elementwise,
+    linear,
+    lists,
+    losses,
+    movement,
+    normalization,
+    pictures,
+    random_numbers,
+    reductions,
+    resampling,
+)
 
 __all__ = ["ROWS"]
 
 ROWS = [
+    *classic_ml.ROWS,
     *conversions.ROWS,
     *elementwise.ROWS,
     *linear.ROWS,
     *lists.ROWS,
+    *losses.ROWS,
     *movement.ROWS,
     *normalization.ROWS,
+    *pictures.ROWS,
+    *random_numbers.ROWS,
     *reductions.ROWS,
+    *resampling.ROWS,
 ]

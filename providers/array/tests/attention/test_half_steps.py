@@ -1,0 +1,46 @@
+"""Rounding to float16 without converting: bit by bit what a conversion gives, over the whole range."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ort_py.testing.tolerances import assert_close
+from ort_py_array.attention.half_steps import from_half, through_half
+
+from ..standin import array_module, to_device, to_host
+
+
+def test_it_equals_a_conversion() -> None:
+    """Numbers of every size, ties, the borders of normal and finite numbers, zeros of both signs, infinities, NaN."""
+    generator = np.random.default_rng(0)
+    sizes = generator.normal(size=60000) * 10.0 ** generator.integers(-10, 7, 60000)
+    exact = generator.integers(0, 1 << 16, 30000).astype(np.uint16).view(np.float16)
+    between = (exact[1:].astype(np.float64) + exact[:-1].astype(np.float64)) / 2
+    neighbours = np.arange(1 << 15, dtype=np.uint16).view(np.float16).astype(np.float64)
+    ties = (neighbours[1:] + neighbours[:-1]) / 2
+    borders = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, -65520, 2.0**-14, 2.0**-24, 2.0**-25]
+    with np.errstate(all="ignore"):
+        x = np.concatenate((sizes, between, ties, -ties, borders, [2.0**-25 * 1.0001])).astype(np.float32)
+        expected = x.astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(through_half(np, x), expected)
+
+
+def test_widening_equals_a_conversion() -> None:
+    """All 65,536 numbers, with their signs; NaN stays NaN."""
+    x = np.arange(1 << 16).astype(np.uint16).view(np.float16).reshape(256, 256)
+    expected = x.astype(np.float32)
+    for left, right in ((x, expected), (x.T, expected.T)):
+        y = from_half(np, left)
+        np.testing.assert_array_equal(y, right)
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(right))
+
+
+def test_it_runs_on_another_array_module() -> None:
+    """Without names that only NumPy has, and without writing to its input."""
+    x = np.array([*np.linspace(-3, 3, 998), np.inf, -np.inf], np.float32).reshape(10, 100)
+    device = to_device(x)
+    np.testing.assert_array_equal(
+        to_host(from_half(array_module, to_device(x.astype(np.float16)))), x.astype(np.float16)
+    )
+    assert_close(to_host(through_half(array_module, device)), x.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(to_host(device), x)
