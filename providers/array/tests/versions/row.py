@@ -11,15 +11,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import ml_dtypes
 import numpy as np
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from onnx import defs
 
 from ort_py.dtypes import DataType, numpy_dtype, parse_value_type
 
-__all__ = ["Draw", "Given", "Row", "as_type", "bounds", "dtypes_of", "is_floating", "rows_of", "versions_of", "wide"]
+__all__ = [
+    "Draw",
+    "Given",
+    "Row",
+    "as_type",
+    "bounds",
+    "dtypes_of",
+    "for_each_call",
+    "is_floating",
+    "rows_of",
+    "versions_of",
+    "wide",
+]
+
+_EXAMPLES = 5
+"""Calls drawn for each version and element type."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +204,22 @@ class Draw:
                 flat[place] = np.array(end).astype(kind) if is_floating(kind) else kind.type(end)
             result = flat.reshape(result.shape)
         return result
+
+
+def for_each_call(row: Row, version: int, dtype: Any, look: Callable[[Given], None]) -> None:
+    """Draw calls for a version and an element type and hand them on, the same ones each time.
+
+    Each version and type has a seed of its own: where all began alike, what the first few draws of one type leave out
+    no other type would get either.
+    """
+
+    @seed(crc32(f"{row.domain}.{row.op_type}-{version} {dtype}".encode()))
+    @settings(max_examples=_EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        look(row.draw(Draw(data, row, version, dtype)))
+
+    check()
 
 
 def is_floating(dtype: Any) -> bool:

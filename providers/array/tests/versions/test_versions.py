@@ -5,25 +5,20 @@ What hypothesis finds is reported with the row's operator, version and type.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ort_py.testing.kernel_runner import reference_outputs
 from ort_py.testing.tolerances import assert_close
 
 from ..oracle import run
-from .row import Draw, Given, Row
+from .row import Given, Row, for_each_call
 from .rows import ROWS
 
 pytestmark = pytest.mark.slow  # thousands of drawn cases; each family's own tests are quick
-
-_EXAMPLES = 5
-"""Calls drawn for each version and element type."""
-
 
 def _expected(row: Row, version: int, call: Given) -> Any:
     if call.expected is not None:
@@ -33,30 +28,16 @@ def _expected(row: Row, version: int, call: Given) -> Any:
     )
 
 
-def _try(row: Row, version: int, dtype: Any) -> None:
-    @settings(
-        max_examples=_EXAMPLES,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.data())
-    def check(data: st.DataObject) -> None:
-        call = row.draw(Draw(data, row, version, dtype))
-        actual = run(
-            row.op_type, call.inputs, domain=row.domain, opset=version, outputs=call.outputs, **call.attributes
-        )
-        shapes = [getattr(value, "shape", value) for value in call.inputs]
-        context = f"{row.op_type}-{version} {dtype} of {shapes} {call.attributes}"
-        if call.check is not None:
-            call.check(actual)
-            return
-        for index, (left, right) in enumerate(zip(actual, _expected(row, version, call), strict=True)):
-            wanted = right if isinstance(right, list | dict) or right is None else np.asarray(right)
-            assert_close(left, wanted, context=f"{context}, output {index}")
-
-    check()
+def _compare(row: Row, version: int, dtype: Any, call: Given) -> None:
+    actual = run(row.op_type, call.inputs, domain=row.domain, opset=version, outputs=call.outputs, **call.attributes)
+    if call.check is not None:
+        call.check(actual)
+        return
+    shapes = [getattr(value, "shape", value) for value in call.inputs]
+    context = f"{row.op_type}-{version} {dtype} of {shapes} {call.attributes}"
+    for index, (left, right) in enumerate(zip(actual, _expected(row, version, call), strict=True)):
+        wanted = right if isinstance(right, list | dict) or right is None else np.asarray(right)
+        assert_close(left, wanted, context=f"{context}, output {index}")
 
 
 @pytest.mark.parametrize(
@@ -70,4 +51,4 @@ def _try(row: Row, version: int, dtype: Any) -> None:
 def test_version(row: Row, version: int) -> None:
     """The kernel gives what the specification says, for each element type that the version allows."""
     for dtype in row.dtypes(version):
-        _try(row, version, dtype)
+        for_each_call(row, version, dtype, partial(_compare, row, version, dtype))

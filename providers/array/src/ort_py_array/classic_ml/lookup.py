@@ -1,6 +1,6 @@
 """LabelEncoder, CategoryMapper and OneHotEncoder: the position of each element in a table of keys.
 
-Numbers are found by binary search in the sorted keys, all at once. Strings have no array form that finds them, so they
+Numbers are found all at once, by binary search in the sorted keys or in a table. Strings have no array form that finds them, so they
 go through a dictionary, one look-up each. What is found are positions; values, defaults and columns are arrays indexed
 by them. Labels are mostly strings, so the first two run on the host; so does OneHotEncoder of strings.
 """
@@ -18,6 +18,7 @@ from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE
 from ort_py_array.classic_ml.declarations import NUMBERS, definition
+from ort_py_array.key_places import place_finder
 
 __all__ = ["KERNELS", "category_mapper", "label_encoder", "one_hot_encoder"]
 
@@ -55,8 +56,8 @@ def _finder(xp: Any, keys: Array, *, last: bool) -> _Find:
     ordered, first = np.unique(keys[::-1] if last else keys, return_index=True)
     if not ordered.size:
         return lambda x: xp.full(x.shape, -1, np.intp)
-    device_keys = xp.asarray(ordered)
-    positions = xp.asarray((keys.size - 1 - first if last else first).astype(np.intp))
+    chosen = (keys.size - 1 - first if last else first).astype(np.intp)
+    device_keys, positions = xp.asarray(ordered), xp.asarray(chosen)
     has_nan = ordered.dtype.kind == "f" and bool(np.isnan(ordered[-1]))
 
     def find(x: Array) -> Array:
@@ -67,7 +68,14 @@ def _finder(xp: Any, keys: Array, *, last: bool) -> _Find:
             same = same | xp.isnan(flat) & (place == ordered.size - 1)
         return xp.where(same, xp.take(positions, place), -1).reshape(x.shape)
 
-    return find
+    if ordered.dtype != np.int64:
+        return find
+    place_of, by_place = place_finder(xp, ordered), xp.asarray(np.append(chosen, -1))  # place -1 is the last entry
+
+    def find_integers(x: Array) -> Array:
+        return find(x) if x.dtype.kind == "f" else by_place.take(place_of(x.astype(xp.int64, copy=False)))
+
+    return find_integers
 
 
 def _mapped(find: _Find, values: Array, default: Any) -> KernelCallable:

@@ -7,18 +7,17 @@ The first prompt may be padded on the right; what padded queries get is of no me
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
-from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.attention.core import Rule, Stage, attend
 from ort_py_array.checks import shape_error
-from ort_py_array.contrib.cached_keys import check_cache, one_number, written
-from ort_py_array.contrib.grouped_heads import check_heads, lengths_of, separated
-from ort_py_array.contrib.quantized_cache import CacheFormat, cache_format
+from ort_py_array.contrib.cached_keys import check_cache, written
+from ort_py_array.contrib.grouped_cache import GroupedCache
+from ort_py_array.contrib.grouped_heads import Places, check_heads, places_of, separated
+from ort_py_array.contrib.quantized_cache import cache_format
 from ort_py_array.contrib.rotary import check_caches, turned
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.contrib.window_cache import columns_of, last_rows, resident
@@ -27,30 +26,6 @@ from ort_py_array.precision import widened
 __all__ = ["KERNELS", "group_query_attention"]
 
 _STAGES: tuple[Stage | None, ...] = (None, "biased", "probabilities")
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where a call's queries and keys stand.
-
-    Attributes:
-        rows: Queries of a batch entry.
-        added: New keys of a batch entry: as many as queries, or none where the cache is another node's.
-        totals: Keys of each batch entry, the new ones included.
-        total: The longest of them, by the input that says so.
-        first: Whether there is no past yet.
-    """
-
-    rows: int
-    added: int
-    totals: tuple[int, ...]
-    total: int
-    first: bool
-
-    @property
-    def starts(self) -> tuple[int, ...]:
-        """Position of the first query of each batch entry."""
-        return tuple(0 if self.first else total - self.rows for total in self.totals)
 
 
 def group_query_attention(ctx: KernelContext) -> KernelCallable:
@@ -93,11 +68,13 @@ def group_query_attention(ctx: KernelContext) -> KernelCallable:
         ]
         stored = [size if one is None else size * one[0].bits // 8 for one in formats]
         held = check_cache(ctx, past_key, past_value, q.shape[0], node.key_heads, (stored[0], stored[1]))
-        places = node.places(q, k, held, past_key is not None, seqlens_k, total_sequence_length)
+        places = places_of(
+            ctx, q.shape[:2], k.shape[1], None if node.evicts else held, seqlens_k, total_sequence_length
+        )
         q, k = node.normalized(q, k, q_norm, k_norm)
         q, k = node.turned(q, k, places, cos, sin, position_ids)
         caches = [
-            _Cache(ctx, past, one, new.swapaxes(1, 2), size)
+            GroupedCache(ctx, past, one, new.swapaxes(1, 2), size)
             for past, one, new in zip((past_key, past_value), formats, (k, v), strict=True)
         ]
         seen = node.attend_windowed if node.evicts else node.attend
@@ -105,47 +82,6 @@ def group_query_attention(ctx: KernelContext) -> KernelCallable:
         return y, caches[0].present, caches[1].present, matrix
 
     return run
-
-
-class _Cache:
-    """Keys or values of a call: the past, what is new, and in time the present."""
-
-    def __init__(
-        self, ctx: KernelContext, past: Array | None, how: tuple[CacheFormat, Array] | None, new: Array, size: int
-    ) -> None:
-        self.ctx = ctx
-        self.past = past
-        self.how = how
-        self.size = size
-        self.new = new
-        if how is not None:
-            self.new = how[0].stored(new, how[1], _stored_type(ctx, past, how[0]))
-        elif past is not None and past.dtype != new.dtype:
-            self.new = new.astype(past.dtype)
-        self.present: Array | None = None
-
-    def loaded(self, rows: Array) -> Array:
-        """Rows of the cache as attention reads them."""
-        return rows if self.how is None else self.how[0].loaded(rows, self.how[1], self.size)
-
-
-def _stored_type(ctx: KernelContext, past: Array | None, how: CacheFormat) -> Any:
-    """The past's type; without one what the output says, or that of the format.
-
-    Raises:
-        InvalidArgument: It cannot hold numbers of that many bits.
-    """
-    outputs = ctx.node.outputs
-    said = outputs[1].data_type if len(outputs) > 1 and outputs[1] is not None else None
-    usual = ctx.xp.dtype(ctx.xp.uint8 if how.bits == 4 else ctx.xp.int8)
-    dtype = past.dtype if past is not None else usual if said is None else numpy_dtype(said)
-    if dtype.name not in (("uint8",) if how.bits == 4 else ("int8", "float8_e4m3fn")):
-        raise InvalidArgument(
-            f"A cache of {dtype.name} cannot hold {how.bits}-bit {how.name}.",
-            where=ctx.node.location,
-            fix="Use int8 or float8e4m3fn for 8 bits, and uint8 for 4.",
-        )
-    return dtype
 
 
 class _Node:
@@ -178,31 +114,6 @@ class _Node:
         outputs = ctx.node.outputs
         self._stage = _STAGES[output] if len(outputs) > 3 and outputs[3] is not None else None
 
-    def places(self, q: Array, k: Array, held: int, has_past: bool, seqlens_k: Array, total: Array) -> _Places:
-        """Where this call's queries and keys stand.
-
-        Raises:
-            InvalidArgument: Lengths that the queries or the past contradict.
-        """
-        rows, added = q.shape[1], k.shape[1]
-        room = held if added == 0 else 2**31 - 1
-        why = f"there are {rows} new positions" + ("" if added else f", and all keys are in a cache of {held} rows")
-        longest = one_number(self.ctx, "total_sequence_length", total, rows, room, why)
-        first = rows == longest
-        least = 0 if first else rows - 1
-        ends = lengths_of(self.ctx, "seqlens_k", seqlens_k, q.shape[0], least, longest - 1)
-        past = 0 if first or not ends else max(ends) + 1 - rows
-        if added and past > held and not self.evicts:
-            raise InvalidArgument(
-                f"{past} keys should stand before the new ones, but the past has {held} rows.",
-                where=self.ctx.node.location,
-                why=f"total_sequence_length is {longest} with {rows} new positions",
-                fix="Feed the presents of the step before as past_key and past_value."
-                if not has_past
-                else "Feed a longer past, or a smaller total_sequence_length.",
-            )
-        return _Places(rows, added, tuple(end + 1 for end in ends), longest, first)
-
     def normalized(self, q: Array, k: Array, q_norm: Array | None, k_norm: Array | None) -> tuple[Array, Array]:
         """Each head divided by its root mean square and multiplied by a weight, where there are weights."""
         if q_norm is None and k_norm is None:
@@ -222,7 +133,7 @@ class _Node:
         return results[0], results[1]
 
     def turned(
-        self, q: Array, k: Array, places: _Places, cos: Array | None, sin: Array | None, position_ids: Array | None
+        self, q: Array, k: Array, places: Places, cos: Array | None, sin: Array | None, position_ids: Array | None
     ) -> tuple[Array, Array]:
         """Queries and keys turned by the angles of their positions."""
         if not self._rotary:
@@ -237,7 +148,7 @@ class _Node:
         check_caches(ctx, cos, sin, q.shape[3])
         where: tuple[int, ...] | Array = places.starts
         if position_ids is not None:
-            if places.first:
+            if places.first and position_ids.size:
                 where = position_ids.reshape((-1,))[:1].reshape((1, 1)) + xp.arange(places.rows)
             elif tuple(position_ids.shape) == tuple(q.shape[:2]):
                 where = position_ids
@@ -254,8 +165,8 @@ class _Node:
     def attend(
         self,
         q: Array,
-        caches: list[_Cache],
-        places: _Places,
+        caches: list[GroupedCache],
+        places: Places,
         held: int,
         bias: Array | None,
         sink: Array | None,
@@ -272,8 +183,8 @@ class _Node:
     def attend_windowed(
         self,
         q: Array,
-        caches: list[_Cache],
-        places: _Places,
+        caches: list[GroupedCache],
+        places: Places,
         capacity: int,
         bias: Array | None,
         sink: Array | None,

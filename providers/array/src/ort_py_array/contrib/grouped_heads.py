@@ -5,12 +5,39 @@ What GroupQueryAttention and SparseAttention of com.microsoft have in common. Kn
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import host_ints, shape_error
+from ort_py_array.contrib.cached_keys import one_number
 
-__all__ = ["check_heads", "lengths_of", "separated"]
+__all__ = ["Places", "check_heads", "lengths_of", "places_of", "separated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a call's queries and keys stand.
+
+    Attributes:
+        rows: Queries of a batch entry.
+        added: New keys of a batch entry: as many as queries, or none where the cache is another node's.
+        totals: Keys of each batch entry, the new ones included.
+        total: The longest of them, by the input that says so.
+        first: Whether there is no past yet.
+    """
+
+    rows: int
+    added: int
+    totals: tuple[int, ...]
+    total: int
+    first: bool
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Position of the first query of each batch entry."""
+        return tuple(0 if self.first else total - self.rows for total in self.totals)
 
 
 def check_heads(ctx: KernelContext) -> tuple[int, int]:
@@ -81,3 +108,42 @@ def lengths_of(ctx: KernelContext, name: str, values: Array, batch: int, least: 
             fix=f"Each entry must be in [{least}, {most}].",
         )
     return found
+
+
+def places_of(
+    ctx: KernelContext,
+    shape: tuple[int, int],
+    added: int,
+    held: int | None,
+    seqlens_k: Array,
+    total_sequence_length: Array,
+) -> Places:
+    """Where the queries and keys of a call stand.
+
+    Args:
+        ctx: Context of the node.
+        shape: Batch entries, and queries of each.
+        added: New keys of a batch entry, 0 where the cache has them all.
+        held: Rows of the past, None where it need not have every position.
+        seqlens_k: Last position of each batch entry, on the host.
+        total_sequence_length: Number of positions of the longest, on the host.
+
+    Raises:
+        InvalidArgument: Lengths that the queries or the past contradict.
+    """
+    batch, rows = shape
+    room = held if added == 0 and held is not None else 2**31 - 1
+    why = f"there are {rows} new positions" + ("" if added else f", and all keys are in a cache of {held} rows")
+    longest = one_number(ctx, "total_sequence_length", total_sequence_length, rows, room, why)
+    first = rows == longest
+    least = min(0, longest - 1) if first else rows - 1
+    ends = lengths_of(ctx, "seqlens_k", seqlens_k, batch, least, longest - 1)
+    past = 0 if first or not ends else max(ends) + 1 - rows
+    if added and held is not None and past > held:
+        raise InvalidArgument(
+            f"{past} keys should stand before the new ones, but the past has {held} rows.",
+            where=ctx.node.location,
+            why=f"total_sequence_length is {longest} with {rows} new positions",
+            fix="Feed the presents of the step before as past_key and past_value, or a smaller total_sequence_length.",
+        )
+    return Places(rows, added, tuple(end + 1 for end in ends), longest, first)

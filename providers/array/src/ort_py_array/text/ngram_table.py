@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts.graph_view import Array
+from ort_py_array.key_places import Finder, place_finder
 
 __all__ = ["NgramTable", "hits", "ngram_table"]
 
@@ -26,12 +27,12 @@ class NgramTable:
 
     Attributes:
         items: Number of different items.
-        keys: For each length from 2 on, the sorted keys.
+        follow: For each length from 2 on, from keys to places in its table.
         ends: For each length from 1 on, the n-gram that ends there, -1 where none does.
     """
 
     items: int
-    keys: tuple[Array, ...]
+    follow: tuple[Finder, ...]
     ends: tuple[Array, ...]
 
 
@@ -63,7 +64,7 @@ def ngram_table(xp: Any, grams: Sequence[tuple[int, Array]], items: int, longest
         all_keys.append(table)
         ends.append(end)
         beginnings = [*beginnings[: length - 1], *places]
-    return NgramTable(items, tuple(map(xp.asarray, all_keys)), tuple(map(xp.asarray, ends)))
+    return NgramTable(items, tuple(place_finder(xp, keys) for keys in all_keys), tuple(map(xp.asarray, ends)))
 
 
 def _mark(end: Array, places: Array, first: int) -> None:
@@ -92,16 +93,14 @@ def hits(
     for distance in range(1, min(skips + 1, max(columns - 1, 0)) + 1 if greatest > 1 else 1):
         starts, place = known, first
         for length in range(2, greatest + 1):
-            keys = table.keys[length - 2]
-            if starts.size == 0 or keys.size == 0:
+            if starts.size == 0:
                 break
             inside = xp.flatnonzero(starts % columns + (length - 1) * distance < columns)
             starts, place = starts.take(inside), place.take(inside)
             item = flat.take(starts + (length - 1) * distance)
-            key = place * table.items + item
-            at = xp.minimum(xp.searchsorted(keys, key), keys.size - 1)
+            at = table.follow[length - 2](place * table.items + item)
             # An unknown item (-1) makes the key of another beginning, so it is asked for by itself.
-            kept = xp.flatnonzero((keys.take(at) == key) & (item >= 0))
+            kept = xp.flatnonzero((at >= 0) & (item >= 0))
             starts, place = starts.take(kept), at.take(kept)
             if length >= least:
                 yield from _found(xp, starts // columns, table.ends[length - 1].take(place))

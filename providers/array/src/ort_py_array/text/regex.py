@@ -81,9 +81,18 @@ def regex_full_match(ctx: KernelContext) -> KernelCallable:
         raise InvalidGraph("The attribute pattern is missing.", where=node.location, fix="Give a pattern.")
     match = compiled(node, pattern).fullmatch
 
+    def matches(text: str) -> bool:
+        return match(text.encode()) is not None  # the package looks for places in characters in a `str`
+
     def run(x: Array) -> Array:
-        found = matching(node, match, x.reshape(-1).tolist())
-        return np.array([one is not None for one in found], np.bool_).reshape(x.shape)
+        texts = x.reshape(-1).tolist()
+        different = list(set(texts))
+        if 2 * len(different) <= len(texts):
+            known = dict(zip(different, matching(node, matches, different), strict=True))
+            found = [known[text] for text in texts]
+        else:
+            found = matching(node, matches, texts)
+        return np.array(found, np.bool_).reshape(x.shape)
 
     return run
 

@@ -1,6 +1,6 @@
 """TfIdfVectorizer: how often each n-gram of a pool occurs in sequences of integers or strings, weighted.
 
-Items become numbers first (integers by binary search, strings by a dictionary, one look-up each), windows of them are
+Items become numbers first (integers by table or search, strings by a dictionary, one look-up each), windows of them are
 looked up in `ngram_table`, and what is found is counted. Sequences of strings run on the host.
 """
 
@@ -16,6 +16,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, te
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument, InvalidGraph
 from ort_py_array.checks import LARGE
+from ort_py_array.key_places import place_finder
 from ort_py_array.text.ngram_table import hits, ngram_table
 
 __all__ = ["KERNELS", "tfidf_vectorizer"]
@@ -123,13 +124,11 @@ def _numbering(xp: Any, node: NodeSpec) -> tuple[Callable[[Array], Array], Array
 
         return by_dictionary, np.array([numbers[text] for text in texts], np.int64), len(numbers)
     known, pool = np.unique(np.array(integers, np.int64), return_inverse=True)
-    ordered = xp.asarray(known)
+    find = place_finder(xp, known)
 
     def by_search(x: Array) -> Array:
         check(x, want_text=False)
-        sought = x.reshape(-1).astype(xp.int64)
-        at = xp.minimum(xp.searchsorted(ordered, sought), known.size - 1)
-        return xp.where(ordered.take(at) == sought, at, -1)
+        return find(x.reshape(-1).astype(xp.int64))
 
     return by_search, pool, known.size
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ort_py.testing.tolerances import assert_close
-from ort_py_array.attention.half_steps import from_half, through_half
+from ort_py_array.half_floats import from_half, through_half
 
-from ..standin import array_module, to_device, to_host
+from .standin import array_module, to_device, to_host
 
 
 def test_it_equals_a_conversion() -> None:
