@@ -116,18 +116,15 @@ class Runtimes:
         """
         self._feeds.write_bytes(pickle.dumps(dict(feeds)))
         ours, peer = self._ours, self._peer
-        opened = [child.open(model, self._feeds) for child in (ours, peer)]
+        ours_created, ours_outputs = ours.open(model, self._feeds)
+        peer_created, peer_outputs = peer.open(model, self._feeds)
         for block in range(blocks + 1):
             for child in (ours, peer) if block % 2 else (peer, ours):
                 child.block(seconds)
                 if block == 0:
                     child.runs.clear()
-        return Comparison(
-            statistics.median(ours.runs),
-            statistics.median(peer.runs),
-            *(one[0] for one in opened),
-            *(one[1] for one in opened),
-        )
+        medians = statistics.median(ours.runs), statistics.median(peer.runs)
+        return Comparison(*medians, ours_created, peer_created, ours_outputs, peer_outputs)
 
     def __enter__(self) -> Runtimes:
         return self

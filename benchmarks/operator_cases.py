@@ -242,7 +242,7 @@ def _convolution(scale: int) -> list[Case]:
 
 def _pooling(scale: int) -> list[Case]:
     x = _f32(scale, 64, 112, 112)
-    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    window: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
     return [
         _named("MaxPool", x, **window),
         _named("AveragePool", x, **window),
@@ -359,13 +359,33 @@ def _classic(scale: int) -> list[Case]:
     return [
         _forest(x),
         _named("Scaler", x, offset=[0.5] * 64, scale=[2.0] * 64, **ml),
-        _named("LinearClassifier", x, coefficients=_f32(640).tolist(), intercepts=_f32(10).tolist(),
-               classlabels_ints=list(range(10)), post_transform="SOFTMAX", multi_class=1, outputs=2, **ml),
+        _named(
+            "LinearClassifier",
+            x,
+            coefficients=_f32(640).tolist(),
+            intercepts=_f32(10).tolist(),
+            classlabels_ints=list(range(10)),
+            post_transform="SOFTMAX",
+            multi_class=1,
+            outputs=2,
+            **ml,
+        ),
         _named("Normalizer", x, norm="L2", **ml),
-        _named("SVMRegressor", x, coefficients=_f32(50).tolist(), support_vectors=_f32(50 * 64).tolist(), rho=[0.1],
-               n_supports=50, kernel_type="RBF", kernel_params=[0.01, 0.0, 3.0], **ml),
-        _named("LabelEncoder", _whole(0, 100, scale * 1000), keys_int64s=list(range(100)), values_floats=[0.5] * 100, **ml),
-    ]  # fmt: skip
+        _named(
+            "SVMRegressor",
+            x,
+            coefficients=_f32(50).tolist(),
+            support_vectors=_f32(50 * 64).tolist(),
+            rho=[0.1],
+            n_supports=50,
+            kernel_type="RBF",
+            kernel_params=[0.01, 0.0, 3.0],
+            **ml,
+        ),
+        _named(
+            "LabelEncoder", _whole(0, 100, scale * 1000), keys_int64s=list(range(100)), values_floats=[0.5] * 100, **ml
+        ),
+    ]
 
 
 def _forest(x: Any, trees: int = 50, depth: int = 6) -> Case:
@@ -395,11 +415,20 @@ def _text(scale: int) -> list[Case]:
     tokens = _whole(0, 50, 20 * scale, 50)
     return [
         _named("StringNormalizer", words, case_change_action="LOWER", stopwords=["word1"], opset=17),
-        _named("TfIdfVectorizer", tokens, mode="TF", min_gram_length=1, max_gram_length=2, max_skip_count=0,
-               ngram_counts=[0, 50], ngram_indexes=list(range(100)),
-               pool_int64s=[*range(50), *np.stack([np.arange(50), np.arange(50)[::-1]], 1).reshape(-1).tolist()], opset=17),
+        _named(
+            "TfIdfVectorizer",
+            tokens,
+            mode="TF",
+            min_gram_length=1,
+            max_gram_length=2,
+            max_skip_count=0,
+            ngram_counts=[0, 50],
+            ngram_indexes=list(range(100)),
+            pool_int64s=[*range(50), *np.stack([np.arange(50), np.arange(50)[::-1]], 1).reshape(-1).tolist()],
+            opset=17,
+        ),
         _named("StringConcat", words, words),
-    ]  # fmt: skip
+    ]
 
 
 def _contrib(scale: int) -> list[Case]:
@@ -413,9 +442,15 @@ def _contrib(scale: int) -> list[Case]:
         _named("FusedMatMul", x, _f32(768, 768), alpha=0.5, transB=1, constants=[1], **ms),
         _named("MatMulNBits", x, packed, scales, K=768, N=768, bits=4, block_size=32, constants=[1, 2], **ms),
         _named("MultiHeadAttention", x, x, x, num_heads=12, **ms),
-        _named("QLinearAdd", *(_whole(0, 256, scale, 64, 56, 56, dtype=np.uint8), np.array(0.02, np.float32), np.array(9, np.uint8)) * 2,
-               np.array(0.04, np.float32), np.array(7, np.uint8), constants=[1, 2, 4, 5, 6, 7], **ms),
-    ]  # fmt: skip
+        _named(
+            "QLinearAdd",
+            *(_whole(0, 256, scale, 64, 56, 56, dtype=np.uint8), np.array(0.02, np.float32), np.array(9, np.uint8)) * 2,
+            np.array(0.04, np.float32),
+            np.array(7, np.uint8),
+            constants=[1, 2, 4, 5, 6, 7],
+            **ms,
+        ),
+    ]
 
 
 def _random(scale: int) -> list[Case]:

@@ -109,6 +109,14 @@ def test_numbers_to_strings_and_back() -> None:
         np.testing.assert_array_equal(back, x)
 
 
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2"])
+def test_integers_of_less_than_a_byte_as_strings(name: str) -> None:
+    """Whole numbers are written without a point, whatever their width."""
+    low = 0 if name.startswith("u") else -1
+    x = np.array([low, 0, 1], np.int8).astype(getattr(ml_dtypes, name))
+    assert run("Cast", [x], to=int(DataType.STRING))[0].tolist() == [str(low), "0", "1"]
+
+
 def test_special_values_as_strings() -> None:
     """Infinities and NaN have the spellings that the specification reserves, read in any case."""
     x = np.array([np.inf, -np.inf, np.nan], np.float32)

@@ -163,8 +163,8 @@ class Node:
         for value in self.attributes.values():
             if isinstance(value, Graph):
                 found.append(value)
-            elif isinstance(value, tuple):
-                found.extend(item for item in value if isinstance(item, Graph))
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):  # of one kind: look at one only
+                found.extend(value)
         return found
 
     @property

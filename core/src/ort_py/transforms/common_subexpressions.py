@@ -107,6 +107,6 @@ def _array_key(array: Any) -> tuple[str, tuple[int, ...], Hashable]:
 def _attribute_key(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _array_key(value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
         return tuple([_attribute_key(item) for item in value])
     return type(value).__name__, value

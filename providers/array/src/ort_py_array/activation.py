@@ -57,8 +57,8 @@ def leaky_relu(xp: Any, x: Array, out: Array, *, alpha: float = 0.01) -> None:
 
 @pointwise("ThresholdedRelu", since=10, until=22)
 def thresholded_relu(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> None:
-    """ThresholdedRelu-10..22: x where x > alpha, else 0."""
-    out[...] = xp.where(xp.less_equal(x, alpha), 0, x).astype(x.dtype)
+    """ThresholdedRelu-10..22: x where x > alpha, else 0; so 0 for NaN, which is not greater than anything."""
+    out[...] = xp.where(xp.greater(x, alpha), x, 0).astype(x.dtype)
 
 
 def _sigmoid_into(xp: Any, x: Array, out: Array) -> None:

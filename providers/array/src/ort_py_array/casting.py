@@ -35,6 +35,8 @@ def _to_string(x: Array) -> Array:
         return x
     if x.dtype.kind == "b":
         return x.astype("uint8").astype("U").astype(object)
+    if x.dtype.name in _NARROW_INTEGERS:
+        return x.astype("int8").astype("U").astype(object)
     text = x.astype("U") if x.dtype.name in _PLAIN else x.astype("float32").astype("U")
     # The special values are spelt as ONNX reads them back.
     for ours, theirs in (("inf", "INF"), ("-inf", "-INF"), ("nan", "NaN")):

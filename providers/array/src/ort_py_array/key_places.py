@@ -37,4 +37,5 @@ def place_finder(xp: Any, keys: Array) -> Finder:
     places = np.full(span + 2, -1, np.int64)  # one place more at either end, for what lies outside
     places[keys - low + 1] = np.arange(keys.size)
     direct = xp.asarray(places)
-    return lambda sought: direct.take(xp.clip(sought - (low - 1), 0, span + 1))
+    # A difference that int64 cannot hold comes out beyond one of the ends, too.
+    return lambda sought: direct.take(xp.clip(sought - low, -1, span) + 1)

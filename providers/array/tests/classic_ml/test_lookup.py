@@ -107,6 +107,12 @@ def test_category_mapper() -> None:
     compare("CategoryMapper", i64(1, 2, 9), default_string="none", **attributes)
 
 
+def test_a_scalar_stays_one() -> None:
+    """A tensor without axes, of numbers and of strings."""
+    (y,) = run("LabelEncoder", [np.array(1)], opset=2, domain=ML, keys_int64s=[1], values_strings=["one"])
+    assert (y.shape, y.dtype, y.item()) == ((), object, "one")
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_one_hot_encoder(dtype: Any) -> None:
     """Of numbers, floating ones cut to integers; of any rank."""

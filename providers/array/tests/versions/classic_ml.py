@@ -148,7 +148,7 @@ def _label_encoder(d: Draw) -> Given:
             kind = {"O": "string", "i": "int64", "f": "float"}[result.kind]
             attributes[f"default_{kind}"] = float(fallback) if kind == "float" else fallback
     x = d.array(d.shape())
-    x = x if x.dtype.kind == "O" else np.rint(x).astype(x.dtype)
+    x = np.rint(x) if x.dtype.kind == "f" else x
     pairs = dict(zip(keys, values, strict=True))
     made = _objects([pairs.get(one, fallback) for one in x.reshape(-1).tolist()])
     return Given([x], attributes, [made.astype(result).reshape(x.shape)])

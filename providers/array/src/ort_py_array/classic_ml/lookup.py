@@ -1,8 +1,8 @@
 """LabelEncoder, CategoryMapper and OneHotEncoder: the position of each element in a table of keys.
 
-Numbers are found all at once, by binary search in the sorted keys or in a table. Strings have no array form that finds them, so they
-go through a dictionary, one look-up each. What is found are positions; values, defaults and columns are arrays indexed
-by them. Labels are mostly strings, so the first two run on the host; so does OneHotEncoder of strings.
+Numbers are found all at once, by binary search in the sorted keys or in a table. Strings have no array form that
+finds them, so they go through a dictionary, one look-up each. What is found are positions; values, defaults and columns
+are arrays indexed by them. Labels are mostly strings, so the first two run on the host; so do categories of strings.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _mapped(find: _Find, values: Array, default: Any) -> KernelCallable:
     padded = np.empty(values.size + 1, values.dtype)  # position -1 is the last entry
     padded[:-1] = values
     padded[-1] = default
-    return lambda x: padded[find(x)]
+    return lambda x: padded[find(x.reshape(-1))].reshape(x.shape)
 
 
 def label_encoder(ctx: KernelContext) -> KernelCallable:

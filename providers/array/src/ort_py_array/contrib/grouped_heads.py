@@ -116,7 +116,7 @@ def places_of(
     added: int,
     held: int | None,
     seqlens_k: Array,
-    total_sequence_length: Array,
+    total: Array,
 ) -> Places:
     """Where the queries and keys of a call stand.
 
@@ -126,7 +126,7 @@ def places_of(
         added: New keys of a batch entry, 0 where the cache has them all.
         held: Rows of the past, None where it need not have every position.
         seqlens_k: Last position of each batch entry, on the host.
-        total_sequence_length: Number of positions of the longest, on the host.
+        total: Number of positions of the longest, on the host.
 
     Raises:
         InvalidArgument: Lengths that the queries or the past contradict.
@@ -134,7 +134,7 @@ def places_of(
     batch, rows = shape
     room = held if added == 0 and held is not None else 2**31 - 1
     why = f"there are {rows} new positions" + ("" if added else f", and all keys are in a cache of {held} rows")
-    longest = one_number(ctx, "total_sequence_length", total_sequence_length, rows, room, why)
+    longest = one_number(ctx, "total_sequence_length", total, rows, room, why)
     first = rows == longest
     least = min(0, longest - 1) if first else rows - 1
     ends = lengths_of(ctx, "seqlens_k", seqlens_k, batch, least, longest - 1)

@@ -159,8 +159,8 @@ class _Attention:
             self._new(x, query.dtype, reused=past_key is not None) if asked else None
             for x, asked in zip(present, self._asked[1:3], strict=True)
         ]
-        if scores is not None and self._kind is not None:
-            scores = rounded(scores, self._kind)
+        if scores is not None:
+            scores = rounded(scores, query.dtype if self._kind is None else self._kind)
         return rounded(y, query.dtype), *made, scores
 
     def _attend(

@@ -65,7 +65,7 @@ def number_of(
         above: The number must be greater than this.
 
     Raises:
-        InvalidArgument: It is absent and has no default, holds more or less than one number, or one that is not allowed.
+        InvalidArgument: It is absent and has no default, holds no or several numbers, or one that is not allowed.
     """
     if value is None and default is None:
         raise InvalidArgument(f"The input '{name}' is missing.", where=where, fix="Connect it: it has no default.")

@@ -16,12 +16,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 __all__ = [
     "LOWEST",
+    "Processor",
     "Processors",
     "Timestamps",
-    "force_tokens",
+    "divide",
     "forbid_early_end",
     "forbid_masked",
     "forbid_repeated_ngrams",
+    "force_tokens",
     "penalise_presence",
     "penalise_repetition",
 ]
@@ -34,12 +36,7 @@ Processor = Callable[[Any, Any], None]
 
 
 class Processors:
-    """The processors of one call.
-
-    Attributes:
-        always: Run at every step.
-        first: Run at the first step only, in their place among the others.
-    """
+    """The processors of one call, in the order in which they were added."""
 
     __slots__ = ("_chain",)
 

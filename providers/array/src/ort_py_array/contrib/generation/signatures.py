@@ -76,8 +76,8 @@ def gpt_signature(ctx: KernelContext, name: str) -> GptSignature:
             f"The graph '{name}' is no decoder as {ctx.node.op_type} runs it.",
             where=where,
             why=_seen(graph),
-            fix="Its inputs must be input_ids, position_ids, attention_mask and past_0, past_1, … of the shape "
-            "[2][batch][heads][tokens][size] with known heads and size; its outputs logits and present_0, present_1, ….",
+            fix="Its inputs must be input_ids, position_ids, attention_mask and past_0, past_1, … of shape "
+            "[2][batch][heads][tokens][size] with known heads and size; its outputs logits, present_0, present_1, ….",
         )
     assert isinstance(heads, int)
     assert isinstance(size, int)
@@ -107,8 +107,8 @@ def pair_signature(ctx: KernelContext, *, masked: bool) -> PairSignature:
             f"The graph 'decoder' is no decoder as {ctx.node.op_type} runs it.",
             where=where,
             why=_seen(decoder),
-            fix=f"Its inputs must be {first}, perhaps encoder_hidden_states, then past_key_self_i, past_value_self_i of "
-            "all layers and past_key_cross_i, past_value_cross_i; its outputs logits and present_key_self_i, "
+            fix=f"Its inputs must be {first}, perhaps encoder_hidden_states, then past_key_self_i, past_value_self_i "
+            "of all layers and past_key_cross_i, past_value_cross_i; its outputs logits and present_key_self_i, "
             "present_value_self_i.",
         )
     starts = len(encoder.outputs) == 2 + 4 * layers and len(encoder.inputs) == (3 if masked else 2)
@@ -135,8 +135,8 @@ def _graph(ctx: KernelContext, name: str) -> GraphView:
             f"{ctx.node.op_type} has no graph '{name}'.",
             where=ctx.node.location,
             why=f"its 'model_type' is {ctx.node.attributes.get('model_type', 'not given')}",
-            fix="Export the model again with the graph, or correct 'model_type': 0 is a decoder alone, 1 an encoder and "
-            "a decoder of text, 2 of speech.",
+            fix="Export the model again with the graph, or correct 'model_type': 0 is a decoder alone, 1 an encoder "
+            "and a decoder of text, 2 of speech.",
         )
     found: GraphView = graph
     return found

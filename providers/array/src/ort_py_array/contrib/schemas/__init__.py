@@ -25,6 +25,7 @@ FAMILIES = (
     "text",
     "attention",
     "sequence_mixing",
+    "generation",
 )
 
 
