@@ -18,10 +18,11 @@ import ort_py
 from ort_py.dtypes import OptionalType, SequenceType, TensorType, ValueType, numpy_dtype, parse_value_type
 from ort_py.testing.tolerances import assert_close
 
-
-def versions(op_type: str) -> list[int]:
-    """All versions of an operator's schema."""
-    return sorted(schema.since_version for schema in defs.get_all_schemas_with_history() if schema.name == op_type)
+EXERCISED = {
+    op_type: sorted(schema.since_version for schema in defs.get_all_schemas_with_history() if schema.name == op_type)
+    for op_type in ("If", "Loop", "Scan", "SequenceMap")
+}
+"""All versions of the schemas of the operators that are tried here; counted in `tests.conformance`."""
 
 
 def types(op_type: str, version: int, variable: str = "V") -> list[ValueType]:
@@ -80,7 +81,7 @@ COUNT = helper.make_tensor_value_info("n", TensorProto.INT64, [])
 CONDITION = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
 
 
-@pytest.mark.parametrize("version", versions("If"))
+@pytest.mark.parametrize("version", EXERCISED["If"])
 @pytest.mark.parametrize("condition", [True, False])
 def test_if(version: int, condition: bool) -> None:
     """Both branches hand on outer values."""
@@ -94,7 +95,7 @@ def test_if(version: int, condition: bool) -> None:
     assert_close(results, list(feeds.values()))
 
 
-@pytest.mark.parametrize("version", versions("Loop"))
+@pytest.mark.parametrize("version", EXERCISED["Loop"])
 def test_loop(version: int) -> None:
     """Each value is carried; tensors are stacked too."""
     held = types("Loop", version)
@@ -115,7 +116,7 @@ def test_loop(version: int) -> None:
     assert_close(results[len(held) :], [np.stack([feeds[f"x{index}"]] * 2) for index in tensors])
 
 
-@pytest.mark.parametrize("version", versions("Scan"))
+@pytest.mark.parametrize("version", EXERCISED["Scan"])
 def test_scan(version: int) -> None:
     """Each tensor is a state and is scanned; opset 8 has a batch in front."""
     held = types("Scan", version)
@@ -142,7 +143,7 @@ def test_scan(version: int) -> None:
     assert_close(run(version, node, given, made, feeds), list(feeds.values()))
 
 
-@pytest.mark.parametrize("version", versions("SequenceMap"))
+@pytest.mark.parametrize("version", EXERCISED["SequenceMap"])
 def test_sequence_map(version: int) -> None:
     """Each sequence is walked with the first, each tensor goes in as it is."""
     sequences = types("SequenceMap", version, "S")

@@ -148,6 +148,12 @@ def test_prelu_of_version_6_takes_a_slope_per_channel() -> None:
     np.testing.assert_array_equal(result, run("PRelu", [x, slope.reshape(3, 1)])[0])
 
 
+def test_prelu_of_version_6_without_channels() -> None:
+    """No channels have no slopes, whatever follows them."""
+    (result,) = run("PRelu", [np.zeros((2, 0, 3), np.float32), np.zeros(0, np.float32)], opset=6)
+    assert result.shape == (2, 0, 3)
+
+
 def test_prelu_broadcasts_one_way() -> None:
     """A slope larger than the data is refused."""
     with pytest.raises(InvalidArgument, match=r"shape \(2, 3\) does not broadcast to the input's \(3,\)"):

@@ -8,7 +8,6 @@ Family modules are listed here by name and imported on the first call, so import
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from ort_py.contracts.kernel import KernelDef
 from ort_py.contracts.kernel import kernel_defs as _collect
@@ -112,5 +111,4 @@ FAMILIES = (
 
 def kernel_defs() -> list[KernelDef]:
     """All kernels of the library, in the order of `FAMILIES` and of their definitions."""
-    present = [name for name in FAMILIES if find_spec(f"{__name__}.{name}") is not None]
-    return _collect(*(import_module(f"{__name__}.{name}") for name in present))
+    return _collect(*(import_module(f"{__name__}.{name}") for name in FAMILIES))

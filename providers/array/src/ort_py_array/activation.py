@@ -239,7 +239,7 @@ def prelu_1(ctx: KernelContext) -> KernelCallable:
     modern = prelu(ctx)
 
     def run(x: Array, slope: Array) -> Array:
-        per_channel = slope.ndim == 1 and slope.size > 1 and x.ndim > 1
+        per_channel = slope.ndim == 1 and slope.size != 1 and x.ndim > 1  # also where there are no channels
         return modern(x, slope.reshape((-1,) + (1,) * (x.ndim - 2)) if per_channel else slope)
 
     return run

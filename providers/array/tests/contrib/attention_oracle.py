@@ -34,7 +34,12 @@ def f32(shape: Sequence[int], seed: int = 0) -> Any:
 
 
 def runtime(
-    op_type: str, inputs: Sequence[Any], kinds: Sequence[Any], *, shared: Mapping[int, int] | None = None, **attributes: Any
+    op_type: str,
+    inputs: Sequence[Any],
+    kinds: Sequence[Any],
+    *,
+    shared: Mapping[int, int] | None = None,
+    **attributes: Any,
 ) -> list[Any]:
     """What onnxruntime computes for one node with outputs of these dtypes, on one thread.
 
@@ -142,7 +147,9 @@ def attended(
     return y.reshape(batch, rows, -1)
 
 
-def on_device(op_type: str, inputs: Sequence[Any], outputs: int = 1, hosts: Sequence[int] = (), **attributes: Any) -> None:
+def on_device(
+    op_type: str, inputs: Sequence[Any], outputs: int = 1, hosts: Sequence[int] = (), **attributes: Any
+) -> None:
     """Assert that the kernel gives on the stand-in array module what it gives on NumPy; `hosts` stay on the host."""
     given = [x if x is None or i in hosts else to_device(x) for i, x in enumerate(inputs)]
     arguments: dict[str, Any] = {"domain": DOMAIN, "opset": 1, "outputs": outputs, **attributes}

@@ -170,7 +170,11 @@ def _call(*inputs: Any, **attributes: Any) -> None:
         ((), {"num_heads": 0}, "num_heads is 0"),
         ((), {"num_heads": 5}, "columns for queries, keys and values of 5 heads"),
         ((None, PAST), {"past_present_share_buffer": 1}, "past_sequence_length is absent"),
-        ((None, PAST, None, i32(1)), {"past_present_share_buffer": 1}, r"past_sequence_length is 1[\s\S]*buffer of 3 rows"),
+        (
+            (None, PAST, None, i32(1)),
+            {"past_present_share_buffer": 1},
+            r"past_sequence_length is 1[\s\S]*buffer of 3 rows",
+        ),
         ((), {"do_rotary": 1, "rotary_embedding_dim": 6}, "6 elements of heads of 4 cannot be turned"),
     ],
 )

@@ -76,7 +76,8 @@ def _category_mapper(d: Draw) -> Given:
     if d.flag():
         fallback = 99 if d.dtype.kind == "O" else "none"
         attributes |= {"default_int64": 99, "default_string": "none"}
-    pairs = dict(zip(strings, numbers, strict=True) if d.dtype.kind == "O" else zip(numbers, strings, strict=True))
+    sides: Any = (strings, numbers) if d.dtype.kind == "O" else (numbers, strings)
+    pairs = dict(zip(*sides, strict=True))
     return _looked_up(d, pairs, fallback, object if d.dtype.kind != "O" else np.int64, attributes)
 
 
@@ -115,9 +116,9 @@ def _imputer(d: Draw) -> Given:
     old: Any = d.pick((np.nan, 1.0)) if floating else d.pick((1, 2))
     values = d.array((d.pick((1, x.shape[1])),), low=3, high=9, special=False)
     new = values.astype(np.float32).tolist() if floating else values.tolist()
-    names = ("imputed_value_floats", "replaced_value_float") if floating else ("imputed_value_int64s", "replaced_value_int64")
-    made = np.where(np.isnan(x) if old != old else x == old, np.array(new).astype(d.dtype), x)
-    return Given([x], {names[0]: new, names[1]: old}, [made])
+    kind = "float" if floating else "int64"
+    made = np.where(np.isnan(x) if np.isnan(old) else x == old, np.array(new).astype(d.dtype), x)
+    return Given([x], {f"imputed_value_{kind}s": new, f"replaced_value_{kind}": old}, [made])
 
 
 def _label_encoder(d: Draw) -> Given:
@@ -129,8 +130,8 @@ def _label_encoder(d: Draw) -> Given:
             pairs = dict(enumerate(words))  # type: ignore[arg-type]  # the other direction
         return _looked_up(d, pairs, fallback, np.int64 if d.dtype.kind == "O" else object, {"classes_strings": words})
     result = d.other("T2")
-    keys = list(_WORDS[1:5]) if d.dtype.kind == "O" else [1, -2, 0, 3]
-    values = list(_WORDS[:4]) if result.kind == "O" else [5, 6, 7, 5]
+    keys: list[Any] = list(_WORDS[1:5]) if d.dtype.kind == "O" else [1, -2, 0, 3]
+    values: list[Any] = list(_WORDS[:4]) if result.kind == "O" else [5, 6, 7, 5]
     lists = {"O": "strings", "int64": "int64s", "float32": "floats"}
     attributes: dict[str, Any] = {}
     for name, held, dtype in (("keys", keys, d.dtype), ("values", values, result)):

@@ -365,7 +365,7 @@ def _eye_like(d: Draw) -> Given:
     target = d.other("T2")
     attributes = {"k": k, "dtype": int(data_type_of(target))} if d.flag() else {"k": k}
     kind = target if "dtype" in attributes else x.dtype
-    return Given([x], attributes, [np.eye(*x.shape, k=k).astype(kind)])
+    return Given([x], attributes, [np.eye(x.shape[0], x.shape[1], k).astype(kind)])
 
 
 def _shape_of(d: Draw) -> Given:

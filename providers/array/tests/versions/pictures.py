@@ -121,7 +121,11 @@ def _roi_align(d: Draw) -> Given:
     rois = _regions(d, count).astype(d.dtype)
     which = d.array((count,), np.int64, low=0, high=1, special=False)
     attributes: dict[str, Any] = {"mode": d.pick(("avg", "max")), "sampling_ratio": d.integer(0, 2)}
-    attributes |= {"output_height": d.integer(1, 3), "output_width": d.integer(1, 2), "spatial_scale": d.pick((1.0, 0.5))}
+    attributes |= {
+        "output_height": d.integer(1, 3),
+        "output_width": d.integer(1, 2),
+        "spatial_scale": d.pick((1.0, 0.5)),
+    }
     if d.version >= 16:
         attributes["coordinate_transformation_mode"] = d.pick(("half_pixel", "output_half_pixel"))
     inputs = [wide(x).astype(np.float64), wide(rois).astype(np.float64), which]
@@ -135,7 +139,10 @@ def _max_roi_pool(d: Draw) -> Given:
     x = d.array((2, 2, 4, 5), narrow, special=False).astype(d.dtype)
     which = d.array((count, 1), np.int64, low=0, high=1, special=False)
     rois = np.concatenate((which, _regions(d, count)), axis=1).astype(d.dtype)
-    attributes: dict[str, Any] = {"pooled_shape": [d.integer(1, 3), d.integer(1, 2)], "spatial_scale": d.pick((1.0, 0.5))}
+    attributes: dict[str, Any] = {
+        "pooled_shape": [d.integer(1, 3), d.integer(1, 2)],
+        "spatial_scale": d.pick((1.0, 0.5)),
+    }
     inputs = [x.astype(np.float32), rois.astype(np.float32)]
     made = runtime_outputs("MaxRoiPool", inputs, opset=16, **attributes)
     return Given([x, rois], attributes, [as_type(made[0], d.dtype)])

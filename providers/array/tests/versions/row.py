@@ -230,7 +230,7 @@ def is_floating(dtype: Any) -> bool:
 def bounds(dtype: Any) -> tuple[float, float]:
     """Least and greatest value of an integer or small floating type."""
     if is_floating(dtype):
-        info = ml_dtypes.finfo(dtype)
+        info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # as ml_dtypes has it
         return float(info.min), float(info.max)
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)

@@ -20,6 +20,7 @@ from .rows import ROWS
 
 pytestmark = pytest.mark.slow  # thousands of drawn cases; each family's own tests are quick
 
+
 def _expected(row: Row, version: int, call: Given) -> Any:
     if call.expected is not None:
         return call.expected

@@ -111,7 +111,7 @@ class _Builder:
         return self("Add", x, inner)
 
     def logits(self, x: str) -> str:
-        return self("MatMul", x, self.weight("to_vocabulary", _HIDDEN, VOCABULARY, scale=1.5))
+        return self("MatMul", x, self.weight("to_vocabulary", _HIDDEN, VOCABULARY, scale=0.4))
 
 
 def gpt(seed: int = 0, dtype: Any = np.float32) -> GraphProto:

@@ -23,10 +23,6 @@ class Lengths:
     least: int
     most: int
 
-    def __post_init__(self) -> None:
-        if self.least < 0:
-            object.__setattr__(self, "least", 0)
-
     @classmethod
     def read(cls, prompt: int, max_length: Any, min_length: Any | None, where: Location) -> Lengths:
         """From the inputs.

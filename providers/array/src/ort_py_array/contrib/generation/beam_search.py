@@ -1,94 +1,25 @@
 """BeamSearch and WhisperBeamSearch: the sequences whose tokens are likeliest together, among the few kept at each step.
 
-The loop only: what beams do is in `beams`, what changes scores in `processors`, how graphs are fed in `models`.
+Inputs and attributes are read here, the loop is in `search`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np  # of tokens and scores on the host
 
 from ort_py import errors
 from ort_py.contracts.kernel import KernelCallable, KernelContext, kernel
-from ort_py_array.contrib.generation.arguments import Lengths, number_of, prompt_of, token_of
-from ort_py_array.contrib.generation.beams import BeamRules, Beams
-from ort_py_array.contrib.generation.feeds import Model
+from ort_py_array.contrib.generation.arguments import Lengths, matrix_of, number_of, prompt_of, token_of
+from ort_py_array.contrib.generation.beams import BeamRules
 from ort_py_array.contrib.generation.greedy import basic_processors, bind_factory
 from ort_py_array.contrib.generation.models import GPT, GRAPHS, SPEECH, TEXT, Models
 from ort_py_array.contrib.generation.processors import Processors, Timestamps, divide, force_tokens
+from ort_py_array.contrib.generation.search import Found, log_softmax, search
 
 __all__ = ["beam_search", "whisper_beam_search"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a search gives: see the operators' outputs. `first` are the logits of the first step."""
-
-    sequences: Any
-    totals: Any
-    steps: Any
-    first: Any
-
-
-def _search(
-    ctx: KernelContext,
-    model: Model,
-    prompt: Any,
-    lengths: Lengths,
-    rules: BeamRules,
-    processors: Callable[[tuple[int, int]], Processors],
-    *,
-    keep_steps: bool,
-) -> _Found:
-    """Run the search.
-
-    Args:
-        ctx: Context of the node.
-        model: The call's model.
-        prompt: Tokens that the sequences begin with ``(batch, tokens)``.
-        lengths: Of the call.
-        rules: Of the beams.
-        processors: Makes the processors, once batch and vocabulary are known.
-        keep_steps: Keep the scores of all tokens at all steps; those of steps that were not needed are 0.
-    """
-    batch = prompt.shape[0]
-    ctx.check_allocation((batch, 2 * rules.beams, lengths.most), np.dtype(np.int32))
-    beams = Beams(prompt, lengths.most, rules)
-    if batch == 0:
-        steps = np.zeros((lengths.most - lengths.prompt, 0, rules.beams, 0), np.float32)
-        return _Found(*beams.result(), steps, np.zeros((0, 0), np.float32))
-    logits = model.first()
-    first, vocabulary = logits, logits.shape[1]
-    process = processors((batch, vocabulary))
-    steps = None
-    if keep_steps:
-        shape = (lengths.most - lengths.prompt, batch, rules.beams, vocabulary)
-        ctx.check_allocation(shape, np.dtype(np.float32))
-        steps = np.zeros(shape, np.float32)
-    for step in range(lengths.most - lengths.prompt):
-        if step:
-            parents = beams.parents if rules.beams > 1 else None
-            logits = model.next(beams.tokens, parents, beams.sequences)
-        scores = _log_softmax(logits)
-        process(scores, beams.sequences, step)
-        with np.errstate(over="ignore"):  # forbidden twice is minus infinity
-            scores += beams.scores[:, None]
-        if steps is not None:
-            steps[step] = scores.reshape(steps.shape[1:])
-        beams.advance(scores)
-        if beams.done.all():
-            break
-    return _Found(*beams.result(), steps, first)
-
-
-def _log_softmax(logits: Any) -> Any:
-    with np.errstate(invalid="ignore"):  # logits may be minus infinity; rows of nothing else stay NaN
-        shifted = logits - logits.max(axis=1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return shifted
 
 
 def _rules(ctx: KernelContext, num_beams: Any, num_return_sequences: Any, length_penalty: Any | None) -> BeamRules:
@@ -140,8 +71,8 @@ def _timestamps(ctx: KernelContext, kind: int, logits_processor: Any | None, voc
         )
     begin = token_of("beginning_timestamp_token_id", int(attributes["beginning_timestamp_token_id"]), vocabulary, where)
     start = int(attributes.get("decoder_start_token_id", -1))
-    others = (int(attributes[name]) for name in names)
-    return Timestamps(int(attributes["eos_token_id"]), start, *others, begin)
+    translate, transcribe, language_model, none = (int(attributes[name]) for name in names)
+    return Timestamps(int(attributes["eos_token_id"]), start, translate, transcribe, language_model, none, begin)
 
 
 @kernel(
@@ -164,10 +95,10 @@ def beam_search(ctx: KernelContext) -> KernelCallable:
         InvalidGraph: A graph is missing or has a layout that does not fit.
         LimitError: The sequences or the scores would be too large.
     """
-    search = _searcher(ctx, Models(ctx, (GPT, TEXT, SPEECH), GPT))
+    find = _searcher(ctx, Models(ctx, (GPT, TEXT, SPEECH), GPT))
 
     def run(source: Any, *inputs: Any) -> tuple[Any, ...]:
-        found, dtype = search(source, *inputs)
+        found, dtype = find(source, *inputs)
         return found.sequences, *_scores(found, dtype)
 
     return run
@@ -202,32 +133,31 @@ def whisper_beam_search(ctx: KernelContext) -> KernelCallable:
             why="its decoder would have to give the products of its cross-attention, which only exports for GPUs do",
             fix="Export the model without collecting cross_qk, or remove the output.",
         )
-    search = _searcher(ctx, Models(ctx, (SPEECH,), SPEECH))
+    find = _searcher(ctx, Models(ctx, (SPEECH,), SPEECH))
     silence = len(node.outputs) > 4 and node.outputs[4] is not None
 
     def run(source: Any, *inputs: Any) -> tuple[Any, ...]:
-        found, dtype = search(source, *inputs)
+        found, dtype = find(source, *inputs)
         return found.sequences, *_scores(found, dtype), None, _silence(found, dtype) if silence else None
 
-    def _silence(found: _Found, dtype: Any) -> Any:
+    def _silence(found: Found, dtype: Any) -> Any:
         batch = found.sequences.shape[0]
         if batch == 0:
             return np.zeros(0, dtype)
         token = int(node.attributes.get("no_speech_token_id", -1))
         token_of("no_speech_token_id", token, found.first.shape[1], node.location)
-        chances = np.exp(_log_softmax(found.first)[:, token])
+        chances = np.exp(log_softmax(found.first)[:, token])
         return chances.reshape((batch, -1))[:, 0].astype(dtype)
 
     return run
 
 
-def _scores(found: _Found, dtype: Any) -> tuple[Any, Any]:
-    return found.totals.astype(dtype, copy=False), found.steps if found.steps is None else found.steps.astype(
-        dtype, copy=False
-    )
+def _scores(found: Found, dtype: Any) -> tuple[Any, Any]:
+    steps = None if found.steps is None else found.steps.astype(dtype, copy=False)
+    return found.totals.astype(dtype, copy=False), steps
 
 
-def _searcher(ctx: KernelContext, models: Models) -> Callable[..., tuple[_Found, Any]]:
+def _searcher(ctx: KernelContext, models: Models) -> Callable[..., tuple[Found, Any]]:
     """The search of both operators, with the inputs in the order of WhisperBeamSearch."""
     where, node = ctx.node.location, ctx.node
     keep_steps = len(node.outputs) > 2 and node.outputs[2] is not None
@@ -248,7 +178,7 @@ def _searcher(ctx: KernelContext, models: Models) -> Callable[..., tuple[_Found,
         _cross_qk_layer_head: Any | None = None,
         extra_decoding_ids: Any | None = None,
         temperature: Any | None = None,
-    ) -> tuple[_Found, Any]:
+    ) -> tuple[Found, Any]:
         rules = _rules(ctx, num_beams, num_return_sequences, length_penalty)
         model, prompt = models.start(source, attention_mask, decoder_input_ids, rules.beams)
         lengths = Lengths.read(prompt.shape[1], max_length, min_length, where)
@@ -265,10 +195,11 @@ def _searcher(ctx: KernelContext, models: Models) -> Callable[..., tuple[_Found,
                 found.add(marks)
             if extra_decoding_ids is not None and extra_decoding_ids.size:
                 wanted = prompt_of("extra_decoding_ids", extra_decoding_ids, where)
+                matrix_of("extra_decoding_ids", wanted, (shape[0], wanted.shape[1]), where)
                 found.add(force_tokens(wanted, lengths.prompt, rules.beams))
             return found
 
-        found = _search(ctx, model, prompt, lengths, rules, processors, keep_steps=keep_steps)
+        found = search(ctx, model, prompt, lengths, rules, processors, keep_steps=keep_steps)
         return found, _score_type(length_penalty, repetition_penalty, temperature)
 
     return run

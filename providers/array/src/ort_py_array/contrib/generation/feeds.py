@@ -6,14 +6,16 @@ Knows no loop and no layout of a graph; `gpt_feeds` and `pair_feeds` implement t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np  # of logits and tokens on the host
 
 from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument, Location
 
-__all__ = ["Model", "last_logits", "reordered"]
+__all__ = ["Model", "last_logits", "reordered", "repeated"]
 
 
 class Model(ABC):
@@ -69,3 +71,16 @@ def reordered(xp: Any, state: Array, parents: Any | None, axis: int) -> Array:
     if parents is None or np.array_equal(parents, np.arange(parents.size)):
         return state
     return xp.take(state, xp.asarray(parents), axis=axis)
+
+
+def repeated(ctx: KernelContext, states: Sequence[Array], beams: int, axis: int) -> list[Array]:
+    """States of batch entries made states of their beams, each entry's beside each other.
+
+    Raises:
+        LimitError: They would be too large.
+    """
+    for state in states:
+        shape = list(state.shape)
+        shape[axis] *= beams
+        ctx.check_allocation(shape, state.dtype)
+    return [ctx.xp.repeat(state, beams, axis=axis) for state in states]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np  # of tokens on the host
 
 from ort_py.contracts.kernel import KernelContext, SubgraphCallable
-from ort_py_array.contrib.generation.feeds import Model, last_logits, reordered
+from ort_py_array.contrib.generation.feeds import Model, last_logits, reordered, repeated
 from ort_py_array.contrib.generation.signatures import GptSignature
 
 __all__ = ["GptModel"]
@@ -62,7 +62,7 @@ class GptModel(Model):
         self._past = [empty] * signature.layers
         logits = self._run(self._start, self._prompt, self._places)
         if self._beams > 1:
-            self._past = [xp.repeat(state, self._beams, axis=1) for state in self._past]
+            self._past = repeated(self._ctx, self._past, self._beams, 1)
             self._mask, self._next = (np.repeat(x, self._beams, axis=0) for x in (self._mask, self._next))
             logits = np.repeat(logits, self._beams, axis=0)
         return logits

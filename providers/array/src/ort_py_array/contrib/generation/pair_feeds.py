@@ -11,7 +11,7 @@ import numpy as np  # of tokens on the host
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, SubgraphCallable
-from ort_py_array.contrib.generation.feeds import Model, last_logits, reordered
+from ort_py_array.contrib.generation.feeds import Model, last_logits, reordered, repeated
 from ort_py_array.contrib.generation.signatures import PairSignature
 
 __all__ = ["PairModel", "source_mask"]
@@ -80,7 +80,7 @@ class PairModel(Model):
             logits = self._run(self._prompt)
         if self._beams > 1:
             self._fixed, self._past, self._cross = (
-                [xp.repeat(state, self._beams, axis=0) for state in states]
+                repeated(self._ctx, states, self._beams, 0)
                 for states in (self._fixed, self._past, self._cross)
             )
             logits = np.repeat(logits, self._beams, axis=0)

@@ -93,7 +93,7 @@ SCHEMAS = [
         attributes={
             **_COMMON,
             "beginning_timestamp_token_id": int | None,
-            "decoder_output_cross_qk": 0,
+            "decoder_output_cross_qk": int | None,
             "early_stopping": 0,
             "model_type": 2,
             "no_speech_token_id": int | None,
