@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ort_py.testing.tolerances import assert_close
-from ort_py_array.half_floats import from_half, through_half
+from ort_py_array.half_floats import from_half, through_half, to_half
 
 from .standin import array_module, to_device, to_host
 
 
-def test_it_equals_a_conversion() -> None:
+def _numbers() -> np.ndarray:
     """Numbers of every size, ties, the borders of normal and finite numbers, zeros of both signs, infinities, NaN."""
     generator = np.random.default_rng(0)
     sizes = generator.normal(size=60000) * 10.0 ** generator.integers(-10, 7, 60000)
@@ -20,9 +20,26 @@ def test_it_equals_a_conversion() -> None:
     ties = (neighbours[1:] + neighbours[:-1]) / 2
     borders = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, -65520, 2.0**-14, 2.0**-24, 2.0**-25]
     with np.errstate(all="ignore"):
-        x = np.concatenate((sizes, between, ties, -ties, borders, [2.0**-25 * 1.0001])).astype(np.float32)
+        return np.concatenate((sizes, between, ties, -ties, borders, [2.0**-25 * 1.0001])).astype(np.float32)
+
+
+def test_rounding_equals_a_conversion() -> None:
+    """Numbers of every size, with their signs."""
+    x = _numbers()
+    with np.errstate(all="ignore"):
         expected = x.astype(np.float16).astype(np.float32)
         np.testing.assert_array_equal(through_half(np, x), expected)
+
+
+def test_narrowing_equals_a_conversion() -> None:
+    """Bit by bit, signs of zeros included; blocks that hold infinities or NaN, and such without."""
+    x = _numbers()
+    finite = x[np.abs(x) < 65520].reshape(-1)
+    for numbers in (x, finite, finite[:7], finite[:0], finite[: finite.size // 2 * 2].reshape(2, -1)):
+        with np.errstate(all="ignore"):
+            y, expected = to_half(np, numbers), numbers.astype(np.float16)
+        assert y.shape == expected.shape
+        np.testing.assert_array_equal(y.view(np.uint16), expected.view(np.uint16))
 
 
 def test_widening_equals_a_conversion() -> None:
@@ -43,4 +60,5 @@ def test_it_runs_on_another_array_module() -> None:
         to_host(from_half(array_module, to_device(x.astype(np.float16)))), x.astype(np.float16)
     )
     assert_close(to_host(through_half(array_module, device)), x.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(to_host(to_half(array_module, device)), x.astype(np.float16))
     np.testing.assert_array_equal(to_host(device), x)

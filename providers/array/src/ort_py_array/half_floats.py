@@ -10,7 +10,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 
-__all__ = ["from_half", "through_half"]
+__all__ = ["from_half", "through_half", "to_half"]
 
 _BELOW_NORMAL = 2.0**-14
 """The least normal float16: under it, what float16 can hold is evenly spaced."""
@@ -20,6 +20,9 @@ _SPACING = 0.75
 
 _BEYOND = 65520.0
 """What rounds to more than the greatest float16."""
+
+_BLOCK = 32768
+"""Elements that are converted at once: the steps stay in the cache."""
 
 
 def through_half(xp: Any, x: Array) -> Array:
@@ -45,3 +48,32 @@ def from_half(xp: Any, x: Array) -> Array:
     xp.multiply(y, 2.0**112, out=y)
     xp.copyto(bits, bits | 0x7F800000, where=xp.greater_equal(xp.abs(y), 65536.0))  # infinities and NaNs
     return y
+
+
+def to_half(xp: Any, x: Array) -> Array:
+    """float32 `x`, C-contiguous on the host, as a new float16 array: what NumPy's conversion gives, in blocks."""
+    y = xp.empty(x.shape, xp.float16)
+    flat_x, flat_y = x.reshape(-1), y.reshape(-1)
+    for first in range(0, x.size, _BLOCK):
+        flat_y[first : first + _BLOCK] = _block_to_half(xp, flat_x[first : first + _BLOCK])
+    return y
+
+
+def _block_to_half(xp: Any, x: Array) -> Array:
+    size = xp.abs(x)
+    if not (size.max() < _BEYOND).item():  # infinities and NaNs, and what becomes one
+        return x.astype(xp.float16)
+    # A power of two so much greater that in the sum just float16's bits are left, rounded, at the low end.
+    step = xp.clip(size, _BELOW_NORMAL, _BEYOND).view(xp.uint32)
+    step &= 0x7F800000
+    step += 13 << 23
+    size += step.view(xp.float32)
+    bits = size.view(xp.uint32)
+    # The power's exponent, moved to float16's place, and those bits; modulo 2**16, the offsets differ by 2 << 10.
+    xp.right_shift(bits, 13, step)
+    step += bits
+    step += 2 << 10
+    xp.right_shift(x.view(xp.uint32), 16, bits)
+    bits &= 0x8000
+    step |= bits
+    return step.astype(xp.uint16).view(xp.float16)

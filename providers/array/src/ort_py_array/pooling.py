@@ -13,7 +13,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument
 from ort_py_array.convolution import window_of
-from ort_py_array.pictures import check_padded, padded
+from ort_py_array.pictures import check_padded
 from ort_py_array.pooling_indices import max_with_indices
 from ort_py_array.precision import rounded, widened
 from ort_py_array.windows import Placement
@@ -21,18 +21,49 @@ from ort_py_array.windows import Placement
 __all__ = ["KERNELS", "average_pool", "averaged_over", "lp_pool", "max_pool", "pool"]
 
 
-def _slid(xp: Any, x: Array, place: Placement, combine: Callable[..., Array]) -> Array:
-    """Combine every window of the padded `x`, axis by axis; the last axis is taken last, when least is left of it."""
-    for axis, (k, s, d, out) in enumerate(zip(place.kernel, place.strides, place.dilations, place.out, strict=True)):
-        if k == 1 and s == 1 and x.shape[axis + 2] == out:
-            continue
+def _slid(xp: Any, x: Array, place: Placement, fill: Any, combine: Callable[..., Array], out: Array) -> None:
+    """Combine every window of `x` into `out`, axis by axis; the last axis is taken last, when least is left of it."""
+    rank = len(place.out)
+    axes = [
+        axis
+        for axis in range(rank)
+        if (place.kernel[axis], place.strides[axis], place.begin[axis]) != (1, 1, 0)
+        or x.shape[axis + 2] != out.shape[axis + 2]
+    ]
+    if not axes:
+        out[...] = x
+    for axis in axes:
+        size = place.out[axis]
+        last = axis == axes[-1]
+        y = out if last else xp.empty((*x.shape[: axis + 2], size, *x.shape[axis + 3 :]), x.dtype)
         lead = (slice(None),) * (axis + 2)
-        y = x[(*lead, slice(0, (out - 1) * s + 1, s))]
-        for tap in range(1, k):
-            shifted = x[(*lead, slice(tap * d, tap * d + (out - 1) * s + 1, s))]
-            y = combine(y, shifted) if tap == 1 else combine(y, shifted, out=y)
+        taps = _taps(place, axis)
+        everywhere = [source for target, source in taps if target == slice(0, size)]
+        if len(everywhere) > 1:
+            combine(x[(*lead, everywhere[0])], x[(*lead, everywhere[1])], out=y)
+        else:
+            y[...] = x[(*lead, everywhere[0])] if everywhere else fill
+        for source in everywhere[2:]:
+            combine(y, x[(*lead, source)], out=y)
+        for target, source in taps:
+            if source not in everywhere:
+                part = y[(*lead, target)]
+                combine(part, x[(*lead, source)], out=part)
         x = y
-    return x
+
+
+def _taps(place: Placement, axis: int) -> list[tuple[slice, slice]]:
+    """For each tap of the kernel along an axis that meets the picture: where it does, in the output and the input."""
+    size, stride, found = place.size[axis], place.strides[axis], []
+    for tap in range(place.kernel[axis]):
+        shift = tap * place.dilations[axis] - place.begin[axis]
+        # Output positions whose tap lies on the picture: 0 <= o · stride + shift < size.
+        first = max(0, -(shift // stride))
+        stop = min(place.out[axis], (size - 1 - shift) // stride + 1)
+        if first < stop:
+            source = slice(first * stride + shift, (stop - 1) * stride + shift + 1, stride)
+            found.append((slice(first, stop), source))
+    return found
 
 
 def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Callable[..., Array]) -> Array:
@@ -42,7 +73,7 @@ def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Cal
         ctx: Context of the node.
         x: The pictures, in the type to combine in.
         place: Window over their spatial axes.
-        fill: Value of the padding.
+        fill: Value of the padding, which changes nothing that it is combined with.
         combine: Ufunc of two arrays that makes a window's result of its values.
     """
     xp = ctx.xp
@@ -54,15 +85,18 @@ def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Cal
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, some):
             chosen = slice(first, min(first + some, stop))
-            out[chosen] = _slid(xp, padded(xp, rows[chosen], place, fill), place, combine)
+            _slid(xp, rows[chosen], place, fill, combine, out[chosen])
 
     if out.size:
         ctx.parallel_for(out.shape[0], some, part)
     return out.reshape(shape)
 
 
-_CACHE_BYTES = 256 << 10
+_CACHE_BYTES = 512 << 10
 """Input of one block: with what is made of it, it stays in the L2 cache."""
+
+_REMEMBERED = 16
+"""Sizes whose counts a node keeps; a dictionary that stops growing is safe to share between threads."""
 
 
 def _checked(ctx: KernelContext, x: Array) -> None:
@@ -126,6 +160,7 @@ def average_pool(ctx: KernelContext) -> KernelCallable:
     xp = ctx.xp
     window = window_of(ctx)
     with_padding = bool(ctx.node.attributes.get("count_include_pad", 0))
+    counts: dict[Any, Any] = {}
 
     def run(x: Array) -> Array:
         _checked(ctx, x)
@@ -133,7 +168,12 @@ def average_pool(ctx: KernelContext) -> KernelCallable:
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         check_padded(ctx, x, place)
         total = pool(ctx, widened(xp, x), place, 0, xp.add)
-        total /= averaged_over(xp, place, with_padding, total.dtype)
+        count = counts.get(key := (place.size, total.dtype))
+        if count is None:
+            count = averaged_over(xp, place, with_padding, total.dtype)
+            if len(counts) < _REMEMBERED:
+                counts[key] = count
+        total /= count
         return rounded(total, x.dtype)
 
     return run

@@ -1,4 +1,4 @@
-"""Attention of com.microsoft against onnxruntime: masks of every form, pasts, biases; closed forms for what it lacks."""
+"""Attention of com.microsoft against onnxruntime: masks of every form, pasts, biases; formulas for what it lacks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mask_of(form: str, batch: int, rows: int, keys: int, seed: int) -> Any:
 def test_it_agrees_with_onnxruntime(
     batch: int, rows: int, past: int | None, causal: int, form: str, bias: bool, seed: int
 ) -> None:
-    """Result and present over batches, lengths, pasts and masks; a past and a bias of scores exclude each other there."""
+    """Result and present over batches, lengths, pasts and masks; there, a past excludes a bias of scores."""
     keys = rows + (past or 0)
     mask = mask_of(form, batch, rows, keys, seed)
     if causal and form == "ends and starts":
@@ -91,7 +91,7 @@ def test_narrow_floats(dtype: Any) -> None:
     y, present = contrib("Attention", [x, w, b, None, past], outputs=2, num_heads=HEADS)
     q, k, v = _projected(x, w, b)
     both = [np.concatenate((old.astype(np.float64), new), axis=2) for old, new in zip(past, (k, v), strict=True)]
-    rounded_once(y, attended(q, *both, 0.5), dtype)
+    rounded_once(y, attended(q, both[0], both[1], 0.5), dtype)
     rounded_once(present, np.stack(both), dtype)
 
 

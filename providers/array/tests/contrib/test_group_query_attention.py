@@ -167,8 +167,19 @@ def test_narrow_floats(dtype: Any) -> None:
             np.concatenate((old[at, :, : end - 3], heads(x[at])), axis=2) for old, x in zip(cache, (k, v), strict=True)
         ]
         seen = np.arange(end) <= np.arange(end - 3, end)[:, None]
-        rounded_once(y[at], attended(heads(q[at]), *both, SIZE**-0.5, seen=seen), dtype)
+        rounded_once(y[at], attended(heads(q[at]), both[0], both[1], SIZE**-0.5, seen=seen), dtype)
         np.testing.assert_array_equal(keys[at, :, :end], both[0])
+
+
+def test_a_cache_of_a_narrower_type() -> None:
+    """New rows are rounded into it, and read from there as those of the past are."""
+    parts, cache = new(1, 3), [x.astype(np.float16) for x in past(1, 5)]
+    y, keys, values = contrib(OP, [*parts, *cache, i32(7), i32(8)], outputs=3, **NODE)
+    both = [np.concatenate((old, heads(x).astype(np.float16)), axis=2) for old, x in zip(cache, parts[1:], strict=True)]
+    np.testing.assert_array_equal(keys, both[0])
+    np.testing.assert_array_equal(values, both[1])
+    seen = np.arange(8) <= np.arange(5, 8)[:, None]
+    assert_close(y, attended(heads(parts[0]), both[0], both[1], SIZE**-0.5, seen=seen).astype(np.float32))
 
 
 def test_float16_agrees_with_onnxruntime() -> None:
@@ -203,7 +214,7 @@ def test_quantised_caches(bits: int, kind: str) -> None:
     inputs = [*new(2, 1), *stored(2, 9, bits), i32(9, 4), i32(10), *[None] * 5, scale, scale]
     inputs[1] = inputs[1] * 4
     store = np.int8 if bits == 8 else np.uint8
-    attributes = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
+    attributes: dict[str, Any] = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
     agree(OP, inputs, (np.float32, store, store), **NODE, **attributes)
 
 
@@ -233,7 +244,7 @@ def test_a_cache_of_eight_bit_floats() -> None:
         np.testing.assert_array_equal(present, whole)
         both.append(whole.astype(np.float64) * scale)
     seen = np.arange(5) <= np.arange(3, 5)[:, None]
-    assert_close(y, attended(heads(parts[0]), *both, SIZE**-0.5, seen=seen).astype(np.float32))
+    assert_close(y, attended(heads(parts[0]), both[0], both[1], SIZE**-0.5, seen=seen).astype(np.float32))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -291,18 +302,20 @@ def test_nothing_gives_nothing(shape: tuple[int, int]) -> None:
     assert keys.shape == (shape[0], KEY_HEADS, shape[1], SIZE)
 
 
+IDS, UNIT = np.array([[9], [4]]), np.ones(1, np.float32)
 _EIGHT = {"k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
+EIGHT_BITS = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
 _FOUR = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 4}
 
 
 @pytest.mark.parametrize(
     ("inputs", "attributes"),
     [
-        ([*new(2, 1), *past(2, 12), i32(9, 4), i32(10), COS, SIN, np.array([[9], [4]])], {"do_rotary": 1, "qk_output": 1}),
+        ([*new(2, 1), *past(2, 12), i32(9, 4), i32(10), COS, SIN, IDS], {"do_rotary": 1, "qk_output": 1}),
         ([*new(2, 4), None, None, i32(3, 1), i32(4), COS, SIN], {"do_rotary": 1, "local_window_size": 2}),
         ([*new(2, 1), *past(2, 6), i32(11, 4), i32(12)], {"local_window_size": 4, "sliding_window_cache": 1}),
-        ([*new(2, 1), *stored(2, 9, 8), i32(9, 4), i32(10), *[None] * 5, _SCALES["PER_CHANNEL"][8], np.ones(1, np.float32)], _EIGHT),
-        ([*new(2, 1), *stored(2, 9, 4), i32(9, 4), i32(10), *[None] * 5, *[np.ones(1, np.float32)] * 2], _FOUR),
+        ([*new(2, 1), *stored(2, 9, 8), i32(9, 4), i32(10), *[None] * 5, _SCALES["PER_CHANNEL"][8], UNIT], _EIGHT),
+        ([*new(2, 1), *stored(2, 9, 4), i32(9, 4), i32(10), *[None] * 5, UNIT, UNIT], _FOUR),
     ],
     ids=["decoding", "prompt", "sliding", "8 bits", "4 bits"],
 )  # fmt: skip
@@ -334,9 +347,11 @@ def test_on_another_array_module(inputs: list[Any], attributes: dict[str, Any]) 
         ({}, {"sliding_window_cache": 1}, "a sliding cache needs one"),
         ({}, {"sliding_window_cache": 1, "local_window_size": 12}, "A sliding cache of 9 rows for a window of 12"),
         ({}, {"k_quant_type": "PER_HEAD"}, r"k_quant_type is 'PER_HEAD'[\s\S]*Use 'NONE', 'PER_TENSOR'"),
-        ({}, {"k_quant_type": "PER_TENSOR"}, "k_scale is absent"),
-        ({12: np.ones(3, np.float32)}, {"k_quant_type": "PER_CHANNEL"}, r"k_scale is of shape \[3\][\s\S]*32 entries"),
-        ({12: np.ones(1, np.float32)}, {"k_quant_type": "PER_TENSOR"}, "A cache of float32 cannot hold 8-bit k"),
+        ({}, {"k_quant_type": "PER_TENSOR"}, r"Only one of k_quant_type and v_quant_type[\s\S]*Quantise both"),
+        ({}, EIGHT_BITS, "k_scale is absent"),
+        ({12: np.ones(3, np.float32), 13: UNIT}, _EIGHT, r"k_scale is of shape \[3\][\s\S]*32 entries"),
+        ({12: UNIT, 13: UNIT}, EIGHT_BITS, "A cache of float32 cannot hold 8-bit k"),
+        ({3: stored(2, 9, 8)[0], 4: stored(2, 9, 8)[1]}, {}, "The past is of int8, but k_quant_type"),
         ({14: np.ones(16, np.float32)}, {}, "q_norm_weight or k_norm_weight is absent"),
         ({1: f32((2, 0, 32)), 2: f32((2, 0, 32))}, {}, r"total_sequence_length is 10[\s\S]*cache of 9 rows"),
     ],

@@ -1,4 +1,4 @@
-"""LinearAttention and CausalConvWithState of com.microsoft against onnxruntime; windows of states against single steps."""
+"""LinearAttention and CausalConvWithState of com.microsoft against onnxruntime; windows against single steps."""
 
 from __future__ import annotations
 
@@ -199,6 +199,7 @@ def test_on_another_array_module() -> None:
         ({}, {"q_num_heads": 3}, "with 3 query and 2 value heads do not fit"),
         ({}, {"kv_num_heads": 0}, "0 value heads do not fit"),
         ({0: f32((2, 12))}, {}, "do not fit"),
+        ({3: f32((1, 2, 2, 4, 6)), 4: f32((2,))}, {"state_window": 1}, r"decay must be \(batch, time, columns\)"),
         ({4: None}, {}, "The rule 'gated_delta' needs input 'decay'"),
         ({}, {"update_rule": "other"}, "update_rule is 'other'"),
     ],

@@ -81,7 +81,7 @@ def test_it_agrees_with_onnxruntime(
 def test_causal_attention_to_itself(past: list[Any]) -> None:
     """Each query sees the past and what is before it.
 
-    onnxruntime forgets the last row where there are other keys than queries, and the past where no present is asked for.
+    onnxruntime forgets the last row where there are other keys than queries, and the past where no present is asked.
     """
     inputs = [Q, *(x[:, :5].copy() for x in (K, V)), None, None, None, *past]
     agree(MULTI, inputs, (np.float32,) * 3, num_heads=HEADS, unidirectional=1, scale=0.3)
@@ -134,7 +134,7 @@ def test_narrow_floats(dtype: Any) -> None:
     y, keys, _, scores = contrib(MULTI, [q, k, v, bias], outputs=4, num_heads=HEADS)
     parts = zip((q, k, v), np.split(bias.astype(np.float64), 3), strict=True)
     wide = [split(x.astype(np.float64) + own) for x, own in parts]
-    rounded_once(y, attended(*wide, 0.5), dtype)
+    rounded_once(y, attended(wide[0], wide[1], wide[2], 0.5), dtype)
     rounded_once(keys, wide[1], dtype)
     rounded_once(scores, wide[0] @ wide[1].swapaxes(2, 3) * 0.5, dtype)
 
@@ -145,7 +145,7 @@ def test_narrow_floats(dtype: Any) -> None:
 def test_decoding_in_a_buffer(mask: Any, scores: Any, bias: Any) -> None:
     """Result, presents and scores of one position."""
     inputs = [*ONE, mask, scores, *BUFFER, i32(6), None, None, bias]
-    attributes = {"num_heads": HEADS, "past_present_share_buffer": 1, "output_qk": 1}
+    attributes: dict[str, Any] = {"num_heads": HEADS, "past_present_share_buffer": 1, "output_qk": 1}
     agree(DECODER, inputs, (np.float32,) * 4, **attributes)
 
 
@@ -212,6 +212,9 @@ def test_on_another_array_module() -> None:
         ([Q, K, V, None, None, None, *BUFFER, i32(1, 2)], r"past_sequence_length is of shape \[2\]"),
         ([*ONE, None, None, None, *BUFFER, i32(6), BEAMS[:, :, :4]], "cache_indirection must be"),
         ([*ONE, None, None, None, *BUFFER, i32(6), BEAMS + 2], "is out of range for axis of size 2"),
+        ([*ONE, None, None, None, *BUFFER, i32(6), BEAMS - 1], r"names a beam below 0[\s\S]*from 0 to 1"),
+        ([Q, K[:1], V[:1], None, None, None, *PAST], "Query, key and value do not belong together"),
+        ([Q, K, V[:, :5]], "Query, key and value do not belong together"),
         ([Q, K, V, None, np.ones((2, 4), np.int32)], "The mask of keys has shape"),
     ],
 )

@@ -1,4 +1,4 @@
-"""QAttention of com.microsoft against onnxruntime, and as Attention of dequantised inputs where its CPU lacks a type."""
+"""QAttention of com.microsoft against onnxruntime, and Attention of dequantised inputs where its CPU lacks a type."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_it_agrees_with_onnxruntime(
     """Both forms of the input, positions as an offset or as a matrix, whole heads or a part of them."""
     size = 8 + rest
     x = f32((batch, heads, length, size) if split else (batch, length, heads * size), seed)
-    part = {"num_heads": heads, "rotary_embedding_dim": 8} if rest else {}
+    part: dict[str, Any] = {"num_heads": heads, "rotary_embedding_dim": 8} if rest else {}
     positions = i64(seed % 40) if offset else ids(batch, length, seed=seed)
     agree(ONE, [x, positions, COS, SIN], interleaved=interleaved, **part)
 

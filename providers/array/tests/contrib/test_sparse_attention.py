@@ -65,14 +65,10 @@ def call(rows: int, lengths: Sequence[int], table: Any, seed: int = 0, packed: b
 def test_it_agrees_with_onnxruntime(
     batch: int, rows: int, before: int, count: int, share: float, rotary: int, packed: bool, seed: int
 ) -> None:
-    """Prompts, steps and chunks over buffers; one layout or several, dense ones too.
-
-    onnxruntime reads positions of a chunk of several rows as if it began at the first row's, so that is not turned here.
-    """
-    turn = rotary and (rows == 1 or before == 0)
+    """Prompts, steps and chunks over buffers; one layout or several, dense ones too."""
     inputs = call(rows, [before + rows] * batch, layouts(count, seed, share), seed, packed)
-    inputs += [COS, SIN] if turn else []
-    agree(OP, inputs, (np.float32,) * 3, shared={1: 3, 2: 4}, do_rotary=int(turn), **NODE)
+    inputs += [COS, SIN] if rotary else []
+    agree(OP, inputs, (np.float32,) * 3, shared={1: 3, 2: 4}, do_rotary=rotary, **NODE)
 
 
 def seen_by(table: Any, starts: Sequence[int], rows: int, keys: int) -> Any:

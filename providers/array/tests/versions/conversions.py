@@ -1,4 +1,4 @@
-"""Rows of operators that change element types or ranges: casts, quantisation, clips, masks, and bits."""
+"""Rows of operators that change element types or ranges: casts, clips, masks, and bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ort_py.dtypes import DataType, data_type_of
 
-from .row import Draw, Given, Row, as_type, bounds, is_floating, wide
+from .row import Draw, Given, Row, as_type, is_floating, wide
 
 __all__ = ["ROWS"]
 
@@ -138,71 +138,6 @@ def _prelu(d: Draw) -> Given:
     return Given([x, slope], {}, [as_type(made, d.dtype)])
 
 
-def _rounded(values: Any, dtype: Any) -> Any:
-    """Rounded half to even and saturated, for a quantised type."""
-    if is_floating(dtype):
-        limit = bounds(dtype)[1]
-        return np.clip(values, -limit, limit).astype(dtype)
-    low, high = bounds(dtype)
-    return np.clip(np.rint(values), low, high).astype(np.int64).astype(dtype)
-
-
-def _quantize(d: Draw) -> Given:
-    kind = d.dtype
-    source = d.other("T1")
-    x = d.array(d.shape(1, 3, least=1), source, special=False)
-    step = 0.25 if is_floating(source) else 2
-    scale = np.array(step, np.float32 if d.version < 19 else source)
-    zero = np.array(0 if is_floating(kind) or kind.name in ("int32", "int2", "uint2") else 1).astype(kind)
-    values = wide(x).astype(np.float64) / step
-    if not is_floating(kind):
-        values = np.rint(values) + zero.astype(np.float64)  # the quotient is rounded, half to even, before the shift
-    return Given([x, scale, zero], {}, [_rounded(values, kind)])
-
-
-def _dequantize(d: Draw) -> Given:
-    kind = d.dtype
-    x = d.array(d.shape(1, 3, least=1), special=False) if is_floating(kind) else d.array(d.shape(1, 3, least=1))
-    zero = np.array(0 if is_floating(kind) or kind == np.int32 else 1).astype(kind)
-    scale_kind = np.dtype(np.float32) if d.version < 19 else d.other("T2")
-    if "e8m0" in scale_kind.name:
-        scale_kind = np.dtype(np.float32)  # no type of an output: its own test gives output_dtype
-    made = (x.astype(np.float64) - zero.astype(np.float64)) * 0.25
-    return Given([x, np.array(0.25, scale_kind), zero], {}, [as_type(made, scale_kind)])
-
-
-def _dynamic_quantize(d: Draw) -> Given:
-    x = d.array(d.shape(1, 3, least=1), np.float32, special=False)
-    low, high = min(0.0, float(x.min())), max(0.0, float(x.max()))
-    scale = np.float32((high - low) / 255)
-    zero = np.uint8(np.clip(np.rint(-low / scale), 0, 255)) if scale else np.uint8(0)
-    made = np.clip(np.rint(x / scale) + zero, 0, 255) if scale else np.zeros(x.shape)
-    return Given([x], {}, [made.astype(np.uint8), np.array(scale), np.array(zero)], outputs=3)
-
-
-def _qlinear_matmul(d: Draw) -> Given:
-    m, k, n = (d.integer(1, 4) for _ in range(3))
-    other, result = d.other("T2"), d.other("T3")
-    scales = np.dtype(np.float32) if d.version < 21 else d.other("TS")
-    if is_floating(d.dtype) != is_floating(other) or is_floating(other) != is_floating(result):
-        other = result = d.dtype
-    small: dict[str, Any] = {"low": -2, "high": 4, "special": False}
-    a, b = d.array((m, k), **small), d.array((k, n), other, **small)
-    zeros = [np.array(0 if is_floating(kind) else 1).astype(kind) for kind in (d.dtype, other, result)]
-    product = (wide(a).astype(np.float64) - float(zeros[0])) @ (wide(b).astype(np.float64) - float(zeros[1]))
-    made = _rounded(product * 0.5 * 0.5 / 0.25 + float(zeros[2]), result)
-    half, quarter = np.array(0.5, scales), np.array(0.25, scales)
-    return Given([a, half, zeros[0], b, half, zeros[1], quarter, zeros[2]], {}, [made])
-
-
-def _matmul_integer(d: Draw) -> Given:
-    m, k, n = (d.integer(1, 4) for _ in range(3))
-    a, b = d.array((m, k)), d.array((k, n), d.other("T2"))
-    zeros = [np.array(1, a.dtype), np.array(1, b.dtype)]
-    made = (a.astype(np.int32) - 1) @ (b.astype(np.int32) - 1)
-    return Given([a, b, *zeros], {}, [made])
-
-
 ROWS = [
     Row("Cast", _cast, variable="T1"),
     Row("CastLike", _cast, variable="T1"),
@@ -217,11 +152,4 @@ ROWS = [
     Row("BitwiseNot", _bitwise(np.bitwise_not, 1)),
     Row("Pow", _pow),
     Row("PRelu", _prelu),
-    Row("QuantizeLinear", _quantize, until=21, variable="T2"),
-    Row("QuantizeLinear", _quantize, since=23, variable="T3"),
-    Row("DequantizeLinear", _dequantize, until=13),
-    Row("DequantizeLinear", _dequantize, since=19, variable="T1"),
-    Row("DynamicQuantizeLinear", _dynamic_quantize, variable=None),
-    Row("QLinearMatMul", _qlinear_matmul, variable="T1"),
-    Row("MatMulInteger", _matmul_integer, variable="T1"),
 ]

@@ -146,6 +146,15 @@ def _swish(x: Any, alpha: float) -> Any:
 _SELU = {"alpha": (1.67326319217681884765625, 1.5), "gamma": (1.05070102214813232421875, 2.0)}
 _OLD_SELU = {"alpha": (1.6732, 1.5), "gamma": (1.0507, 2.0)}
 
+
+def _gelu(d: Draw) -> Given:
+    x = d.array(d.shape(), special=False)
+    if d.flag():
+        inner = np.sqrt(2 / np.pi) * (wide(x) + 0.044715 * wide(x) ** 3)
+        return Given([x], {"approximate": "tanh"}, [as_type(0.5 * wide(x) * (1 + np.tanh(inner)), x.dtype)])
+    return Given([x], {}, [as_type(0.5 * wide(x) * (1 + _erf(wide(x) / np.sqrt(2))), x.dtype)])
+
+
 _UNARY: list[Row] = [
     Row("Abs", _unary(np.abs)),
     Row("Acos", _unary(np.arccos, -1, 1)),
@@ -160,6 +169,7 @@ _UNARY: list[Row] = [
     Row("Erf", _unary(_erf)),
     Row("Exp", _unary(np.exp)),
     Row("Floor", _unary(np.floor)),
+    Row("Gelu", _gelu),
     Row("HardSwish", _unary(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))),
     Row("IsNaN", _test(np.isnan), variable="T1"),
     Row("Log", _unary(np.log, 0.01, 9)),

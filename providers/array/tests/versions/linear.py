@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .row import Draw, Given, Row, as_type, is_floating, wide
+from .row import Draw, Given, Row, as_type, is_floating, quantized, wide
 
 __all__ = ["ROWS"]
 
@@ -103,26 +103,72 @@ def _windows(
     return tuple(sizes), places()
 
 
-def _conv(d: Draw) -> Given:
-    spatial, attributes = _geometry(d)
-    group, per_group, features, batch = d.integer(1, 2), d.integer(1, 2), d.integer(1, 2), d.integer(0, 2)
-    attributes["group"] = group
-    x = d.array((batch, group * per_group, *spatial), special=False)
-    w = d.array((group * features, per_group, *attributes["kernel_shape"]), special=False)
+def _convolved(x: Any, w: Any, attributes: dict[str, Any]) -> Any:
+    """The sum over taps and channels, window by window; what is outside counts as 0."""
+    group, spatial = attributes["group"], x.shape[2:]
     sizes, places = _windows(spatial, attributes)
-    made = np.zeros((batch, group, features, *sizes))
-    parts = wide(x).reshape(batch, group, per_group, *spatial)
-    weights = wide(w).reshape(group, features, per_group, *attributes["kernel_shape"])
+    features = w.shape[0] // group
+    made = np.zeros((x.shape[0], group, features, *sizes))
+    parts = x.reshape(x.shape[0], group, w.shape[1], *spatial)
+    weights = w.reshape(group, features, *w.shape[1:])
     for place, taps in places:
         for tap, source in taps:
             part = parts[(slice(None),) * 3 + source]
             made[(slice(None),) * 3 + place] += np.einsum("bgc,gfc->bgf", part, weights[(slice(None),) * 3 + tap])
-    made = made.reshape(batch, group * features, *sizes)
+    return made.reshape(x.shape[0], group * features, *sizes)
+
+
+def _operands(d: Draw, weight: Any = None, **ranges: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Input, weights and attributes of a convolution."""
+    spatial, attributes = _geometry(d)
+    group, per_group, features, batch = d.integer(1, 2), d.integer(1, 2), d.integer(1, 2), d.integer(0, 2)
+    attributes["group"] = group
+    x = d.array((batch, group * per_group, *spatial), **ranges)
+    return x, d.array((group * features, per_group, *attributes["kernel_shape"]), weight, **ranges), attributes
+
+
+def _spread(parameter: Any, rank: int) -> Any:
+    """One number a channel, or one alone, beside an axis of channels and `rank` others."""
+    return parameter.astype(np.float64).reshape(-1, *(1,) * rank)
+
+
+def _conv(d: Draw) -> Given:
+    x, w, attributes = _operands(d, special=False)
+    made = _convolved(wide(x), wide(w), attributes)
     if d.flag():
         return Given([x, w], attributes, [as_type(made, d.dtype)])
-    bias = d.array((group * features,), special=False)
-    made += wide(bias).reshape(-1, *(1,) * len(sizes))
+    bias = d.array((w.shape[0],), special=False)
+    made += _spread(bias, x.ndim - 2)
     return Given([x, w, bias], attributes, [as_type(made, d.dtype)])
+
+
+def _conv_integer(d: Draw) -> Given:
+    """What is outside is the zero point; weights may have one for each feature."""
+    x, w, attributes = _operands(d, d.other("T2"))
+    x_zero, w_zero = d.array((), x.dtype), d.array((d.pick((1, w.shape[0])),), w.dtype)
+    made = _convolved(x.astype(np.float64) - x_zero, w - _spread(w_zero, w.ndim - 1), attributes)
+    return Given(
+        [x, w, x_zero, w_zero.reshape(()) if w_zero.size == 1 else w_zero], attributes, [as_type(made, np.int32)]
+    )
+
+
+def _qlinear_conv(d: Draw) -> Given:
+    """Scales are such that what is rounded is whole: ways to round agree."""
+    x, w, attributes = _operands(d, d.other("T2"), low=-2, high=4, special=False)
+    count = d.pick((1, w.shape[0]))
+    x_zero, y_zero = (d.array((), kind, low=0, high=3, special=False) for kind in (x.dtype, d.other("T3")))
+    w_zero = d.array((count,), w.dtype, low=0, high=2, special=False)
+    w_scale = (2.0 ** d.array((count,), np.int64, low=-1, high=1, special=False)).astype(np.float32)
+    made = _convolved(x.astype(np.float64) - x_zero, w - _spread(w_zero, w.ndim - 1), attributes)
+    bias = d.array((w.shape[0],), np.int32, special=False) if d.flag() else None
+    if bias is not None:
+        made += _spread(bias, x.ndim - 2)
+    made = made * 0.5 * _spread(w_scale, x.ndim - 2) / 0.25 + float(y_zero)
+    half, quarter = (np.array(one, np.float32) for one in (0.5, 0.25))
+    if count == 1:
+        w_scale, w_zero = w_scale.reshape(()), w_zero.reshape(())
+    inputs = [x, half, x_zero, w, w_scale, w_zero, quarter, y_zero, *([] if bias is None else [bias])]
+    return Given(inputs, attributes, [quantized(made, y_zero.dtype)])
 
 
 def _conv_transpose(d: Draw) -> Given:
@@ -225,6 +271,8 @@ ROWS = [
     Row("Gemm", _gemm),
     Row("Einsum", _einsum),
     Row("Conv", _conv),
+    Row("ConvInteger", _conv_integer, variable="T1"),
+    Row("QLinearConv", _qlinear_conv, variable="T1"),
     Row("ConvTranspose", _conv_transpose),
     Row("MaxPool", _pool(_max)),
     Row("AveragePool", _pool(_average)),

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.dtypes import DataType
+
 from ..runtime_oracle import runtime_outputs
 from ..vision.test_deform_conv import one_by_one, out_sizes
 from .row import Draw, Given, Row, as_type, is_floating, wide
@@ -205,7 +207,49 @@ def _non_max_suppression(d: Draw) -> Given:
     return Given(inputs, {"center_point_box": centred}, [np.array(made, np.int64).reshape(-1, 3)])
 
 
+def _center_crop_pad(d: Draw) -> Given:
+    """Each axis cut or filled around its middle; where that is between two elements, the end gets the odd one."""
+    shape = d.shape(1, 3)
+    x = d.array(shape)
+    axes = list(range(x.ndim))[d.integer(0, x.ndim - 1) :]
+    attributes = {"axes": [axis - d.pick((0, x.ndim)) for axis in axes]} if len(axes) < x.ndim or d.flag() else {}
+    wanted = [d.integer(0, 5) for _ in axes]
+    y = x
+    for axis, size in zip(axes, wanted, strict=True):
+        held = y.shape[axis]
+        if size < held:
+            start = (held - size) // 2
+            y = y.take(range(start, start + size), axis)
+        elif size > held:
+            made = np.full((*y.shape[:axis], size, *y.shape[axis + 1 :]), "" if d.dtype.kind == "O" else 0, d.dtype)
+            start = (size - held) // 2
+            made[(slice(None),) * axis + (slice(start, start + held),)] = y
+            y = made
+    return Given([x, np.array(wanted, d.other("Tind"))], attributes, [y])
+
+
+def _col_2_im(d: Draw) -> Given:
+    """Each column's elements added to the places that its block was taken from."""
+    rank = d.integer(1, 2)
+    block, strides, dilations = ([d.integer(1, 2) for _ in range(rank)] for _ in range(3))
+    pads = [d.integer(0, 1) for _ in range(2 * rank)]
+    image = [(block[i] - 1) * dilations[i] + 1 + d.integer(0, 2) for i in range(rank)]
+    counts = out_sizes(image, block, {"strides": strides, "dilations": dilations, "pads": pads})
+    batch, channels = d.integer(0, 2), d.integer(1, 2)
+    x = d.array((batch, channels * int(np.prod(block)), int(np.prod(counts))), special=False)
+    values = wide(x).reshape(batch, channels, *block, *counts)
+    made = np.zeros((batch, channels, *image), values.dtype)
+    for tap, place in product(np.ndindex(*block), np.ndindex(*counts)):
+        pixel = tuple(place[i] * strides[i] + tap[i] * dilations[i] - pads[i] for i in range(rank))
+        if all(0 <= one < size for one, size in zip(pixel, image, strict=True)):
+            made[(slice(None), slice(None), *pixel)] += values[(slice(None), slice(None), *tap, *place)]
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads}
+    return Given([x, np.array(image), np.array(block)], attributes, [as_type(made, d.dtype)])
+
+
 ROWS = [
+    Row("CenterCropPad", _center_crop_pad),
+    Row("Col2Im", _col_2_im, without=frozenset((DataType.BOOL, DataType.STRING))),  # which have no sums
     Row("GridSample", _grid_sample, variable="T1"),
     Row("DeformConv", _deform_conv),
     Row("RoiAlign", _roi_align, variable="T1"),

@@ -30,6 +30,7 @@ __all__ = [
     "dtypes_of",
     "for_each_call",
     "is_floating",
+    "quantized",
     "rows_of",
     "versions_of",
     "wide",
@@ -247,6 +248,15 @@ def as_type(x: Any, dtype: Any) -> Any:
     """Rounded once to the type of a result; what is too large for it becomes infinite quietly."""
     with np.errstate(all="ignore"):
         return np.asarray(x).astype(dtype)
+
+
+def quantized(values: Any, dtype: Any) -> Any:
+    """Rounded half to even and saturated, for a quantised type."""
+    if is_floating(dtype):
+        limit = bounds(dtype)[1]
+        return np.clip(values, -limit, limit).astype(dtype)
+    low, high = bounds(dtype)
+    return np.clip(np.rint(values), low, high).astype(np.int64).astype(dtype)
 
 
 def rows_of(*groups: Sequence[Row]) -> list[Row]:

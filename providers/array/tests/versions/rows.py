@@ -12,9 +12,12 @@ from . import (
     movement,
     normalization,
     pictures,
+    quantized,
     random_numbers,
     reductions,
     resampling,
+    signal,
+    training,
 )
 
 __all__ = ["ROWS"]
@@ -29,7 +32,10 @@ ROWS = [
     *movement.ROWS,
     *normalization.ROWS,
     *pictures.ROWS,
+    *quantized.ROWS,
     *random_numbers.ROWS,
     *reductions.ROWS,
     *resampling.ROWS,
+    *signal.ROWS,
+    *training.ROWS,
 ]

@@ -92,6 +92,13 @@ class _Node:
         self.ctx = ctx
         self.heads, self.key_heads = check_heads(ctx)
         self.formats = (cache_format(ctx, "k"), cache_format(ctx, "v"))
+        if (self.formats[0] is None) != (self.formats[1] is None):
+            raise InvalidArgument(
+                "Only one of k_quant_type and v_quant_type is 'NONE'.",
+                where=ctx.node.location,
+                why="keys and values are stored in one type",
+                fix="Quantise both, or neither.",
+            )
         self.evicts = bool(attributes.get("sliding_window_cache", 0))
         self._scale = attributes.get("scale") or None
         self._softcap = float(attributes.get("softcap", 0.0))

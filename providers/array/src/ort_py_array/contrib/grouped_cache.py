@@ -29,6 +29,12 @@ class GroupedCache:
         self.new = new
         if how is not None:
             self.new = how[0].stored(new, how[1], stored_type(ctx, past, how[0]))
+        elif past is not None and past.itemsize == 1:
+            raise InvalidArgument(
+                f"The past is of {past.dtype.name}, but k_quant_type and v_quant_type do not say how it is quantised.",
+                where=ctx.node.location,
+                fix="Set both to 'PER_TENSOR' or 'PER_CHANNEL', and connect k_scale and v_scale.",
+            )
         elif past is not None and past.dtype != new.dtype:
             self.new = new.astype(past.dtype)
         self.present: Array | None = None

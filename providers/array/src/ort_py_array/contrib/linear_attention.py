@@ -80,6 +80,9 @@ def linear_attention(
             ctx, query, key, value, past_state, decay, beta, **attributes
         )
         return results
+    for name, rate in (("decay", decay), ("beta", beta)):
+        if rate is not None and rate.ndim != 3:
+            raise shape_error(f"{name} must be (batch, time, columns).", ctx.node.location, [rate.shape])
     carried = (value.shape[0], kv_num_heads, size, value.shape[2] // kv_num_heads)
     ctx.check_allocation((state_window, *carried), xp.float32)
     state = xp.zeros(carried, xp.float32) if past_state is None else past_state[-1].astype(xp.float32)

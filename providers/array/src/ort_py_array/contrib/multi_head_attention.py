@@ -31,7 +31,8 @@ def multi_head_attention(ctx: KernelContext) -> KernelCallable:
     heads, 2, size)``, or of caches ``(batch, heads, length, size)``; or all three in the query ``(batch, length,
     heads, 3, size)``. `bias` holds one entry a column of each. Past keys come before the new ones; with
     past_sequence_length the past is a buffer, and cache_indirection ``(batch / beams, beams, rows)`` says for one query
-    which beam a row comes from. The fourth output holds the scores before the softmax.
+    which beam a row comes from. The fourth output holds the scores before the softmax,
+    -inf where a query does not see a key.
 
     Raises:
         InvalidArgument: Shapes that do not belong together, or half a past.
@@ -140,6 +141,10 @@ class _Attention:
         batch, added = q.shape[0], k.shape[2]
         if cached and past_key is not None:
             raise shape_error("Keys that are a cache have no past.", ctx.node.location, [query.shape, past_key.shape])
+        if (k.shape[0], *v.shape[:3]) != (batch, *k.shape[:3]):
+            raise shape_error(
+                "Query, key and value do not belong together.", ctx.node.location, [q.shape, k.shape, v.shape]
+            )
         length = held = check_cache(ctx, past_key, past_value, batch, self._heads, (k.shape[3], v.shape[3]))
         if shares:
             why = f"the past is a buffer of {held} rows, and {added} are added"
@@ -243,6 +248,12 @@ class _Attention:
                 [beams.shape],
             )
         chosen = beams[:, :, :length]
+        if chosen.size and xp.min(chosen).item() < 0:
+            raise InvalidArgument(
+                "cache_indirection names a beam below 0.",
+                where=ctx.node.location,
+                fix=f"Beams count from 0 to {width - 1}.",
+            )
         check_indices(ctx, chosen, width)
         first = xp.arange(beams.shape[0]).reshape((-1, 1, 1)) * width
         sources = (first + chosen).reshape((batch, length))

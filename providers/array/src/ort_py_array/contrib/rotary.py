@@ -200,7 +200,7 @@ def mrotary_embedding(
     """
     xp, where = ctx.xp, ctx.node.location
     size = x.shape[3] if x.ndim == 4 else x.shape[-1] // num_heads if num_heads > 0 and x.ndim else 0
-    pairs = check_caches(ctx, cos_cache, sin_cache, size)
+    pairs = check_caches(ctx, cos_cache, sin_cache, size) if size else 0
     if size < 1 or pairs != (rotary_embedding_dim or size) // 2:
         raise InvalidArgument(
             f"The caches have {pairs} columns for an input of shape {list(x.shape)}, num_heads {num_heads} and "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
+import numpy as np  # of layouts and lengths on the host
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef

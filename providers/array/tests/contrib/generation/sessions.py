@@ -11,24 +11,26 @@ from onnx import GraphProto, helper
 
 import ort_py
 from ort_py.dtypes import data_type_of
+from ort_py.testing.tolerances import assert_close
 
-__all__ = ["GREEDY_INPUTS", "SEARCH_INPUTS", "WHISPER_INPUTS", "generate", "generation_model", "runtime_generates"]
+__all__ = ["agree_with_runtime", "generate", "generation_model", "run_graph", "runtime_generates"]
 
-SEARCH_INPUTS = (
+_SEARCH = (
     *("input_ids", "max_length", "min_length", "num_beams", "num_return_sequences", "length_penalty"),
     *("repetition_penalty", "vocab_mask", "prefix_vocab_mask", "attention_mask", "decoder_input_ids"),
     "logits_processor",
 )
-WHISPER_INPUTS = (*SEARCH_INPUTS, "cross_qk_layer_head", "extra_decoding_ids", "temperature")
-GREEDY_INPUTS = (
+_WHISPER = (*_SEARCH, "cross_qk_layer_head", "extra_decoding_ids", "temperature")
+_GREEDY = (
     *("input_ids", "max_length", "min_length", "repetition_penalty", "vocab_mask", "prefix_vocab_mask"),
     *("attention_mask", "presence_mask", "seed"),
 )
+_BATCHED = ("input_ids", "prefix_vocab_mask", "attention_mask", "decoder_input_ids", "extra_decoding_ids")
 _NAMES = {
-    "GreedySearch": GREEDY_INPUTS[:-2],
-    "Sampling": GREEDY_INPUTS,
-    "BeamSearch": SEARCH_INPUTS,
-    "WhisperBeamSearch": WHISPER_INPUTS,
+    "GreedySearch": _GREEDY[:-2],
+    "Sampling": _GREEDY,
+    "BeamSearch": _SEARCH,
+    "WhisperBeamSearch": _WHISPER,
 }
 
 
@@ -91,9 +93,53 @@ def runtime_generates(
     **attributes: Any,
 ) -> list[Any]:
     """What onnxruntime gives for the same model on one thread."""
+    return _runtime(generation_model(op_type, inputs, graphs, outputs, **attributes), _fed(inputs))
+
+
+def agree_with_runtime(
+    op_type: str,
+    inputs: Mapping[str, Any],
+    graphs: Mapping[str, GraphProto],
+    outputs: Sequence[str] = ("sequences",),
+    **attributes: Any,
+) -> list[Any]:
+    """Assert that both give the same tokens, and scores within the tolerances; what this provider gives.
+
+    For a beam search, entries of a batch are fed to onnxruntime one by one: it compares the finished sequences of entry
+    i with continuations of entry i / 2 (they are twice as many an entry as it steps by), so that an entry may be done
+    too early or too late where others are before it.
+
+    Raises:
+        AssertionError: They do not.
+    """
+    ours = generate(op_type, inputs, graphs, outputs, **attributes)
+    parts = [dict(inputs)]
+    if op_type.endswith("BeamSearch"):
+        parts = [
+            {name: value[entry : entry + 1] if name in _BATCHED else value for name, value in inputs.items()}
+            for entry in range(len(inputs["input_ids"]))
+        ]
+    found = [runtime_generates(op_type, part, graphs, outputs, **attributes) for part in parts]
+    theirs = [
+        np.concatenate(values, axis=1 if name == "scores" else 0)
+        for name, values in zip(outputs, zip(*found, strict=True), strict=True)
+    ]
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    for name, left, right in zip(outputs[1:], ours[1:], theirs[1:], strict=True):
+        assert_close(left, right, context=f"{op_type} output {name}")
+    return ours
+
+
+def run_graph(graph: GraphProto, inputs: Sequence[Any]) -> list[Any]:
+    """What onnxruntime gives for a graph alone."""
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {value.name: array for value, array in zip(graph.input, inputs, strict=True)}
+    return _runtime(model.SerializeToString(), feeds)
+
+
+def _runtime(model: bytes, feeds: Mapping[str, Any]) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    model = generation_model(op_type, inputs, graphs, outputs, **attributes)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, _fed(inputs)))
+    return list(session.run(None, dict(feeds)))

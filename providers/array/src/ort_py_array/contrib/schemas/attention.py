@@ -22,43 +22,58 @@ def _self_attention_shapes(node: NodeSpec) -> Sequence[Shape | None]:
     x, weights = dims(node, 0), dims(node, 1)
     if x is None or weights is None or len(x) != 3 or len(weights) != 2:
         return [None]
-    sizes = node.attributes.get("qkv_hidden_sizes")
-    return [(x[0], x[1], sizes[2] if sizes else _part(weights[1], 3))]
+    sizes: Sequence[int] = node.attributes.get("qkv_hidden_sizes") or []
+    return [(x[0], x[1], sizes[2] if len(sizes) == 3 else _part(weights[1], 3))]
+
+
+def _cache(node: NodeSpec, index: int) -> Shape | None:
+    """A present as its past, of any number of rows."""
+    past = dims(node, index)
+    return (*past[:2], None, past[3]) if past is not None and len(past) == 4 else None
 
 
 def _multi_head_shapes(node: NodeSpec) -> Sequence[Shape | None]:
+    first = 5 if node.op_type == "DecoderMaskedMultiHeadAttention" else 6
+    return _multi_head_shape(node), _cache(node, first), _cache(node, first + 1)
+
+
+def _multi_head_shape(node: NodeSpec) -> Shape | None:
     """As long as the queries, as wide as the values of all heads."""
     query, key, value = (dims(node, index) for index in range(3))
-    if query is None:
-        return [None]
+    if query is None or len(query) not in (3, 5):
+        return None
     if len(query) == 5:
         heads, size = query[2], query[4]
-        return [(query[0], query[1], heads * size if isinstance(heads, int) and isinstance(size, int) else None)]
+        return (query[0], query[1], heads * size if isinstance(heads, int) and isinstance(size, int) else None)
     if value is not None and len(value) == 3:
-        return [(query[0], query[1], value[2])]
+        return (query[0], query[1], value[2])
     if value is not None and len(value) == 4:
         heads, size = value[1], value[3]
-        return [(query[0], query[1], heads * size if isinstance(heads, int) and isinstance(size, int) else None)]
+        return (query[0], query[1], heads * size if isinstance(heads, int) and isinstance(size, int) else None)
     packed = len(node.inputs) < 2 or node.inputs[1] is None
     if len(query) == 3 and node.op_type == "DecoderMaskedMultiHeadAttention" and packed:
-        return [(query[0], query[1], _part(query[2], 3))]
-    return [query if key is not None and len(key) == 5 else (query[0], query[1], None)]
+        return (query[0], query[1], _part(query[2], 3))
+    return query if key is not None and len(key) == 5 else (query[0], query[1], None)
 
 
 def _grouped_shapes(node: NodeSpec) -> Sequence[Shape | None]:
+    return _grouped_shape(node), _cache(node, 3), _cache(node, 4)
+
+
+def _grouped_shape(node: NodeSpec) -> Shape | None:
     """Queries alone give the shape; packed with keys and values, the part of them that the heads say."""
     query = dims(node, 0)
     if query is None or len(query) != 3:
-        return [None]
+        return None
     if len(node.inputs) > 1 and node.inputs[1] is not None:
-        return [query]
+        return query
     heads, key_heads = (node.attributes.get(name, 0) for name in ("num_heads", "kv_num_heads"))
     known = isinstance(query[2], int) and heads > 0 and key_heads > 0
-    return [(query[0], query[1], query[2] // (heads + 2 * key_heads) * heads if known else None)]
+    return (query[0], query[1], query[2] // (heads + 2 * key_heads) * heads if known else None)
 
 
 def _sparse_shapes(node: NodeSpec) -> Sequence[Shape | None]:
-    return [*_grouped_shapes(node), dims(node, 3), dims(node, 4)]
+    return _grouped_shape(node), dims(node, 3), dims(node, 4)
 
 
 SCHEMAS = [
