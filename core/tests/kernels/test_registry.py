@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
-from ort_py.contracts import KernelDef, tensors
+from ort_py.contracts import KernelCatalog, KernelDef, tensors
 from ort_py.dtypes import DataType
 from ort_py.errors import KernelConflictError
 from ort_py.kernels.registry import KernelRegistry
@@ -85,3 +87,52 @@ def test_an_unknown_provider_has_no_kernels() -> None:
     registry = KernelRegistry()
     registry.register("P", [definition("own")], "x")
     assert registry.find("Q", NODE).refusals == ("no kernel for Add",)
+
+
+class Catalog(KernelCatalog):
+    """Kernels by operator, and a list of what was asked for."""
+
+    def __init__(self, *definitions: KernelDef) -> None:
+        self.definitions = definitions
+        self.asked: list[tuple[str, str]] = []
+
+    def kernels_of(self, domain: str, op_type: str) -> list[KernelDef]:
+        self.asked.append((domain, op_type))
+        return [one for one in self.definitions if (one.domain, one.op_type) == (domain, op_type)]
+
+    def __iter__(self) -> Iterator[KernelDef]:
+        return iter(self.definitions)
+
+
+def test_a_catalogue_is_asked_once_for_each_operator_that_is_met() -> None:
+    """So that a library imports what a model needs."""
+    catalog = Catalog(definition("own"), definition("other", domain="com.example"))
+    registry = KernelRegistry()
+    registry.register("P", catalog, "x")
+    assert catalog.asked == []
+    for _ in range(2):
+        found = registry.find("P", NODE).kernel
+        assert found is not None
+        assert found.implementation == "own"
+    assert catalog.asked == [("", "Add")]
+
+
+def test_a_conflict_inside_a_catalogue_is_found_with_its_operator() -> None:
+    """Both sides are named, as for a list."""
+    registry = KernelRegistry()
+    registry.register("P", Catalog(definition("a:first", 7, 14), definition("b:second")), "x")
+    with pytest.raises(
+        KernelConflictError, match=r"Two kernels of P claim Add version 14(.|\n)*a:first(.|\n)*b:second"
+    ):
+        registry.find("P", NODE)
+
+
+def test_contributions_see_what_a_catalogue_has() -> None:
+    """A plug-in's kernel fills a gap of it, and replaces nothing unasked."""
+    registry = KernelRegistry()
+    registry.register("P", Catalog(definition("own", 7, 13)), "x")
+    registry.contribute("P", [definition("new", 14), definition("rival", 13)], "plugin")
+    found = registry.find("P", NODE).kernel
+    assert found is not None
+    assert found.implementation == "new"
+    assert len(registry.skipped) == 1

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections import defaultdict
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,10 @@ import pytest
 from onnx import defs
 
 from ort_py.contracts.kernel import KernelDef
-from ort_py_array import FAMILIES, kernel_defs
+from ort_py.contracts.kernel import kernel_defs as collect
+from ort_py_array import LibraryKernels, kernel_defs
 from ort_py_array.contrib.schemas import schemas as contributed_schemas
+from ort_py_array.families import FAMILIES
 
 from .backend_cases import cases, compare, definition_for, run_case
 
@@ -79,12 +84,6 @@ def test_operators_are_covered_without_gaps() -> None:
 def test_kernels_say_where_they_are() -> None:
     """Reports can name each kernel's code."""
     assert all(definition.implementation for definition in _DEFINITIONS)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_families_are_modules(name: str) -> None:
-    """Each name in the list is a module of the package."""
-    assert __import__(f"ort_py_array.{name}", fromlist=["_"])
 
 
 @pytest.mark.parametrize("name", sorted(cases()))
@@ -164,3 +163,33 @@ def test_numpy_scalars_are_tensors(name: str) -> None:
     ]
     for left, right in zip(run_case(replace(case, inputs=tuple(scalar))), case.expected, strict=True):
         compare(left, right, case)
+
+
+def test_the_table_of_families_names_what_the_modules_declare() -> None:
+    """Each module's operators, no more and no less: the table decides which module is imported for an operator."""
+    declared = {}
+    for name in FAMILIES:
+        definitions = collect(import_module(f"ort_py_array.{name}"))
+        declared[name] = {f"{one.domain}:{one.op_type}" if one.domain else one.op_type for one in definitions}
+    assert {name: set(operators.split()) for name, operators in FAMILIES.items()} == declared
+
+
+def test_the_catalogue_has_every_kernel_under_its_operator() -> None:
+    """Asked operator by operator it gives what the list holds, and nothing for an operator nobody has."""
+    library = LibraryKernels()
+    assert list(library) == kernel_defs()
+    for domain, op_type in {(one.domain, one.op_type) for one in kernel_defs()}:
+        expected = [one for one in kernel_defs() if (one.domain, one.op_type) == (domain, op_type)]
+        assert list(library.kernels_of(domain, op_type)) == expected
+    assert list(library.kernels_of("", "Sofmax")) == []
+
+
+def test_one_operator_imports_its_family_only() -> None:
+    """A session pays for the operators of its model."""
+    code = (
+        "import sys, ort_py_array\n"
+        "ort_py_array.LibraryKernels().kernels_of('', 'Softmax')\n"
+        "print(sorted(name for name in sys.modules if name.startswith('ort_py_array.contrib')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -28,6 +29,13 @@ def test_constants_of_every_type(dtype: Any, opset: int) -> None:
     np.testing.assert_array_equal(result, np.ones(4).astype(dtype))
     assert run("Pad", [x, i64(1, 0)], opset=opset)[0].astype(np.complex64).tolist() == [0, 1, 1]
     assert result.dtype == np.dtype(dtype)
+
+
+def test_float8e8m0_has_no_zero_to_pad_with() -> None:
+    """Without a value its least number stands in the border, which is also what Cast makes of 0."""
+    x = np.ones(1, ml_dtypes.float8_e8m0fnu)
+    (y,) = run("Pad", [x, i64(1, 0)], opset=24)
+    assert y.astype(np.float64).tolist() == [2.0**-127, 1]
 
 
 def test_strings() -> None:

@@ -103,6 +103,7 @@ class Construction:
         provider_options: Options of each provider.
         assembled: The program and the decisions behind it; None before it is made and after closing.
         title: The model's file name, for messages.
+        fingerprint: Hash of the model's content.
         inputs, outputs, overridable, metadata: What the model declares.
     """
 
@@ -124,6 +125,7 @@ class Construction:
         self.names: list[str] = []
         self.provider_options: dict[str, dict[str, str]] = {}
         self.title = "model"
+        self.fingerprint = ""
         self._instances: ProviderInstances | None = None
         self.assembled: Assembled | None = None
         self._retired: list[Assembled] = []
@@ -193,20 +195,23 @@ class Construction:
             self._provider_failed(provider.name, error, "", "initialisation")
             self._unusable.add(provider.name)
 
-    def load(self, source: Any) -> None:
-        """Load the model and describe it."""
-        schemas = SchemaRegistry()
+    def _add_schemas(self, schemas: SchemaRegistry) -> None:
         for plugin, schema in self.hooks.contributions("ort_py_operator_schemas"):
             try:
                 schemas.add([schema])
             except InvalidArgument as error:
                 _logger.warning("plug-in '%s' contributes a schema that is not used: %s", plugin, error)
+
+    def load(self, source: Any) -> None:
+        """Load the model and describe it."""
+        schemas = SchemaRegistry(ask=self._add_schemas)
         start = time.perf_counter_ns()
         model = load(source, self._options, schemas, self.report)
         self._record("model_loading", start)
         self._model = model
         graph = model.graph
         self.title = Path(model.source).name if model.source else graph.name or "model"
+        self.fingerprint = model.fingerprint
         self.metadata = metadata_of(model)
         self.inputs = [node_arg(value) for value in graph.inputs]
         self.outputs = [node_arg(value) for value in graph.outputs]

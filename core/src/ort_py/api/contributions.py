@@ -9,7 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from ort_py.contracts import AllocatorStats, GraphTransform, IAllocator, IDataTransfer, IExecutionProvider
+from ort_py.contracts import (
+    AllocatorStats,
+    GraphTransform,
+    IAllocator,
+    IDataTransfer,
+    IExecutionProvider,
+    KernelCatalog,
+)
 from ort_py.hooks.guard import Failure, guarded
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.registry import KernelRegistry
@@ -48,7 +55,8 @@ class Contributions:
             KernelConflictError: Two of its kernels claim the same versions and types.
             Exception: Whatever the provider raises.
         """
-        kernels, allocator = list(provider.kernel_registry()), provider.allocator()
+        offered, allocator = provider.kernel_registry(), provider.allocator()
+        kernels = offered if isinstance(offered, KernelCatalog) else list(offered)
         transforms, transfers = list(provider.transforms()), list(provider.data_transfers())
         self.kernels.register(provider.name, kernels, origin)
         self.transforms += transforms

@@ -10,7 +10,7 @@ Imports no engine room. `ort_py.kernels` registers, matches and binds what is de
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -26,6 +26,7 @@ __all__ = [
     "ALL_NUMERIC",
     "ALL_TENSORS",
     "KernelCallable",
+    "KernelCatalog",
     "KernelContext",
     "KernelDef",
     "KernelFactory",
@@ -283,6 +284,22 @@ class KernelMatch:
 
     kernel: KernelDef | None
     refusals: tuple[str, ...] = ()
+
+
+class KernelCatalog(ABC):
+    """Kernels that are loaded operator by operator: what a large library gives in place of a list.
+
+    An operator's kernels are asked for when the first node of it is met, once a session; so they can be imported then.
+    """
+
+    @abstractmethod
+    def kernels_of(self, domain: str, op_type: str) -> Sequence[KernelDef]:
+        """All kernels of an operator; nothing where there are none. Two that claim the same versions and types are a
+        `KernelConflictError` when the operator is asked for."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[KernelDef]:
+        """All kernels of all operators, for listings; may load everything."""
 
 
 class KernelLookup(ABC):

@@ -17,7 +17,7 @@ from typing import Any
 from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
 from ort_py.contracts.compiled import CompiledRegion
 from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView
-from ort_py.contracts.kernel import KernelDef, KernelLookup
+from ort_py.contracts.kernel import KernelCatalog, KernelDef, KernelLookup
 from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
 from ort_py.contracts.transform import GraphTransform
 from ort_py.contracts.version import API_VERSION, ApiRange
@@ -123,9 +123,12 @@ class IExecutionProvider(ABC):
 
         return np
 
-    def kernel_registry(self) -> Sequence[KernelDef]:
+    def kernel_registry(self) -> Sequence[KernelDef] | KernelCatalog:
         """Optional. Its kernels. Called once, after creation; the list is not changed afterwards. Two that claim the
-        same versions and types are a `KernelConflictError`."""
+        same versions and types are a `KernelConflictError`.
+
+        A large library gives a `KernelCatalog`, which is asked for an operator when the first node of it is met.
+        """
         return ()
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:

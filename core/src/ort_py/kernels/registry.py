@@ -1,7 +1,7 @@
 """All kernels of a session's providers, by (provider, domain, operator).
 
 A provider's own kernels come first and may not conflict; kernels that plug-ins add to another's provider fill gaps,
-and replace only where the session allows it.
+and replace only where the session allows it. A provider's catalogue is asked for an operator when it is first met.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ort_py.contracts import KernelDef, KernelLookup, KernelMatch, NodeSpec
+from ort_py.contracts import KernelCatalog, KernelDef, KernelLookup, KernelMatch, NodeSpec
 from ort_py.errors import KernelConflictError
 from ort_py.kernels.matching import match_kernel, overlap
 
@@ -30,10 +30,11 @@ class Registration:
 
 
 class KernelRegistry:
-    """Kernels by provider. Filled while a session is created, read-only afterwards."""
+    """Kernels by provider. Filled while a session is created; later it grows by what catalogues are asked for."""
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[str, str, str], list[Registration]] = defaultdict(list)
+        self._entries: dict[tuple[str, str, str], list[Registration]] = {}
+        self._catalogs: dict[str, list[tuple[KernelCatalog, str]]] = defaultdict(list)
         self._skipped: list[str] = []
         self._matches: dict[tuple[object, ...], KernelMatch] = {}
 
@@ -42,34 +43,31 @@ class KernelRegistry:
         """Contributed kernels that were not taken because the provider has its own, as lines for the report."""
         return tuple(self._skipped)
 
-    def register(self, provider: str, kernels: Iterable[KernelDef], source: str) -> None:
+    def register(self, provider: str, kernels: Iterable[KernelDef] | KernelCatalog, source: str) -> None:
         """Add a provider's own kernels.
 
         Raises:
-            KernelConflictError: Two kernels claim the same versions and types; names both sides and the overlap.
+            KernelConflictError: Two kernels claim the same versions and types; names both sides and the overlap. For
+                kernels of a catalogue it is raised when their operator is first looked for.
         """
+        if isinstance(kernels, KernelCatalog):
+            self._catalogs[provider].append((kernels, source))
+            return
         for definition in kernels:
-            entry = Registration(definition, source)
-            rival, shared = self._rival(provider, definition)
-            if rival is not None:
-                raise KernelConflictError(
-                    f"Two kernels of {provider} claim {definition.op_type} {shared}.",
-                    why=(str(rival), str(entry)),
-                    fix="Narrow the versions or types of one of them.",
-                )
-            self._list(provider, definition).append(entry)
+            self._add(provider, self._list(provider, definition.domain, definition.op_type), definition, source)
 
     def contribute(self, provider: str, kernels: Iterable[KernelDef], source: str, *, override: bool = False) -> None:
         """Add a plug-in's kernels to a provider: only where it has none, unless `override`."""
         for definition in kernels:
             entry = Registration(definition, source)
-            entries = self._list(provider, definition)
+            entries = self._list(provider, definition.domain, definition.op_type)
             rivals = [other for other in entries if overlap(other.kernel, definition) is not None]
             if rivals and not override:
                 self._skipped.append(f"{entry}: {provider} has {', '.join(str(rival) for rival in rivals)}")
                 continue
             for rival in rivals:
                 entries.remove(rival)
+            self._matches.clear()
             entries.append(entry)
 
     def find(self, provider: str, node: NodeSpec) -> KernelMatch:
@@ -78,7 +76,7 @@ class KernelRegistry:
         key = (provider, node.domain, node.op_type, node.since_version, *node.type_bindings.items())
         found = self._matches.get(key)
         if found is None:
-            entries = self._entries.get((provider, node.domain, node.op_type), ())
+            entries = self._list(provider, node.domain, node.op_type)
             found = self._matches[key] = match_kernel([entry.kernel for entry in entries], node)
         return found
 
@@ -86,16 +84,29 @@ class KernelRegistry:
         """The contract's look-up, fixed to one provider."""
         return _ProviderLookup(self, provider)
 
-    def _list(self, provider: str, definition: KernelDef) -> list[Registration]:
-        self._matches.clear()
-        return self._entries[(provider, definition.domain, definition.op_type)]
+    def _list(self, provider: str, domain: str, op_type: str) -> list[Registration]:
+        key = (provider, domain, op_type)
+        entries = self._entries.get(key)
+        if entries is None:
+            entries = []
+            for catalog, source in self._catalogs.get(provider, ()):
+                for definition in catalog.kernels_of(domain, op_type):
+                    self._add(provider, entries, definition, source)
+            self._entries[key] = entries  # whole, so that another thread never sees a part
+        return entries
 
-    def _rival(self, provider: str, definition: KernelDef) -> tuple[Registration | None, str]:
-        for other in self._list(provider, definition):
-            shared = overlap(other.kernel, definition)
+    def _add(self, provider: str, entries: list[Registration], definition: KernelDef, source: str) -> None:
+        entry = Registration(definition, source)
+        for rival in entries:
+            shared = overlap(rival.kernel, definition)
             if shared is not None:
-                return other, shared
-        return None, ""
+                raise KernelConflictError(
+                    f"Two kernels of {provider} claim {definition.op_type} {shared}.",
+                    why=(str(rival), str(entry)),
+                    fix="Narrow the versions or types of one of them.",
+                )
+        self._matches.clear()
+        entries.append(entry)
 
 
 class _ProviderLookup(KernelLookup):

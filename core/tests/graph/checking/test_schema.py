@@ -192,3 +192,19 @@ def test_every_schema_of_onnx_converts() -> None:
         assert found.since_version == schema.since_version
         for spec in found.attributes.values():
             assert spec.default is None or spec.accepts(attribute_kind_name(spec.default))
+
+
+def test_plug_ins_are_asked_only_for_operators_that_onnx_does_not_define() -> None:
+    """Once, when the first one is met."""
+    asked: list[SchemaRegistry] = []
+
+    def ask(registry: SchemaRegistry) -> None:
+        asked.append(registry)
+        registry.add([FUSED])
+
+    registry = SchemaRegistry(ask=ask)
+    assert registry.resolve(node("Add", 21)).since_version == 14
+    assert not asked
+    for _ in range(2):
+        assert registry.resolve(node("Fused", 3, "my.ops")).since_version == 2
+    assert asked == [registry]

@@ -1,6 +1,6 @@
 """TopK, the greatest or smallest elements of an axis in order, and Unique, its different elements.
 
-A few of many are found by partitioning; otherwise the whole axis is sorted. NaN counts as greater than all numbers.
+A few of many are found among few candidates, otherwise the whole axis is sorted. NaN counts as greater than numbers.
 """
 
 from __future__ import annotations
@@ -41,25 +41,38 @@ def _sorted_indices(xp: Any, x: Array, axis: int, *, largest: bool) -> Array:
 
 
 def _few_of_many(xp: Any, x: Array, k: int, axis: int, *, largest: bool) -> Array | None:
-    """Sorted indices of the k extreme elements without sorting the others; None where NaN makes that impossible."""
+    """Sorted indices of the k extreme elements, found among few candidates; None where NaN makes that impossible.
+
+    A row is dealt into at least k groups. The k-th of their extremes is no better than the k-th of all elements, so
+    that what is worse than it can be left out. Of evenly spread data little more than k is left; at worst everything
+    is, and sorted.
+    """
     rows = xp.ascontiguousarray(xp.swapaxes(x, axis, -1)).reshape((-1, x.shape[axis]))
-    size = rows.shape[1]
-    last = size - k if largest else k - 1
-    border = xp.partition(rows, last, axis=-1)[:, last : last + 1]  # the element that comes k-th
-    if not xp.all(xp.equal(border, border)).item():
+    count, size = rows.shape
+    groups = min(_GROUPS * k, size // 2)
+    even = size // groups * groups
+    dealt, rest = rows[:, :even].reshape((count, -1, groups)), rows[:, even:]
+    best = dealt.max(axis=1) if largest else dealt.min(axis=1)
+    last = groups - k if largest else k - 1
+    border = xp.partition(best, last, axis=-1)[:, last : last + 1]
+    candidates = xp.greater_equal(rows, border) if largest else xp.less_equal(rows, border)
+    if not xp.all(xp.equal(best, best)).item() or not xp.all(xp.equal(rest, rest)).item():
         return None
-    inside = xp.greater(rows, border) if largest else xp.less(rows, border)
-    # Of the elements equal to the k-th, the first ones fill what is left.
-    equal = xp.equal(rows, border)
-    left = xp.subtract(k, xp.count_nonzero(inside, axis=-1)).reshape((-1, 1))
-    chosen = xp.logical_or(inside, xp.logical_and(equal, xp.less_equal(xp.cumsum(equal, axis=-1), left)))
-    if int(xp.count_nonzero(chosen).item()) != k * rows.shape[0]:  # smallest elements beside NaN
-        return None
-    columns = xp.nonzero(chosen)[1].reshape((-1, k))
-    order = _sorted_indices(xp, xp.take_along_axis(rows, columns, 1), 1, largest=largest)
-    found = xp.take_along_axis(columns, order, 1).astype(xp.int64)
+    found = xp.flatnonzero(candidates)
+    found = xp.take(found, _sorted_indices(xp, xp.take(rows.reshape(-1), found), 0, largest=largest))
+    row = found // size
+    if count > 1:  # by row, and in a row as they are
+        order = xp.argsort(row.astype(xp.uint16) if count <= 1 << 16 else row, kind="stable")  # 16 bits: in linear time
+        found, row = xp.take(found, order), xp.take(row, order)
+    starts = xp.searchsorted(row, xp.arange(count))
+    places = starts.reshape((-1, 1)) + xp.arange(k)
+    chosen = (xp.take(found, places) % size).astype(xp.int64)
     moved = xp.swapaxes(x, axis, -1).shape
-    return xp.ascontiguousarray(xp.swapaxes(found.reshape((*moved[:-1], k)), axis, -1))
+    return xp.ascontiguousarray(xp.swapaxes(chosen.reshape((*moved[:-1], k)), axis, -1))
+
+
+_GROUPS = 8
+"""Groups of a row for each element that is looked for: more leave fewer candidates, but are more to partition."""
 
 
 @kernel("TopK", since=10, until=24, outputs=2, strided=True, host_inputs=frozenset({1}))

@@ -32,7 +32,8 @@ def _pads_by_axis(pads: tuple[int, ...], axes: tuple[int, ...] | None, rank: int
 
 
 def _constant(ctx: KernelContext, x: Array, pads: _Pads, shape: tuple[int, ...], value: Any) -> Array:
-    out = ctx.xp.full(shape, value, x.dtype)
+    # Without a value, the bits are 0: a float8e8m0 has no number 0, and its least one stands there, as Cast has it.
+    out = ctx.xp.zeros(shape, x.dtype) if value is None else ctx.xp.full(shape, value, x.dtype)
     # A negative pad moves the copied part's border inward in the source, a positive one in the result.
     source = tuple(slice(max(0, -b), dim - max(0, -e)) for (b, e), dim in zip(pads, x.shape, strict=True))
     target = tuple(slice(max(0, b), dim - max(0, e)) for (b, e), dim in zip(pads, shape, strict=True))
@@ -101,10 +102,9 @@ def pad(
         LimitError: The result would be too large.
     """
     by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, ctx.node.location)
+    value = "" if x.dtype.kind == "O" else None
     if constant_value is not None and constant_value.size:
         value = constant_value.reshape(-1)[0]
-    else:
-        value = "" if x.dtype.kind == "O" else 0
     return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value)
 
 

@@ -14,7 +14,7 @@ from ort_py_array.checks import normalized_axis
 from ort_py_array.precision import widened
 from ort_py_array.quantized_convolution import KERNELS as QUANTIZED_CONVOLUTION
 from ort_py_array.quantized_matmul import KERNELS as QUANTIZED_MATMUL
-from ort_py_array.saturation import SUB_BYTE, quantized, quantized_dynamically
+from ort_py_array.saturation import SUB_BYTE, integer_range, quantized, quantized_by_one, quantized_dynamically
 
 __all__ = ["KERNELS", "dequantize_linear", "dynamic_quantize_linear", "quantize_linear"]
 
@@ -71,7 +71,10 @@ def quantize_linear(
         ratio = widened(xp, (x.astype(kind) / divisor.astype(kind)).astype(kind))
     else:
         ratio = widened(xp, x) if x.dtype.kind != "i" else x.astype(xp.float32)
-        ratio = ratio / divisor.astype(ratio.dtype)
+        divisor = divisor.astype(ratio.dtype)
+        if divisor.ndim == 0 and dtype.name not in SUB_BYTE and integer_range(dtype) is not None:
+            return quantized_by_one(ctx, ratio, divisor, shift, dtype)
+        ratio = ratio / divisor
     if ratio.ndim == 0:
         ratio = xp.asarray(ratio)
     return quantized(xp, ratio, shift, dtype, bool(saturate))
@@ -104,7 +107,7 @@ def dequantize_linear(
 @kernel("DynamicQuantizeLinear", since=11, outputs=3)
 def dynamic_quantize_linear(ctx: KernelContext, x: Array) -> tuple[Array, Array, Array]:
     """Quantise to uint8 with the scale that just covers the values and 0; returns (y, scale, zero point)."""
-    return quantized_dynamically(ctx.xp, x)
+    return quantized_dynamically(ctx, x)
 
 
 KERNELS = [*QUANTIZED_MATMUL, *QUANTIZED_CONVOLUTION]

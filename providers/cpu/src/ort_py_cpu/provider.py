@@ -5,19 +5,12 @@ Everything else is the contract's default: claims by kernel look-up, host memory
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-
-import ort_py_array
-from ort_py.contracts import IExecutionProvider, KernelDef
+from ort_py.contracts import IExecutionProvider, KernelCatalog
+from ort_py_array import LibraryKernels
 
 __all__ = ["CpuProvider"]
 
-
-@cache
-def _kernels() -> tuple[KernelDef, ...]:
-    """The library's declarations, collected once a process: importing all families takes tens of milliseconds."""
-    return tuple(ort_py_array.kernel_defs())
+_KERNELS = LibraryKernels()
 
 
 class CpuProvider(IExecutionProvider):
@@ -31,6 +24,6 @@ class CpuProvider(IExecutionProvider):
         """As registered by the plug-in."""
         return self._name
 
-    def kernel_registry(self) -> Sequence[KernelDef]:
+    def kernel_registry(self) -> KernelCatalog:
         """The whole operator library."""
-        return _kernels()
+        return _KERNELS

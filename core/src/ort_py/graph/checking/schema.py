@@ -7,7 +7,7 @@ that ONNX has not (exporters put some of onnxruntime's there), but never change 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import onnx
 
@@ -26,15 +26,28 @@ class SchemaRegistry:
 
     Args:
         contributed: Schemas that plug-ins bring.
+        ask: Called with this registry when first an operator is met that ONNX does not define, to `add` what plug-ins
+            contribute; most models never come to that.
 
     Raises:
         InvalidArgument: As `add`.
     """
 
-    def __init__(self, contributed: Iterable[OperatorSchema] = ()) -> None:
-        self._contributed: dict[tuple[str, str], dict[int, OperatorSchema]] = {}
+    def __init__(
+        self, contributed: Iterable[OperatorSchema] = (), ask: Callable[[SchemaRegistry], None] | None = None
+    ) -> None:
+        self._added: dict[tuple[str, str], dict[int, OperatorSchema]] = {}
         self._found: dict[tuple[str, str, int], ResolvedSchema | None] = {}
+        self._ask: Callable[[SchemaRegistry], None] | None = None
         self.add(contributed)
+        self._ask = ask
+
+    @property
+    def _contributed(self) -> dict[tuple[str, str], dict[int, OperatorSchema]]:
+        ask, self._ask = self._ask, None
+        if ask is not None:
+            ask(self)
+        return self._added
 
     def add(self, schemas: Iterable[OperatorSchema]) -> None:
         """Add schemas of one plug-in; one that is there already is no conflict if it is the same object.
@@ -69,7 +82,8 @@ class SchemaRegistry:
         """The schema in force for an operator at an opset of its domain, deprecated ones included; None without one."""
         key = (op_type, normalised(domain), opset)
         if key not in self._found:
-            schema = self.contributed(*key)
+            # Nobody may contribute what ONNX defines.
+            schema = None if onnx.defs.has(op_type, key[1]) else self.contributed(*key)
             self._found[key] = from_onnx(*key) if schema is None else from_contributed(schema)
         return self._found[key]
 

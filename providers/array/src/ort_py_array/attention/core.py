@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
-from ort_py_array.half_floats import from_half, through_half
 from ort_py_array.attention.visibility import Visibility
 from ort_py_array.checks import LARGE, shape_error
+from ort_py_array.half_floats import from_half, through_half
 from ort_py_array.precision import is_narrow, widened
 
 __all__ = ["Rule", "Stage", "attend", "check_operands", "split_heads"]

@@ -83,8 +83,9 @@ class _Builder:
         split = self("Reshape", projected, self.constant([0, 0, _HEADS, _SIZE]))
         return self("Transpose", split, perm=[0, 2, 1, 3])
 
-    def attend(self, query: str, key: str, value: str, bias: str | None) -> str:
-        """Softmax attention, merged to (batch, tokens, hidden)."""
+    def attend(self, query: str, states: list[str], bias: str | None) -> str:
+        """Softmax attention to keys and values, merged to (batch, tokens, hidden)."""
+        key, value = states
         scores = self("MatMul", query, self("Transpose", key, perm=[0, 1, 3, 2]))
         if bias is not None:
             scores = self("Add", scores, bias)
@@ -134,7 +135,7 @@ def gpt(seed: int = 0, dtype: Any = np.float32) -> GraphProto:
             g("Concat", g("Gather", past, g.constant(j), axis=0), g.heads(x, f"{name}_{i}"), axis=2)
             for j, name in enumerate(("key", "value"))
         )
-        x = g.mlp(g("Add", x, g.attend(g.heads(x, f"query_{i}"), key, value, bias)), f"layer_{i}")
+        x = g.mlp(g("Add", x, g.attend(g.heads(x, f"query_{i}"), [key, value], bias)), f"layer_{i}")
         axes = g.constant([0])
         present = g("Concat", g("Unsqueeze", key, axes), g("Unsqueeze", value, axes), axis=0)
         outputs[f"present_{i}"] = (present, (2, "batch", _HEADS, "total", _SIZE))
@@ -160,8 +161,8 @@ def _decode(
         if past is not None:
             pair = [g("Concat", past[2 * i + j], new, axis=2) for j, new in enumerate(pair)]
         presents += pair
-        x = g("Add", x, g.attend(g.heads(x, f"self_query_{i}"), *pair, later))
-        seen = g.attend(g.heads(x, f"cross_query_{i}"), cross[2 * i], cross[2 * i + 1], hidden)
+        x = g("Add", x, g.attend(g.heads(x, f"self_query_{i}"), pair, later))
+        seen = g.attend(g.heads(x, f"cross_query_{i}"), cross[2 * i : 2 * i + 2], hidden)
         x = g.mlp(g("Add", x, seen), f"layer_{i}")
     return g.logits(x), presents
 
@@ -196,7 +197,8 @@ def encoder(seed: int = 0, dtype: Any = np.float32, *, features: bool = False, s
         mask = g.input("encoder_attention_mask", TensorProto.INT32, "batch", "source")
         x = g("Gather", g.weight("source_words", VOCABULARY, _HIDDEN), ids)
     hidden = None if mask is None else g.hidden_places(mask)
-    states = g.mlp(g("Add", x, g.attend(*(g.heads(x, f"encoder_{n}") for n in ("q", "k", "v")), hidden)), "encoder")
+    query, *pair = (g.heads(x, f"encoder_{name}") for name in ("query", "key", "value"))
+    states = g.mlp(g("Add", x, g.attend(query, pair, hidden)), "encoder")
     cross = [g.heads(states, f"cross_{name}_{i}") for i in range(_LAYERS) for name in ("key", "value")]
     crossed = {name: (v, s) for v, (name, s) in zip(cross, _states("cross", "present", "source").items(), strict=True)}
     if not starts:

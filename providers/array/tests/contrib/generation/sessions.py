@@ -59,9 +59,8 @@ def generation_model(
     given = [name if name in fed else "" for name in _NAMES[op_type]]
     while not given[-1]:
         given.pop()
-    node = helper.make_node(
-        op_type, given, list(outputs), "generation", domain="com.microsoft", **attributes, **dict(graphs)
-    )
+    held: dict[str, Any] = {**attributes, **graphs}
+    node = helper.make_node(op_type, given, list(outputs), "generation", domain="com.microsoft", **held)
     graph = helper.make_graph(
         [node],
         "one_node",

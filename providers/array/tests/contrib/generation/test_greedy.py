@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def test_all_sequences_end_early() -> None:
 def test_a_model_with_an_encoder() -> None:
     """Which onnxruntime's GreedySearch refuses: it is a beam search of one beam that returns the likeliest tokens."""
     graphs = {"encoder": encoder(1), "decoder": decoder(1)}
-    attributes = {"model_type": 1, "decoder_start_token_id": 2, "eos_token_id": 0, "pad_token_id": PAD}
+    attributes: dict[str, Any] = {"model_type": 1, "decoder_start_token_id": 2, "eos_token_id": 0, "pad_token_id": PAD}
     (found,) = generate("GreedySearch", {"input_ids": PROMPT, "max_length": 9}, graphs, **attributes)
     said = np.full((4, 1), 2, np.int32)
     source, mask = PROMPT.astype(np.int32), np.ones(PROMPT.shape, np.int32)
@@ -152,6 +153,17 @@ def test_nothing_to_generate() -> None:
     )
     assert found.shape == (0, 5)
     assert found.dtype == np.int32
+
+
+def test_many_threads_call_one_session() -> None:
+    """Each gets what belongs to its own prompt: a call's states are its own."""
+    model = generation_model("GreedySearch", {"input_ids": PROMPT, "max_length": 9}, {"decoder": gpt(11)}, **MARKS)
+    feeds = [{"input_ids": (PROMPT + i).astype(np.int32) % 24, "max_length": np.array([9], np.int32)} for i in range(8)]
+    with ort_py.InferenceSession(model, providers=["CPUExecutionProvider"]) as session, ThreadPoolExecutor(8) as pool:
+        alone = [session.run(None, feed)[0] for feed in feeds]
+        together = list(pool.map(lambda feed: session.run(None, feed)[0], feeds * 4))
+    for i, found in enumerate(together):
+        np.testing.assert_array_equal(found, alone[i % 8])
 
 
 def test_schema_is_known() -> None:

@@ -24,17 +24,11 @@ BEAMS: dict[str, Any] = {**GREEDY, "num_beams": 3, "num_return_sequences": 2}
 HERE = Location(node="n", op_type="GreedySearch", domain="com.microsoft")
 
 
-def _without(graph: GraphProto, *names: str) -> GraphProto:
-    """The graph without these inputs and outputs, as far as its declaration goes."""
+def _flat(graph: GraphProto) -> GraphProto:
+    """The graph without the last of its outputs, which are as many as its states and one."""
     result = GraphProto()
     result.CopyFrom(graph)
-    for values in (result.input, result.output):
-        kept = [value for value in values if value.name not in names]
-        del values[:]
-        values.extend(kept)
-    for name in names:  # what the nodes still read must come from somewhere
-        if any(name in node.input for node in result.node):
-            result.initializer.append(helper.make_tensor(name, TensorProto.FLOAT, [1], [0.0]))
+    del result.output[-1]
     return result
 
 
@@ -111,14 +105,14 @@ def test_logits_of_another_shape(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("op_type", "graphs", "attributes", "message"),
     [
-        ("GreedySearch", {"decoder": _without(gpt(), "past_1")}, MARKS, "no decoder as GreedySearch runs it.*past_0"),
+        ("GreedySearch", {"decoder": _flat(gpt())}, MARKS, "no decoder as GreedySearch runs it.*past_0"),
         ("GreedySearch", {"decoder": _loose(gpt())}, MARKS, "known heads and size"),
         ("BeamSearch", {"decoder": _with(gpt(), "past_sequence_length")}, MARKS, "takes 'past_sequence_length'.*GPUs"),
         (
             "BeamSearch",
             {"encoder": encoder(), "decoder": _with(decoder(), "past_seq_len", "num_beams", "cache_indirection")},
             TEXT,
-            "takes 'past_seq_len', 'num_beams', 'cache_indirection'",
+            "takes 'past_seq_len', '.*', 'cache_indirection'.*GPUs",
         ),
         ("BeamSearch", {"decoder": decoder()}, TEXT, "no graph 'encoder'.*'model_type' is 1"),
         ("BeamSearch", {"encoder": encoder(), "decoder": gpt()}, TEXT, "'decoder' is no decoder as BeamSearch runs it"),
@@ -143,26 +137,24 @@ def test_graphs_of_another_layout(op_type: str, graphs: Any, attributes: dict[st
 def test_two_decoders_that_do_not_fit() -> None:
     """The one that runs the prompt hands its states to the other."""
     graphs = {"decoder": gpt(), "init_decoder": gpt(dtype=np.float16)}
-    with pytest.raises(InvalidArgument, match="(?s)states of different shapes or types.*one model"):
+    with pytest.raises(InvalidArgument, match=r"(?s)states of different shapes or types.*one model"):
         generate("GreedySearch", GREEDY, graphs, **MARKS)
 
 
 def test_an_unknown_kind_of_model() -> None:
     """The known ones are listed."""
-    with pytest.raises(InvalidArgument, match="(?s)'model_type' is 2.*GreedySearch knows 0, 1"):
+    with pytest.raises(InvalidArgument, match=r"(?s)'model_type' is 2.*GreedySearch knows 0, 1"):
         generate("GreedySearch", GREEDY, {"decoder": gpt()}, **{**MARKS, "model_type": 2})
 
 
-@pytest.mark.parametrize(
-    "inputs", [{"max_length": 2**30}, {"num_beams": 2**28}, {"num_beams": 1000, "max_length": 200_000}]
-)
+@pytest.mark.parametrize("inputs", [{"max_length": 2**30}, {"num_beams": 2**28}, {"num_beams": 5000}])
 def test_what_is_too_large_is_refused(inputs: dict[str, Any]) -> None:
-    """Before the models run."""
+    """Sequences before the models run; states, which only the models tell the size of, before they are repeated."""
     options = ort_py.SessionOptions()
-    options.add_session_config_entry("session.limit_tensor_bytes", str(1 << 24))
+    options.limits = ort_py.Limits(single_allocation_bytes=1 << 20)
     given = {**BEAMS, **inputs}
     model = generation_model("BeamSearch", given, {"decoder": gpt()}, **MARKS)
     feeds = {name: np.atleast_1d(np.asarray(value, np.int32)) for name, value in given.items()}
     session = ort_py.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    with session, pytest.raises(LimitError):
+    with session, pytest.raises(LimitError, match="BeamSearch"):
         session.run(None, feeds)

@@ -80,8 +80,7 @@ class PairModel(Model):
             logits = self._run(self._prompt)
         if self._beams > 1:
             self._fixed, self._past, self._cross = (
-                repeated(self._ctx, states, self._beams, 0)
-                for states in (self._fixed, self._past, self._cross)
+                repeated(self._ctx, states, self._beams, 0) for states in (self._fixed, self._past, self._cross)
             )
             logits = np.repeat(logits, self._beams, axis=0)
         return logits

@@ -1,24 +1,25 @@
 """What the graphs of a generating node look like from outside: read from their inputs and outputs when it is bound.
 
-Layouts are those that onnxruntime's exporter writes. A graph of another layout is refused with what was expected.
-Runs nothing.
+Layouts are those that onnxruntime's exporter writes. They are told by numbers, types and ranks, not by names: a graph
+around may have the same names, and then those inside are others. A graph of another layout is refused with what was
+expected. Runs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from ort_py.contracts.graph_view import GraphView, ValueSpec
 from ort_py.contracts.kernel import KernelContext
-from ort_py.dtypes import numpy_dtype
+from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidGraph, Location
 
 __all__ = ["GptSignature", "PairSignature", "gpt_signature", "pair_signature"]
 
-_SHARED = ("past_sequence_length", "past_seq_len", "beam_width", "num_beams", "cache_indirection")
-"""Inputs of decoders that write into buffers shared between past and present, which only GPUs' kernels do."""
+_NUMBERS = (DataType.INT32, DataType.INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def gpt_signature(ctx: KernelContext, name: str) -> GptSignature:
     where = ctx.node.location
     graph = _graph(ctx, name)
     layers = len(graph.outputs) - 1
-    _check_shared(name, graph.inputs, where)
+    _check_shared(name, graph.inputs[3:], where)
     past = graph.inputs[3] if len(graph.inputs) > 3 else None
     shape = past.shape if past is not None else None
     heads, size = (shape[2], shape[4]) if shape is not None and len(shape) == 5 else (None, None)
@@ -96,10 +97,10 @@ def pair_signature(ctx: KernelContext, *, masked: bool) -> PairSignature:
     """
     where = ctx.node.location
     encoder, decoder = _graph(ctx, "encoder"), _graph(ctx, "decoder")
-    _check_shared("decoder", decoder.inputs, where)
     layers = (len(decoder.outputs) - 1) // 2
     fixed = 2 if masked else 1
-    hidden = len(decoder.inputs) > fixed and decoder.inputs[fixed].name == "encoder_hidden_states"
+    _check_shared("decoder", decoder.inputs[fixed:], where)
+    hidden = len(decoder.inputs) == fixed + 1 + 4 * layers
     fixed += hidden
     if layers < 1 or len(decoder.outputs) != 1 + 2 * layers or len(decoder.inputs) != fixed + 4 * layers:
         first = "input_ids, encoder_attention_mask" if masked else "input_ids"
@@ -143,10 +144,11 @@ def _graph(ctx: KernelContext, name: str) -> GraphView:
 
 
 def _check_shared(name: str, inputs: Sequence[ValueSpec], where: Location) -> None:
-    shared = [value.name for value in inputs if value.name in _SHARED]
-    if shared:
+    """Refuse states that numbers follow: the length so far, and perhaps beams and which beam a place is of."""
+    last = [value.name for value in takewhile(lambda value: value.data_type in _NUMBERS, reversed(inputs))]
+    if last:
         raise InvalidGraph(
-            f"The graph '{name}' takes {', '.join(map(repr, shared))}.",
+            f"The graph '{name}' takes {', '.join(map(repr, reversed(last)))}.",
             where=where,
             why="it shares one buffer between past and present states, a form made for GPUs only",
             fix="Export the model for the CPU: without past_present_share_buffer and decoder-masked attention.",
