@@ -45,7 +45,7 @@ def operator(
         outputs: Formal outputs.
         domain: Operator domain.
         since: Schema version.
-        attributes: As in `OperatorSchema`: defaults, ``float`` where one must be given, ``float | None`` without default.
+        attributes: As in `OperatorSchema`: a default, ``float`` where one must be given, ``float | None`` without.
         shapes: Shapes of the outputs from the node's inputs and attributes.
         **types: Element types that each variable allows, separated by blanks.
 
