@@ -83,7 +83,8 @@ def suite_cases() -> tuple[SuiteCase, ...]:
             warnings.simplefilter("ignore")  # making the cases overflows and casts NaN on purpose
             loaded = load_model_tests(kind=kind)
         for case in loaded:
-            source, data = case.model, None
+            source: onnx.ModelProto | Path | None = case.model
+            data: Path | None = None
             if source is None and case.model_dir is not None:
                 data = Path(case.model_dir)
                 source = data / "model.onnx"

@@ -26,7 +26,7 @@ _ENGINE = {
     "If": "the engine runs its branches",
     "Loop": "the engine runs its body",
     "Scan": "the engine runs its body",
-    "SequenceMap": "its function body is a Loop",
+    "SequenceMap": "the engine runs its body",
     "Gradient": "a transformation of the graph replaces it",
 }
 """Operators without a kernel, and why."""

@@ -102,7 +102,7 @@ def pad(
         LimitError: The result would be too large.
     """
     by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, ctx.node.location)
-    value = "" if x.dtype.kind == "O" else None
+    value: Any = "" if x.dtype.kind == "O" else None
     if constant_value is not None and constant_value.size:
         value = constant_value.reshape(-1)[0]
     return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value)

@@ -36,7 +36,7 @@ __all__ = [
     "wide",
 ]
 
-_EXAMPLES = 8
+_EXAMPLES = 5
 """Calls drawn for each version and element type."""
 
 

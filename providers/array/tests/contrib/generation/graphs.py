@@ -77,9 +77,13 @@ class _Builder:
             [numpy_helper.from_array(array, key) for key, array in self.weights.items()],
         )
 
+    def normalised(self, x: str) -> str:
+        """Normalised over the last axis: without it, rounding errors of a step grow in the steps that follow."""
+        return self("LayerNormalization", x, self.constant(np.ones(_HIDDEN), self.dtype))
+
     def heads(self, x: str, weight: str) -> str:
         """(batch, tokens, hidden) → (batch, heads, tokens, size) through a projection."""
-        projected = self("MatMul", x, self.weight(weight, _HIDDEN, _HIDDEN, scale=0.6))
+        projected = self("MatMul", self.normalised(x), self.weight(weight, _HIDDEN, _HIDDEN, scale=0.6))
         split = self("Reshape", projected, self.constant([0, 0, _HEADS, _SIZE]))
         return self("Transpose", split, perm=[0, 2, 1, 3])
 
@@ -108,11 +112,11 @@ class _Builder:
         return self("Where", self("Greater", columns, rows), far, near)
 
     def mlp(self, x: str, name: str) -> str:
-        inner = self("Tanh", self("MatMul", x, self.weight(f"{name}_mlp", _HIDDEN, _HIDDEN)))
+        inner = self("Tanh", self("MatMul", self.normalised(x), self.weight(f"{name}_mlp", _HIDDEN, _HIDDEN)))
         return self("Add", x, inner)
 
     def logits(self, x: str) -> str:
-        return self("MatMul", x, self.weight("to_vocabulary", _HIDDEN, VOCABULARY, scale=0.4))
+        return self("MatMul", self.normalised(x), self.weight("to_vocabulary", _HIDDEN, VOCABULARY))
 
 
 def gpt(seed: int = 0, dtype: Any = np.float32) -> GraphProto:
