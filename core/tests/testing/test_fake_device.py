@@ -275,3 +275,21 @@ def test_figures_follow_use(device: FakeDevice, stream: FakeStream) -> None:
     assert allocator.trim() == 256
     assert (allocator.stats().bytes_reserved, allocator.stats().peak_bytes_in_use) == (0, 256)
     assert allocator.memory_info.device == device.device
+
+
+@pytest.mark.usefixtures("stream")
+def test_namespaces_below_the_module(xp: FakeModule) -> None:
+    """Fourier transforms and linear algebra are queued like the rest; a matrix without inverse raises nothing."""
+    x = xp.asarray(np.array([[2.0, 0.0], [0.0, 4.0]]))
+    np.testing.assert_allclose(fetch(xp.fft.rfft(x)), [[2, 2], [4, -4]])
+    np.testing.assert_allclose(fetch(xp.linalg.inv(x)), [[0.5, 0], [0, 0.25]])
+    assert fetch(xp.linalg.det(x)) == 8
+    assert np.isnan(fetch(xp.linalg.inv(x - x))).all()
+
+
+@pytest.mark.usefixtures("stream")
+def test_taking_places_and_copying_in_an_order(xp: FakeModule) -> None:
+    """`take` is a method too; `array` copies in the order that is asked for."""
+    x = xp.asarray(np.arange(6.0).reshape(2, 3))
+    assert fetch(x.take(xp.asarray(np.array([2, 0])), 1)).tolist() == [[2, 0], [5, 3]]
+    assert xp.array(x.T, order="C").flags.c_contiguous

@@ -145,6 +145,11 @@ class FakeArray:
         """A view with permuted axes."""
         return FakeArray(self.raw.transpose(*axes), self.memory)
 
+    def take(self, indices: Any, axis: int | None = None, out: FakeArray | None = None) -> FakeArray:
+        """Elements at places along an axis."""
+        result: FakeArray = self._xp.take(self, indices, axis=axis, **({} if out is None else {"out": out}))
+        return result
+
     def __getattr__(self, name: str) -> Any:
         # Reductions as methods; NumPy's own names and positions of arguments.
         if name in _REDUCTIONS:

@@ -52,6 +52,8 @@ _VIEWING = _words(
 )
 """Functions that return views where the layout allows it."""
 _MUTATING = _words("copyto put_along_axis")
+_SPACES = {"fft": _words("fft ifft irfft rfft"), "linalg": _words("det inv")}
+"""Functions of namespaces below the module."""
 _VALUES = _words(
     """
     bool_ complex64 complex128 dtype e finfo float16 float32 float64 iinfo inf int8 int16 int32 int64 nan newaxis pi
@@ -87,6 +89,9 @@ class FakeModule:
                 for trick in ("as_strided", "sliding_window_view")
             }
             found = SimpleNamespace(stride_tricks=SimpleNamespace(**views))
+        elif name in _SPACES:
+            space = getattr(np, name)
+            found = SimpleNamespace(**{one: partial(self.apply, getattr(space, one)) for one in _SPACES[name]})
         else:
             raise AttributeError(f"The fake device's array module has no '{name}'.")
         setattr(self, name, found)
@@ -109,10 +114,10 @@ class FakeModule:
         stored: FakeArray = self._store(lambda: host, host)
         return stored
 
-    def array(self, value: Any, dtype: Any = None, copy: bool = True) -> FakeArray:
+    def array(self, value: Any, dtype: Any = None, copy: bool = True, order: str = "K") -> FakeArray:
         """A copy on the device."""
         if isinstance(value, FakeArray):
-            return value.astype(dtype or value.dtype)
+            return value.astype(dtype or value.dtype, order)
         return self.asarray(value, dtype)
 
     def apply(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -218,6 +223,9 @@ def _zeros(value: Any) -> Any:
 
 
 def _quiet(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
-    """Devices raise no floating-point errors."""
+    """Devices raise no floating-point errors, and none for a matrix without inverse."""
     with np.errstate(all="ignore"):
-        return function(*args, **keywords)
+        try:
+            return function(*args, **keywords)
+        except np.linalg.LinAlgError:
+            return np.full_like(args[0], np.nan)
