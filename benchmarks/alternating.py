@@ -19,10 +19,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["BLOCKS", "Comparison", "Runtimes", "compare"]
+__all__ = ["BLOCKS", "Comparison", "Refused", "Runtimes", "compare"]
 
 BLOCK_SECONDS = 0.3
 BLOCKS = 6
+
+
+class Refused(RuntimeError):
+    """A runtime cannot run a model; the message names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class _Child:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
+        self._runtime = runtime
         self._outputs = folder / f"{runtime}.outputs"
         self.runs: list[float] = []
 
@@ -64,6 +69,8 @@ class _Child:
         """Make a session and run it once: seconds it took to make, and the outputs."""
         self.runs = []
         answer = self._ask({"open": str(model), "feeds": str(feeds), "outputs": str(self._outputs)})
+        if "refused" in answer:
+            raise Refused(f"{self._runtime} refuses the model: {answer['refused']}")
         outputs: Sequence[Any] = pickle.loads(self._outputs.read_bytes())  # written by our own child a moment ago
         return float(answer["created"]), outputs
 
@@ -112,6 +119,7 @@ class Runtimes:
             seconds: Length of a block.
 
         Raises:
+            Refused: One of them cannot run the model.
             RuntimeError: A child process ended early.
         """
         self._feeds.write_bytes(pickle.dumps(dict(feeds)))

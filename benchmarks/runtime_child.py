@@ -53,15 +53,21 @@ class _Model:
 
 
 def main(runtime: str, threads: int) -> int:
-    """Answer ``{"open": model, "feeds": file, "outputs": file}`` and ``{"run": seconds}`` until the input ends."""
+    """Answer ``{"open": model, "feeds": file, "outputs": file}`` and ``{"run": seconds}`` until the input ends.
+
+    The answers are ``{"created": seconds}`` or ``{"refused": why}``, and ``{"runs": [seconds, …]}``.
+    """
     model: _Model | None = None
     for line in sys.stdin:
         request = json.loads(line)
         answer: dict[str, Any]
         if "open" in request:
             model = None  # before the next one takes memory
-            model = _Model(runtime, threads, request)
-            answer = {"created": model.created}
+            try:
+                model = _Model(runtime, threads, request)
+                answer = {"created": model.created}
+            except Exception as error:  # whatever a runtime raises for a model it cannot run
+                answer = {"refused": f"{type(error).__name__}: {error}"}
         else:
             assert model is not None, "no model was opened"
             answer = {"runs": model.run(request["run"])}

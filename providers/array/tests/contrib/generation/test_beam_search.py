@@ -157,7 +157,7 @@ def test_optional_numbers() -> None:
 def test_float16(alone: bool) -> None:
     """States and logits in float16, which onnxruntime has on GPUs only: nearly what float32 gives, in float16."""
     half, single = (
-        {"decoder": gpt(6, dtype)} if alone else {"encoder": encoder(6, dtype), "decoder": decoder(6, dtype)}
+        {"decoder": gpt(6, dtype)} if alone else {"encoder": encoder(8, dtype), "decoder": decoder(8, dtype)}
         for dtype in (np.float16, np.float32)
     )
     kind = {**TEXT, "model_type": 0 if alone else 1}

@@ -15,17 +15,28 @@ _SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 @_SETTINGS
-@given(rows=st.integers(0, 3), size=st.sampled_from([3, 300, 1000]), count=st.integers(1, 3), seed=st.integers(0, 99))
-def test_the_best_in_order(rows: int, size: int, count: int, seed: int) -> None:
-    """By score, and of equal scores the first, whether there are few or many."""
-    random = np.random.default_rng(seed)
-    ties = random.integers(0, 50 if seed % 2 else 10**6, (rows, size))
-    scores = ties.astype(np.float32)
+@given(
+    rows=st.integers(0, 3),
+    size=st.sampled_from([30, 300, 1000]),
+    count=st.sampled_from([1, 3, 16, 20]),
+    most=st.sampled_from([5, 50, 10**6]),
+    seed=st.integers(0, 99),
+)
+def test_the_best_in_order(rows: int, size: int, count: int, most: int, seed: int) -> None:
+    """By score, and of equal scores the first, whether there are few or many, and however many are asked for."""
+    scores = np.random.default_rng(seed).integers(0, most, (rows, size)).astype(np.float32)
     found, places = best(scores, count)
     for row in range(rows):
         wanted = sorted(range(size), key=lambda place: (-scores[row, place], place))[:count]
         assert places[row].tolist() == wanted
         assert found[row].tolist() == scores[row, wanted].tolist()
+
+
+def test_impossible_scores_are_found_once_each() -> None:
+    """Where too few are possible, minus infinity fills up; what is no number comes last."""
+    scores = np.full((1, 300), -np.inf, np.float32)
+    scores[0, 7], scores[0, 3] = 1, np.nan
+    assert best(scores, 3)[1].tolist() == [[7, 0, 1]]
 
 
 class _Lists:

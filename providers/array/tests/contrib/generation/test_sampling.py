@@ -76,6 +76,15 @@ def test_the_custom_form(top_p: float, seed: int) -> None:
         np.testing.assert_array_equal((result == row)[order][sure], (before <= top_p)[sure])
 
 
+@pytest.mark.parametrize("custom", [False, True])
+def test_of_equal_scores_the_first_are_kept(custom: bool) -> None:
+    """As many as the share needs."""
+    scores = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 9.0, 0.0, 0.0]], np.float32)
+    filter_unlikely(scores, 0.4, 0, _FILTERED, custom=custom)
+    kept = scores > np.float32(_FILTERED)
+    np.testing.assert_array_equal(kept, [[True, True, False, False], [False, True, False, False]])
+
+
 @_SETTINGS
 @given(seed=st.integers(0, 99))
 def test_draws_follow_the_probabilities(seed: int) -> None:
@@ -134,7 +143,6 @@ def test_a_seed_decides() -> None:
     [
         {},
         {"repetition_penalty": 2.0, "min_length": 9},
-        {"presence_mask": np.arange(VOCABULARY) % 3 * np.ones((3, 1), int)},
         {"vocab_mask": np.arange(VOCABULARY) % 2},
         {"prefix_vocab_mask": np.arange(VOCABULARY) % 2 * np.ones((3, 1), int)},
         {"attention_mask": np.array([[0, 1, 1, 1, 1], [1, 0, 1, 1, 1], [1, 1, 1, 1, 1]])},
@@ -149,11 +157,27 @@ def test_one_token_to_draw(inputs: dict[str, Any], attributes: dict[str, Any]) -
         given,
         {"decoder": gpt(3)},
         temperature=1.5,
-        presence_penalty=0.8,
         eos_token_id=VOCABULARY + 1,
         pad_token_id=PAD,
         **attributes,
     )
+
+
+def test_presence_is_penalised() -> None:
+    """Of what the mask says, and of what was drawn since."""
+    present = np.arange(VOCABULARY) % 3 * np.ones((3, 1), np.int32)
+    inputs = {"input_ids": PROMPT, "max_length": 12, "presence_mask": present.astype(np.int32)}
+    attributes: dict[str, Any] = {"presence_penalty": 0.8, "eos_token_id": VOCABULARY, "pad_token_id": PAD}
+    (found,) = generate("Sampling", inputs, {"decoder": gpt(3)}, **attributes)
+    said = PROMPT.astype(np.int32)
+    for _ in range(7):
+        places = np.broadcast_to(np.arange(said.shape[1], dtype=np.int32), said.shape)
+        states = [np.zeros((2, 3, 2, 0, 4), np.float32)] * 2
+        logits = run_graph(gpt(3), [said, places, np.ones_like(said), *states])[0][:, -1]
+        tokens = (logits - present * np.float32(0.8)).argmax(axis=1)
+        present[np.arange(3), tokens] = 1
+        said = np.concatenate((said, tokens[:, None].astype(np.int32)), axis=1)
+    np.testing.assert_array_equal(found, said)
 
 
 def test_defaults_draw_the_likeliest() -> None:

@@ -17,7 +17,10 @@ _UNLIKELY = np.float32(-1e9)
 """Score of all beams but the first at the start, so that they do not all take the same tokens."""
 
 _MANY = 256
-"""From this many scores on, the best are found by partitioning."""
+"""From this many scores on, the best are found without sorting the others."""
+
+_PASSES = 16
+"""Up to this many are found one by one: passes over the scores that cost less than partitioning them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,16 @@ class BeamRules:
 def best(scores: Any, count: int) -> tuple[Any, Any]:
     """The `count` best of each row, best first, and their places; of equal ones the first."""
     size = scores.shape[1]
-    if size >= _MANY and count <= size // 8:
+    if size >= _MANY and count <= _PASSES:
+        work, rows = scores.copy(), np.arange(scores.shape[0])
+        places = np.empty((scores.shape[0], count), np.intp)
+        for rank in range(count):
+            places[:, rank] = work.argmax(axis=1)
+            work[rows, places[:, rank]] = -np.inf
+        found = np.take_along_axis(scores, places, 1)
+        if np.all(found > -np.inf):  # else a place may have been found twice
+            return found, places
+    elif size >= _MANY and count <= size // 8:
         border = np.partition(scores, size - count, axis=1)[:, size - count, None]
         inside = scores >= border
         if np.all(np.count_nonzero(inside, axis=1) == count):  # else there are ties, or what is no number

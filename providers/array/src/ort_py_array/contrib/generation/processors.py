@@ -122,11 +122,14 @@ def divide(temperature: float) -> Processor:
 
 
 def penalise_presence(present: Any, penalty: float) -> Processor:
-    """Subtract the penalty where the mask ``(rows, vocabulary)`` is 1 (and its multiple where it is more)."""
-    amount = present.astype(np.float32) * np.float32(penalty)
+    """Subtract the penalty where the mask ``(rows, vocabulary)`` is 1 (and its multiple where it is more).
+
+    The mask is read at every step: who draws tokens may mark them in it.
+    """
+    factor = np.float32(penalty)
 
     def process(scores: Any, _: Any) -> None:
-        scores -= amount
+        scores -= present * factor
 
     return process
 

@@ -34,17 +34,21 @@ def filter_unlikely(scores: Any, top_p: float, least: int, value: float, *, cust
         custom: The form.
     """
     size = scores.shape[1]
-    order = np.argsort(-scores if custom else scores, axis=1, kind="stable")
-    chances = _softmax(np.take_along_axis(scores, order, 1))
-    total = np.cumsum(chances, axis=1)
+    ascending = np.sort(scores, axis=1)
     if custom:
-        dropped = np.zeros(scores.shape, np.bool_)
-        dropped[:, 1:] = total[:, :-1] > np.float32(top_p)
+        total = np.cumsum(_softmax(ascending[:, ::-1]), axis=1)
+        count = size - 1 - np.count_nonzero(total[:, :-1] <= np.float32(top_p), axis=1)
     else:
-        dropped = total <= np.float32(1 - top_p)
-        dropped[:, size - min(max(least, 1), size) :] = False
-    rows, places = np.nonzero(dropped)
-    scores[rows, order[rows, places]] = value
+        total = np.cumsum(_softmax(ascending), axis=1)
+        count = np.count_nonzero(total <= np.float32(1 - top_p), axis=1)
+        count = np.minimum(count, size - min(max(least, 1), size))
+    border = np.take_along_axis(ascending, count[:, None], 1)  # the least score that is kept
+    dropped = scores < border
+    ties = count - np.count_nonzero(dropped, axis=1)
+    if ties.any():  # of equal ones the first are kept
+        equal = scores == border
+        dropped |= equal & (np.cumsum(equal[:, ::-1], axis=1)[:, ::-1] <= ties[:, None])
+    scores[dropped] = value
 
 
 def drawn(scores: Any, numbers: Any) -> Any:
@@ -75,7 +79,8 @@ def sampling(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.Sampling-1: tokens drawn from the likeliest ones; int32 tokens, float32 scores.
 
     ``filtered_logits`` are those of the last step. With the defaults of ``top_p`` and ``min_tokens_to_keep``, both 0,
-    the likeliest token is kept, where onnxruntime draws from all tokens evenly.
+    the likeliest token is kept, where onnxruntime draws from all tokens evenly. With ``presence_mask``, tokens that are
+    drawn count as present from then on, as on onnxruntime's GPUs; its CPU does not penalise presence at all.
 
     Raises:
         InvalidArgument: An input or an attribute has a wrong shape or value.
@@ -112,13 +117,14 @@ def sampling(ctx: KernelContext) -> KernelCallable:
         lengths = Lengths.read(prompt.shape[1], max_length, min_length, where)
         generator = ctx.random_generator(None if seed is None else number_of("seed", seed, where))
         filtered = np.zeros((prompt.shape[0], 0), np.float32)
+        present = None if presence_mask is None or not presence_penalty else presence_mask.astype(np.float32)
 
         def processors(shape: tuple[int, int]) -> Processors:
             found = basic_processors(ctx, lengths, repetition_penalty, vocab_mask, prefix_vocab_mask, shape)
             if temperature != 1:
                 found.add(divide(temperature))
-            present = matrix_of("presence_mask", presence_mask, shape, where)
-            if present is not None and presence_penalty:
+            matrix_of("presence_mask", presence_mask, shape, where)
+            if present is not None:
                 found.add(penalise_presence(present, presence_penalty))
             return found
 
@@ -126,7 +132,10 @@ def sampling(ctx: KernelContext) -> KernelCallable:
             nonlocal filtered
             filter_unlikely(scores, top_p, least, value, custom=custom)
             filtered = scores
-            return drawn(scores, generator.random(scores.shape[0]))
+            tokens = drawn(scores, generator.random(scores.shape[0]))
+            if present is not None:
+                present[np.arange(tokens.size), tokens] = 1
+            return tokens
 
         return generated(ctx, model, prompt, lengths, processors, choose), filtered
 
