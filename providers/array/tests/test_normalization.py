@@ -159,3 +159,24 @@ def test_mean_variance_normalization() -> None:
     """Over the default axes and others."""
     agree_with_runtime("MeanVarianceNormalization", [X], opset=13)
     agree_with_runtime("MeanVarianceNormalization", [X], opset=13, axes=[0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("size", [4096, 4097, 9000])
+def test_statistics_of_long_rows(size: int) -> None:
+    """Long rows are added up with more care; both ways keep float32's digits where the mean is far from 0."""
+    x = sample((3, 2, size), np.float32, low=999, high=1001)
+    wide = x.astype(np.float64)
+    expected = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-5)
+    ones, zeros = np.ones(2, np.float32), np.zeros(2, np.float32)
+    (actual,) = run("InstanceNormalization", [x, ones, zeros])
+    np.testing.assert_allclose(actual, expected, atol=5e-4)  # of which the input's own rounding is a fifth
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0)], ids=str)
+def test_layer_normalization_of_nothing(shape: tuple[int, ...]) -> None:
+    """Empty rows have no mean, and no rows have none to give."""
+    scale = np.ones(shape[1], np.float32)
+    y, mean, _ = run("LayerNormalization", [np.zeros(shape, np.float32), scale], outputs=3)
+    assert y.shape == shape
+    assert mean.shape == (shape[0], 1)
+    assert np.isnan(mean).all()

@@ -70,6 +70,25 @@ def test_nan_is_the_greatest(count: int, size: int) -> None:
     assert run("TopK", [x, i64(k)], outputs=2, largest=0)[1].tolist() == smallest[:k]
 
 
+@pytest.mark.parametrize("size", [400, 500, 1003])
+def test_few_of_many_real_numbers(size: int) -> None:
+    """Whether or not the rows can be dealt evenly; the extremes at either end, where a row may leave a rest."""
+    x = np.random.default_rng(4).normal(size=(3, size)).astype(np.float32)
+    x[0, -1], x[1, 0], x[2, -2:] = 9, 9, -9
+    for largest in (0, 1):
+        indices = run("TopK", [x, i64(20)], outputs=2, largest=largest)[1]
+        np.testing.assert_array_equal(indices, np.argsort(-x if largest else x, axis=1, kind="stable")[:, :20])
+
+
+@pytest.mark.parametrize("place", [0, 499])
+def test_one_nan_among_many(place: int) -> None:
+    """Wherever it is: a row may not be dealt evenly."""
+    x = np.random.default_rng(5).normal(size=(2, 500)).astype(np.float32)
+    x[1, place] = np.nan
+    assert run("TopK", [x, i64(20)], outputs=2)[1][1, 0] == place
+    assert place not in run("TopK", [x, i64(20)], outputs=2, largest=0)[1][1]
+
+
 def test_all_and_none() -> None:
     """k may be the whole axis or nothing."""
     x = np.array([1, 3, 2], np.float32)

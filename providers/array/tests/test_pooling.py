@@ -44,6 +44,24 @@ def test_max_pool_positions_equal_onnxruntime(case: str, storage_order: int) -> 
     agree_with_runtime("MaxPool", [x], opset=12, outputs=2, storage_order=storage_order, **attributes)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 70, 40, 41)], ids=str)
+def test_pools_of_wide_padding(shape: tuple[int, ...]) -> None:
+    """No tap meets the picture everywhere, and the pictures may be taken in several blocks; against a naive loop."""
+    window = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [2, 1, 2, 1], "dilations": [3, 2]}
+    x = sample(shape, np.float32)
+    padding = ((0, 0), (0, 0), (2, 2), (1, 1))
+    high, low = np.pad(x, padding, constant_values=-np.inf), np.pad(x, padding)
+    rows, columns = (high.shape[2] - 7) // 2 + 1, (high.shape[3] - 3) // 3 + 1
+
+    def windows(padded: Any) -> Any:
+        taps = [(i, j) for i in (0, 3, 6) for j in (0, 2)]
+        return np.stack([padded[:, :, i : i + 2 * rows - 1 : 2, j : j + 3 * columns - 2 : 3] for i, j in taps])
+
+    np.testing.assert_array_equal(run("MaxPool", [x], opset=12, **window)[0], windows(high).max(0))
+    mean = run("AveragePool", [x], opset=19, count_include_pad=1, **window)[0]
+    np.testing.assert_allclose(mean, windows(low).mean(0), atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_max_pool_of_integers_pads_with_the_least_value(dtype: Any) -> None:
     """Padding never wins."""

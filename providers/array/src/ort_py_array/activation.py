@@ -11,10 +11,12 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py.devices import HOST
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
+from ort_py_array.blending import blended
 from ort_py_array.broadcasting import broadcast_shape
-from ort_py_array.error_function import erf_into, tanh_argument
+from ort_py_array.error_function import erf_into, normal_exponent
 from ort_py_array.pointwise import pointwise
 from ort_py_array.precision import rounded, widened
 
@@ -64,9 +66,14 @@ def thresholded_relu(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> No
 def _sigmoid_into(xp: Any, x: Array, out: Array) -> None:
     # exp(-x) overflows to infinity for very negative x, whose reciprocal is the right 0.
     xp.negative(x, out)
-    xp.exp(out, out)
+    _logistic_into(xp, out, out)
+
+
+def _logistic_into(xp: Any, exponent: Array, out: Array) -> None:
+    """1 / (1 + exp(exponent))."""
+    xp.exp(exponent, out)
     xp.add(out, 1, out)
-    xp.reciprocal(out, out)
+    xp.divide(1, out, out)  # which uses vectors where `reciprocal` does not
 
 
 @pointwise("Sigmoid", since=1, until=13)
@@ -189,15 +196,15 @@ def mish(xp: Any, x: Array, out: Array) -> None:
 def gelu(xp: Any, x: Array, out: Array, *, approximate: str = "none") -> None:
     """Gelu-20: x * (1 + erf(x / sqrt 2)) / 2, or with ``approximate="tanh"`` its older approximation.
 
-    Both are ``x * sigmoid(2u)`` with tanh(u) in the place of erf; float64 takes erf itself for its digits.
+    Both are ``x / (1 + exp(-2u))`` with tanh(u) in the place of erf; float64 takes erf itself for its digits.
     """
     if approximate == "tanh":
         part = xp.multiply(x, x)
-        xp.multiply(part, 0.044715 * math.sqrt(2 / math.pi), part)
-        xp.add(part, math.sqrt(2 / math.pi), part)
+        xp.multiply(part, -2 * 0.044715 * math.sqrt(2 / math.pi), part)
+        xp.add(part, -2 * math.sqrt(2 / math.pi), part)
         xp.multiply(part, x, part)
     elif x.dtype.itemsize < 8:
-        part = tanh_argument(xp, xp.multiply(x, math.sqrt(0.5)))
+        part = normal_exponent(xp, x)
     else:
         part = xp.multiply(x, math.sqrt(0.5))
         erf_into(xp, part, part)
@@ -205,8 +212,7 @@ def gelu(xp: Any, x: Array, out: Array, *, approximate: str = "none") -> None:
         xp.multiply(part, 0.5, part)
         xp.multiply(x, part, out)
         return
-    xp.multiply(part, 2, part)
-    _sigmoid_into(xp, part, part)
+    _logistic_into(xp, part, part)
     xp.multiply(x, part, out)
 
 
@@ -229,7 +235,10 @@ def prelu(ctx: KernelContext) -> KernelCallable:
                 fix="PRelu broadcasts one-sidedly; add axes of size 1 to the slope.",
             )
         wide = widened(xp, x)
-        return rounded(xp.where(xp.less(wide, 0), xp.multiply(wide, widened(xp, slope)), wide), x.dtype)
+        negative, steep = xp.less(wide, 0), xp.multiply(wide, widened(xp, slope))
+        if wide.size >= _LARGE and ctx.device == HOST:
+            return rounded(blended(ctx, negative, steep, wide), x.dtype)
+        return rounded(xp.where(negative, steep, wide), x.dtype)
 
     return run
 

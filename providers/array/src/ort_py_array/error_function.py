@@ -5,7 +5,7 @@ weighted so that the error of erf itself is level: 7e-8 relative before rounding
 place) in float32 arithmetic, and monotonous to infinity beyond. float64: W. J. Cody's rational forms ("Rational
 Chebyshev approximation for the error function", Mathematics of Computation 23, 1969), at most 4e-16 relative.
 
-Gelu uses `tanh_argument` directly, because ``(1 + tanh(u)) / 2`` is ``1 / (1 + exp(-2u))``. Knows no operator.
+Gelu needs no tanh, because ``(1 + tanh(u)) / 2`` is ``1 / (1 + exp(-2u))``. Knows no operator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 
-__all__ = ["erf_into", "tanh_argument"]
+__all__ = ["erf_into", "normal_exponent"]
 
 _ATANH_ERF = (
     1.1283792470924447,
@@ -27,6 +27,9 @@ _ATANH_ERF = (
     5.422382511552912e-09,
 )
 """Coefficients of p, constant first."""
+
+_NORMAL = tuple(-2 * 0.5**0.5 * coefficient * 0.5**power for power, coefficient in enumerate(_ATANH_ERF))
+"""Coefficients of ``-2 * sqrt(0.5) * p`` in the square of ``sqrt(2) * x``."""
 
 # Cody's coefficients, leading first: erf(x)/x in x**2 for |x| <= 0.46875, and erfc(x)*exp(x*x) in |x| above.
 _SMALL_P = (
@@ -75,16 +78,20 @@ def _horner(xp: Any, coefficients: tuple[float, ...], t: Array) -> Array:
     return xp.add(value, coefficients[-1], value)
 
 
-def tanh_argument(xp: Any, x: Array) -> Array:
-    """``u`` with ``tanh(u) = erf(x)`` for float32 `x`; float64 `x` gives no more digits. A fresh array."""
-    value = _horner(xp, _ATANH_ERF[::-1], xp.multiply(x, x))
+def normal_exponent(xp: Any, x: Array) -> Array:
+    """``e`` with ``1 / (1 + exp(e)) = (1 + erf(x / sqrt(2))) / 2`` for float32 `x`, the normal distribution.
+
+    A fresh array; float64 `x` gives no more digits.
+    """
+    value = _horner(xp, _NORMAL[::-1], xp.multiply(x, x))
     return xp.multiply(value, x, value)
 
 
 def erf_into(xp: Any, x: Array, out: Array) -> None:
     """erf of a float32 or float64 array of at least one axis, written to `out`, which may be `x`."""
     if x.dtype.itemsize < 8:
-        xp.tanh(tanh_argument(xp, x), out)
+        value = _horner(xp, _ATANH_ERF[::-1], xp.multiply(x, x))
+        xp.tanh(xp.multiply(value, x, value), out)
         return
     # Beyond 6, erf is 1 to the last bit; the middle form serves up to there because erfc is then below 2e-8.
     size = xp.minimum(xp.absolute(x), 6.0)

@@ -42,15 +42,26 @@ def element_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array
         raise shape_error(
             f"The indices do not fit the data beside axis {axis}.", ctx.node.location, [shape, indices.shape]
         )
-    check_indices(ctx, indices, shape[axis])
     strides = _strides(shape)
-    wide = indices.astype(xp.int64)
-    positions = xp.multiply(xp.where(wide < 0, xp.add(wide, shape[axis]), wide), strides[axis])
+    positions = _from_front(ctx, indices, shape[axis])
+    if strides[axis] != 1:
+        positions = xp.multiply(positions, strides[axis])
+    start: Any = xp.zeros((1,) * indices.ndim, xp.int64)  # of each line along the axis
     for other, dim in enumerate(indices.shape):
         if other != axis and dim > 1:
             ranged = xp.multiply(xp.arange(dim, dtype=xp.int64), strides[other])
-            positions = xp.add(positions, ranged.reshape((dim,) + (1,) * (indices.ndim - 1 - other)))
-    return positions
+            start = xp.add(start, ranged.reshape((dim,) + (1,) * (indices.ndim - 1 - other)))
+    return xp.add(positions, start)
+
+
+def _from_front(ctx: KernelContext, indices: Array, size: int) -> Array:
+    """`indices` as int64 counted from the front, themselves where they are that already; checked."""
+    xp = ctx.xp
+    check_indices(ctx, indices, size)
+    wide = indices.astype(xp.int64, copy=False)
+    if not indices.size or xp.min(indices).item() >= 0:  # usually: a pass that reads costs a fifth of one that writes
+        return wide
+    return xp.where(wide < 0, xp.add(wide, size), wide)
 
 
 def row_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, batch_dims: int = 0) -> Array:

@@ -5,6 +5,7 @@ Statistics of narrow floats are formed in float32 (``stash_type``) and the resul
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -28,14 +29,37 @@ __all__ = [
 ]
 
 
-def standardized(xp: Any, x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
-    """(x - mean) / sqrt(var + epsilon), the mean, and the inverse deviation; `x` is left alone."""
-    mean = xp.mean(x, axis=axes, keepdims=True)
-    centered = x - mean
-    variance = xp.mean(xp.multiply(centered, centered), axis=axes, keepdims=True)
-    inverse = 1 / xp.sqrt(variance + x.dtype.type(epsilon))
-    centered *= inverse
-    return centered, mean, inverse
+_SHORT = 4096
+"""Longest row that `einsum` adds up: with vectors, twice as fast as `sum`, but without the latter's care for digits."""
+
+
+def standardized(
+    xp: Any, x: Array, axes: tuple[int, ...], epsilon: float, factor: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Subtract the mean and divide by the deviation over the last axes; `x` is left alone.
+
+    Args:
+        xp: Array module.
+        x: float32 or float64, C-contiguous.
+        axes: The last axes, in order.
+        epsilon: Added to the variance.
+        factor: What to multiply by in the same step, broadcast to the other axes.
+
+    Returns:
+        ``(x - mean) / sqrt(var + epsilon) · factor``, the mean, and the inverse deviation, the latter two with axes of
+        size 1.
+    """
+    lead = x.shape[: x.ndim - len(axes)]
+    count = prod(x.shape[x.ndim - len(axes) :])
+    rows = x.reshape((prod(lead), count))
+    short = count <= _SHORT
+    mean = (xp.einsum("rc->r", rows) if short else xp.sum(rows, axis=1)).reshape((-1, 1)) / x.dtype.type(count)
+    centred = rows - mean
+    squares = xp.einsum("rc,rc->r", centred, centred) if short else xp.sum(xp.multiply(centred, centred), axis=1)
+    inverse = 1 / xp.sqrt(squares.reshape((-1, 1)) / x.dtype.type(count) + x.dtype.type(epsilon))
+    centred *= inverse if factor is None else xp.multiply(inverse.reshape(lead), factor).reshape((-1, 1))
+    kept = (*lead, *(1 for _ in axes))
+    return centred.reshape(x.shape), mean.reshape(kept), inverse.reshape(kept)
 
 
 def _stash(xp: Any, ctx: KernelContext, x: Array, stash_type: int) -> Array:
@@ -139,8 +163,7 @@ def instance_normalization(
     """
     xp = ctx.xp
     _channels(ctx, x, scale, bias)
-    y, _, _ = standardized(xp, widened(xp, x), tuple(range(2, x.ndim)), epsilon)
-    y *= _per_channel(widened(xp, scale), x.ndim)
+    y, _, _ = standardized(xp, widened(xp, x), tuple(range(2, x.ndim)), epsilon, widened(xp, scale))
     y += _per_channel(widened(xp, bias), x.ndim)
     return rounded(y, x.dtype)
 

@@ -7,6 +7,7 @@ The positions of the maxima (MaxPool's second output) are in `pooling_indices`. 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -21,49 +22,65 @@ from ort_py_array.windows import Placement
 __all__ = ["KERNELS", "average_pool", "averaged_over", "lp_pool", "max_pool", "pool"]
 
 
-def _slid(xp: Any, x: Array, place: Placement, fill: Any, combine: Callable[..., Array], out: Array) -> None:
-    """Combine every window of `x` into `out`, axis by axis; the last axis is taken last, when least is left of it."""
-    rank = len(place.out)
-    axes = [
-        axis
-        for axis in range(rank)
-        if (place.kernel[axis], place.strides[axis], place.begin[axis]) != (1, 1, 0)
-        or x.shape[axis + 2] != out.shape[axis + 2]
-    ]
-    if not axes:
-        out[...] = x
-    for axis in axes:
-        size = place.out[axis]
-        last = axis == axes[-1]
-        y = out if last else xp.empty((*x.shape[: axis + 2], size, *x.shape[axis + 3 :]), x.dtype)
-        lead = (slice(None),) * (axis + 2)
-        taps = _taps(place, axis)
-        everywhere = [source for target, source in taps if target == slice(0, size)]
-        if len(everywhere) > 1:
-            combine(x[(*lead, everywhere[0])], x[(*lead, everywhere[1])], out=y)
-        else:
-            y[...] = x[(*lead, everywhere[0])] if everywhere else fill
-        for source in everywhere[2:]:
-            combine(y, x[(*lead, source)], out=y)
-        for target, source in taps:
-            if source not in everywhere:
-                part = y[(*lead, target)]
-                combine(part, x[(*lead, source)], out=part)
-        x = y
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """What is combined along one axis, as slices of the picture.
 
+    Attributes:
+        axis: The axis.
+        size: Its size afterwards.
+        whole: Taps of the kernel that meet the picture at all output positions.
+        partial: Taps that meet it at some, with the output positions where they do; elsewhere they see padding.
+    """
 
-def _taps(place: Placement, axis: int) -> list[tuple[slice, slice]]:
-    """For each tap of the kernel along an axis that meets the picture: where it does, in the output and the input."""
-    size, stride, found = place.size[axis], place.strides[axis], []
-    for tap in range(place.kernel[axis]):
-        shift = tap * place.dilations[axis] - place.begin[axis]
-        # Output positions whose tap lies on the picture: 0 <= o · stride + shift < size.
-        first = max(0, -(shift // stride))
-        stop = min(place.out[axis], (size - 1 - shift) // stride + 1)
-        if first < stop:
+    axis: int
+    size: int
+    whole: list[slice]
+    partial: list[tuple[slice, slice]]
+
+    @staticmethod
+    def of(place: Placement, axis: int) -> _Axis:
+        """From the window over an axis, counted from the first spatial one."""
+        size, stride = place.size[axis], place.strides[axis]
+        found = _Axis(axis + 2, place.out[axis], [], [])
+        for tap in range(place.kernel[axis]):
+            shift = tap * place.dilations[axis] - place.begin[axis]
+            # Output positions whose tap lies on the picture: 0 <= o · stride + shift < size.
+            first = max(0, -(shift // stride))
+            stop = min(found.size, (size - 1 - shift) // stride + 1)
             source = slice(first * stride + shift, (stop - 1) * stride + shift + 1, stride)
-            found.append((slice(first, stop), source))
-    return found
+            if (first, stop) == (0, found.size):
+                found.whole.append(source)
+            elif first < stop:
+                found.partial.append((slice(first, stop), source))
+        return found
+
+    @property
+    def moves_nothing(self) -> bool:
+        """Whether the axis stays as it is."""
+        return self.whole == [slice(0, self.size, 1)] and not self.partial
+
+
+def _slid(xp: Any, x: Array, axes: list[_Axis], fill: Any, combine: Callable[..., Array], out: Array) -> None:
+    """Combine every window of `x` into `out`, axis by axis; the last axis is taken last, when least is left of it."""
+    for step in axes:
+        lead = (slice(None),) * step.axis
+        y = (
+            out
+            if step is axes[-1]
+            else xp.empty((*x.shape[: step.axis], step.size, *x.shape[step.axis + 1 :]), x.dtype)
+        )
+        taps = [x[(*lead, source)] for source in step.whole]
+        if len(taps) > 1:
+            combine(taps[0], taps[1], out=y)
+        else:
+            y[...] = taps[0] if taps else fill
+        for tap in taps[2:]:
+            combine(y, tap, out=y)
+        for target, source in step.partial:
+            part = y[(*lead, target)]
+            combine(part, x[(*lead, source)], out=part)
+        x = y
 
 
 def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Callable[..., Array]) -> Array:
@@ -81,11 +98,13 @@ def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Cal
     out = xp.empty((shape[0] * shape[1], 1, *place.out), x.dtype)
     rows = x.reshape(shape[0] * shape[1], 1, *place.size)
     some = max(1, _CACHE_BYTES // max(1, rows[:1].nbytes))
+    axes = [_Axis.of(place, axis) for axis in range(len(place.out))]
+    axes = [axis for axis in axes if not axis.moves_nothing] or axes[-1:]
 
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, some):
             chosen = slice(first, min(first + some, stop))
-            _slid(xp, rows[chosen], place, fill, combine, out[chosen])
+            _slid(xp, rows[chosen], axes, fill, combine, out[chosen])
 
     if out.size:
         ctx.parallel_for(out.shape[0], some, part)

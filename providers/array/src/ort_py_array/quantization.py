@@ -14,7 +14,7 @@ from ort_py_array.checks import normalized_axis
 from ort_py_array.precision import widened
 from ort_py_array.quantized_convolution import KERNELS as QUANTIZED_CONVOLUTION
 from ort_py_array.quantized_matmul import KERNELS as QUANTIZED_MATMUL
-from ort_py_array.saturation import SUB_BYTE, integer_range, quantized, quantized_by_one, quantized_dynamically
+from ort_py_array.saturation import SUB_BYTE, dynamic_range, integer_range, quantized, quantized_by_one
 
 __all__ = ["KERNELS", "dequantize_linear", "dynamic_quantize_linear", "quantize_linear"]
 
@@ -107,7 +107,8 @@ def dequantize_linear(
 @kernel("DynamicQuantizeLinear", since=11, outputs=3)
 def dynamic_quantize_linear(ctx: KernelContext, x: Array) -> tuple[Array, Array, Array]:
     """Quantise to uint8 with the scale that just covers the values and 0; returns (y, scale, zero point)."""
-    return quantized_dynamically(ctx, x)
+    scale, zero_point = dynamic_range(ctx.xp, x)
+    return quantized_by_one(ctx, x, scale, zero_point, zero_point.dtype), scale, zero_point
 
 
 KERNELS = [*QUANTIZED_MATMUL, *QUANTIZED_CONVOLUTION]

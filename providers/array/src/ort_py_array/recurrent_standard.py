@@ -28,7 +28,8 @@ def standard_lstm(cell: Cell, projected: Array, order: range, h: Array, c: Array
         The last states; the first is a view of `y` where there was a step.
     """
     xp, size = cell.xp, cell.hidden
-    projected[..., : 3 * size] *= 0.5
+    half = xp.full((), 0.5, projected.dtype)  # at each step, converting a Python number would take as long as its use
+    projected[..., : 3 * size] *= half
     sums = xp.empty(projected.shape[1:], projected.dtype)
     gates = sums[:, : 3 * size]
     i, o, forget = gates[:, :size], gates[:, size : 2 * size], gates[:, 2 * size :]
@@ -37,11 +38,11 @@ def standard_lstm(cell: Cell, projected: Array, order: range, h: Array, c: Array
     for t in order:
         cell.project(h, sums)
         if not cell.halved:
-            xp.multiply(gates, 0.5, out=gates)
+            xp.multiply(gates, half, out=gates)
         xp.add(sums, projected[t], out=sums)
         xp.tanh(sums, out=sums)
-        xp.multiply(gates, 0.5, out=gates)
-        xp.add(gates, 0.5, out=gates)
+        xp.multiply(gates, half, out=gates)
+        xp.add(gates, half, out=gates)
         xp.multiply(c, forget, out=c)
         xp.multiply(candidate, i, out=candidate)
         xp.add(c, candidate, out=c)
@@ -55,7 +56,8 @@ def standard_gru(cell: Cell, projected: Array, order: range, h: Array, c: Array,
     """All steps of a GRU with sigmoid and tanh; arguments and result as `standard_lstm`, `c` is passed through."""
     xp, size = cell.xp, cell.hidden
     assert cell.project_last is not None
-    projected[..., : 2 * size] *= 0.5
+    half = xp.full((), 0.5, projected.dtype)
+    projected[..., : 2 * size] *= half
     batch = projected.shape[1]
     gates = xp.empty((batch, 2 * size), projected.dtype)
     z, r = gates[:, :size], gates[:, size:]
@@ -65,15 +67,15 @@ def standard_gru(cell: Cell, projected: Array, order: range, h: Array, c: Array,
         new = projected[t]
         if cell.linear_before_reset:
             recurrent = cell.project(h)
-            xp.multiply(recurrent[:, : 2 * size], 0.5, out=gates)
+            xp.multiply(recurrent[:, : 2 * size], half, out=gates)
             candidate = recurrent[:, 2 * size :]
         else:
             cell.project(h, gates)
-            xp.multiply(gates, 0.5, out=gates)
+            xp.multiply(gates, half, out=gates)
         xp.add(gates, new[:, : 2 * size], out=gates)
         xp.tanh(gates, out=gates)
-        xp.multiply(gates, 0.5, out=gates)
-        xp.add(gates, 0.5, out=gates)
+        xp.multiply(gates, half, out=gates)
+        xp.add(gates, half, out=gates)
         if not cell.linear_before_reset:
             xp.multiply(r, h, out=reset)
             cell.project_last(reset, candidate)

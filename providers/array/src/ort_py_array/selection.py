@@ -7,14 +7,30 @@ from __future__ import annotations
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.devices import HOST
+from ort_py.dtypes import numpy_dtype
+from ort_py_array.blending import WIDTHS, blended
 from ort_py_array.broadcasting import broadcast_shape
 from ort_py_array.checks import host_ints, normalized_axis, shape_error
+
+_LARGE = 4096
+"""Elements from which on `blended` is faster than `where`, whatever the condition."""
 
 
 def where(ctx: KernelContext) -> KernelCallable:
     """Where-9..16: x where the condition holds, else y; all three broadcast."""
     function: KernelCallable = ctx.xp.where
-    return function
+    values = ctx.node.inputs[1]
+    kind = None if values is None or values.data_type is None else numpy_dtype(values.data_type)
+    if ctx.device != HOST or kind is None or kind.hasobject or kind.itemsize not in WIDTHS:
+        return function
+
+    def run(condition: Array, x: Array, y: Array) -> Array:
+        if condition.size < _LARGE and x.size < _LARGE and y.size < _LARGE:
+            return function(condition, x, y)
+        return blended(ctx, condition, x, y)
+
+    return run
 
 
 @kernel("NonZero", since=9, until=13, strided=True)

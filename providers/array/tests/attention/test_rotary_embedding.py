@@ -65,10 +65,11 @@ def test_every_type(dtype: Any) -> None:
     np.testing.assert_array_equal(y[..., 4:], inputs[0][..., 4:])
 
 
-def test_blocks_of_positions_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Positions are independent of each other."""
+@pytest.mark.parametrize("elements", [1, X[0].size, X[0].size * 2 // 3])
+def test_blocks_give_the_same(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positions and entries of the batch are independent of each other."""
     whole = run("RotaryEmbedding", [X, ROWS, ROWS + 1])
-    monkeypatch.setattr(rotary_embedding, "_ELEMENTS", 1)
+    monkeypatch.setattr(rotary_embedding, "_ELEMENTS", elements)
     assert_close(run("RotaryEmbedding", [X, ROWS, ROWS + 1]), whole)
 
 

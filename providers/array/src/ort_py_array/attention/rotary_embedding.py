@@ -35,27 +35,33 @@ def rotated(ctx: KernelContext, x: Array, cos: Array, sin: Array, out: Array, *,
     turn = _turn_neighbours if interleaved else _turn_halves
     if not x.size:
         return
-    step = max(1, _ELEMENTS // max(1, x.shape[0] * x.shape[2] * size))
+    batch, length, heads = x.shape[:3]
+    step = min(length, max(1, _ELEMENTS // (heads * size)))
+    entries = max(1, _ELEMENTS // (step * heads * size))
 
     def positions(start: int, stop: int) -> None:
-        for begin in range(start, stop, step):
-            at = slice(begin, min(begin + step, stop))
-            part, result = x[:, at], out[:, at]
-            turn(ctx.xp, part[..., : 2 * half], cos[:, at], sin[:, at], result[..., : 2 * half])
-            if 2 * half < size:
-                result[..., 2 * half :] = part[..., 2 * half :]
+        for entry in range(0, batch, entries):
+            of = slice(entry, entry + entries)
+            shared = slice(None) if cos.shape[0] == 1 else of
+            for begin in range(start, stop, step):
+                at = slice(begin, min(begin + step, stop))
+                part, result = x[of, at], out[of, at]
+                turn(ctx.xp, part[..., : 2 * half], cos[shared, at], sin[shared, at], result[..., : 2 * half])
+                if 2 * half < size:
+                    result[..., 2 * half :] = part[..., 2 * half :]
 
     ctx.parallel_for(x.shape[1], step, positions)
 
 
 def _turn_halves(xp: Any, x: Array, cos: Array, sin: Array, out: Array) -> None:
-    # Whole heads are multiplied where they can be: loops over halves, of a few dozen elements, cost more to begin.
+    # Whole heads are multiplied: loops over halves, of a few dozen elements, cost more to begin. Copies begin sooner.
     half = cos.shape[2]
     c, s = widened(xp, cos)[:, :, None], widened(xp, sin)[:, :, None]
     wide = widened(xp, x)
     across = xp.empty_like(wide)  # whose axes lie in the same order, so that loops join them
-    xp.multiply(wide[..., half:], xp.negative(s), out=across[..., :half])
-    xp.multiply(wide[..., :half], s, out=across[..., half:])
+    across[..., :half] = wide[..., half:]
+    across[..., half:] = wide[..., :half]
+    xp.multiply(across, xp.concatenate((xp.negative(s), s), axis=3), out=across)
     c = xp.concatenate((c, c), axis=3)
     if is_narrow(out.dtype):
         out[...] = wide * c + across

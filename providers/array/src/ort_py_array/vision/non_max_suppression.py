@@ -22,8 +22,8 @@ __all__ = ["KERNELS", "non_max_suppression"]
 
 _PAIRS = 256
 """Pairs of image and class that are taken together."""
-_OVERLAPS = 1 << 18
-"""Overlaps of two boxes each that are computed at a time."""
+_OVERLAPS = 1 << 15
+"""Overlaps of two boxes each that are computed at a time: they stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
