@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ort_py.dtypes import data_type_of
 
-__all__ = ["FAMILIES", "Case"]
+__all__ = ["FAMILIES", "LIMITS", "Case"]
 
 _RNG = np.random.default_rng(0)
 
@@ -323,7 +323,7 @@ def _ordering(scale: int) -> list[Case]:
 
 
 def _signal(scale: int) -> list[Case]:
-    wave = _f32(scale, 16000, 1)
+    wave = _f32(scale, 16384, 1)
     window = np.hanning(400).astype(np.float32)
     return [
         _named("DFT", wave, axis=1, opset=17),
@@ -488,3 +488,23 @@ FAMILIES: dict[str, Callable[[int], list[Case]]] = {
     "random": _random,
 }
 """Families in the order they are printed; each makes its cases for a scale, 1 being what models have."""
+
+_INT8 = "float32 GEMM of exact integers against int8 instructions"
+_PASSES = "several passes over memory against one"
+
+LIMITS = {
+    "Softmax": "five passes; a maximum and a sum cost as much as the exponential",
+    "LogSoftmax": "five passes; a maximum and a sum cost as much as the exponential",
+    "Gelu": "a pass for each step of the polynomial of erf",
+    "Sigmoid": "a pass for each step",
+    "Cast": "NumPy converts to float16 without vector instructions; integer arithmetic takes 13 passes",
+    "QuantizeLinear": _PASSES,
+    "DynamicQuantizeLinear": _PASSES,
+    "QLinearAdd": _PASSES,
+    "QLinearConv": _INT8,
+    "MatMulInteger": _INT8,
+    "QLinearMatMul": _INT8,
+    "CumSum": "a chain of sums, each after the one before",
+    "TfIdfVectorizer": "n-grams are looked for by binary search in arrays, not in a hash table",
+}
+"""What keeps an operator from its peer's time, for those that may take more than five times as long."""

@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.alternating import Refused, Runtimes
-from benchmarks.operator_cases import FAMILIES, Case
+from benchmarks.operator_cases import FAMILIES, LIMITS, Case
 
 __all__ = ["main"]
 
 _SECONDS = 0.1
 """A block: single nodes take microseconds to milliseconds."""
+
+_FAR = 5
+"""Times the peer's time from which on a row says what limits the operator."""
 
 _RANDOM = ("RandomNormal", "RandomUniformLike")
 
@@ -56,9 +59,11 @@ def main(arguments: list[str]) -> int:
                 ratios.append(result.ratio)
                 same = _same(case, result.ours_outputs, result.peer_outputs)
                 differing += [] if same else [case.label]
+                remark = "" if same else "  outputs differ"
+                if result.ratio > _FAR:
+                    remark += f"  {LIMITS.get(case.op_type, '')}"
                 print(
-                    f"{case.label:36} {result.ours * 1e6:11.1f} {result.peer * 1e6:11.1f} {result.ratio:7.2f}"
-                    f"{'' if same else '  outputs differ'}",
+                    f"{case.label:36} {result.ours * 1e6:11.1f} {result.peer * 1e6:11.1f} {result.ratio:7.2f}{remark}",
                     flush=True,
                 )
             means[family] = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
