@@ -1,0 +1,82 @@
+"""Freed memory stays with the process, and goes back when asked; each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from ort_py.memory import heap
+
+_PRELUDE = """
+import resource
+import numpy as np
+from ort_py.memory.heap import give_back, keep_freed_memory
+def faults(rounds=50):
+    for _ in range(3):
+        np.empty(1 << 21, np.uint8).fill(1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(rounds):
+        np.empty(1 << 21, np.uint8).fill(1)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / rounds
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 >> 20
+"""
+
+needs_glibc = pytest.mark.skipif(heap._glibc() is None, reason="another C library: there is nothing to set")
+
+
+def _answer(code: str, **environment: str) -> str:
+    clean = {name: value for name, value in os.environ.items() if name not in heap._CHOSEN_ELSEWHERE}
+    script = _PRELUDE + textwrap.dedent(code)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env={**clean, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@needs_glibc
+def test_arrays_of_one_size_are_paid_for_once() -> None:
+    """Hardly any of the 512 pages of an array of 2 MB is asked of the system again."""
+    assert float(_answer("keep_freed_memory(); print(faults())")) < 16
+
+
+@needs_glibc
+def test_it_is_done_once() -> None:
+    """Further calls answer what the first did."""
+    assert _answer("print(keep_freed_memory(), keep_freed_memory())") == "True True"
+
+
+@needs_glibc
+def test_what_is_kept_goes_back_when_asked() -> None:
+    """After many arrays were freed, a call returns their memory."""
+    code = """
+    keep_freed_memory()
+    arrays = [np.ones(1 << 22, np.uint8) for _ in range(40)]
+    del arrays
+    kept = resident()
+    print(give_back(), kept - resident() > 100)
+    """
+    assert _answer(code) == "True True"
+
+
+@needs_glibc
+@pytest.mark.parametrize("name", heap._CHOSEN_ELSEWHERE)
+def test_an_operator_s_own_choice_stands(name: str) -> None:
+    """The environment has decided: nothing is changed."""
+    value = "glibc.malloc.trim_threshold=131072" if name == "GLIBC_TUNABLES" else "131072"
+    assert _answer("print(keep_freed_memory())", **{name: value}) == "False"
+
+
+def test_other_systems_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the calls are missing, both say that nothing was done."""
+    monkeypatch.setattr(heap, "_glibc", lambda: None)
+    heap._keep.cache_clear()
+    assert not heap.keep_freed_memory()
+    assert not heap.give_back()
+    heap._keep.cache_clear()
