@@ -84,7 +84,7 @@ CASES = {
     "missing file": Case("", errors.NoSuchFile, r"the file '.*model\.onnx' does not exist", FILE, "", "Check the path"),
     "dangling input": Case(
         text_model("g (float[2] x) => (float[2] y) { y = Add(x, nowhere) }"),
-        errors.InvalidGraph,
+        errors.DanglingInputError,
         "The model is not valid ONNX",
         FILE,
         r"Input 'nowhere' of node 'y' \(Add\) is written by no node",
@@ -92,7 +92,7 @@ CASES = {
     ),
     "cycle": Case(
         text_model("g (float[2] x) => (float[2] y) { a = Add(x, b) b = Relu(a) y = Neg(b) }"),
-        errors.InvalidGraph,
+        errors.InconsistentGraph,
         "The model is not valid ONNX",
         FILE,
         "Nodes wait for each other in a cycle: .*Add.*Relu|Relu.*Add",

@@ -12,12 +12,68 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ort_py.api.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+    from ort_py.api.adapters import AdapterFormat, LoraAdapter
+    from ort_py.api.compiler import ModelCompiler, OrtExternalInitializerInfo
+    from ort_py.api.enums import (
+        ExecutionMode,
+        ExecutionOrder,
+        GraphOptimizationLevel,
+        OrtAllocatorType,
+        OrtCompileApiFlags,
+        OrtDeviceMemoryType,
+        OrtExecutionProviderDevicePolicy,
+        OrtHardwareDeviceType,
+        OrtMemoryInfoDeviceType,
+        OrtMemType,
+        OrtSparseFormat,
+    )
+    from ort_py.api.environment import (
+        disable_telemetry_events,
+        enable_telemetry_events,
+        get_build_info,
+        get_device,
+        get_version_string,
+        has_collective_ops,
+        print_debug_info,
+        set_default_logger_severity,
+        set_default_logger_verbosity,
+        set_global_thread_pool_sizes,
+        set_seed,
+    )
+    from ort_py.api.ep_devices import (
+        OrtEpDevice,
+        OrtHardwareDevice,
+        OrtSyncStream,
+        get_ep_devices,
+        register_execution_provider_library,
+        unregister_execution_provider_library,
+    )
+    from ort_py.api.graph_assignment import (
+        OrtEpAssignedNode,
+        OrtEpAssignedSubgraph,
+    )
+    from ort_py.api.io_binding import IOBinding, SessionIOBinding
     from ort_py.api.metadata import ModelMetadata, NodeArg
     from ort_py.api.options import RunOptions, SessionOptions
-    from ort_py.api.ort_value import OrtValue
+    from ort_py.api.options.ep_context import (
+        OrtEpContextData,
+        OrtEpContextDataBuffer,
+    )
     from ort_py.api.placement import NodePlacement, Placement
+    from ort_py.api.preloading import preload_dlls
     from ort_py.api.session import InferenceSession
+    from ort_py.api.values.copying import copy_tensors
+    from ort_py.api.values.device import OrtDevice
+    from ort_py.api.values.device_table import OrtDeviceVendorId
+    from ort_py.api.values.memory_info import (
+        OrtArenaCfg,
+        OrtMemoryInfo,
+        create_and_register_allocator,
+        create_and_register_allocator_v2,
+    )
+    from ort_py.api.values.ort_value import OrtValue
+    from ort_py.api.values.sparse import SparseTensor
+    from ort_py.compat.alias import install_as_onnxruntime
     from ort_py.discovery import (
         ProviderRecord,
         get_all_providers,
@@ -27,11 +83,17 @@ if TYPE_CHECKING:
         register_provider,
     )
     from ort_py.errors import (
+        AbsentInputError,
+        ArgumentTypeError,
+        BindingError,
+        DanglingInputError,
         DeviceReset,
         EngineError,
         EPFail,
         ExecutionError,
         Fail,
+        FeedTypeError,
+        InconsistentGraph,
         InvalidArgument,
         InvalidGraph,
         InvalidProtobuf,
@@ -46,6 +108,7 @@ if TYPE_CHECKING:
         NoSuchFile,
         NotFound,
         NotImplemented,  # noqa: A004 - onnxruntime's public name
+        NotYetError,
         OptionError,
         OrtPyError,
         PluginError,
@@ -53,6 +116,8 @@ if TYPE_CHECKING:
         ProviderNotAvailableError,
         ProviderNotFoundError,
         RuntimeException,
+        RunTimeoutError,
+        UsageError,
     )
     from ort_py.limits import Limits
 
@@ -60,10 +125,36 @@ if TYPE_CHECKING:
 _HOMES: dict[str, tuple[str, ...]] = {
     "ort_py.api.session": ("InferenceSession",),
     "ort_py.api.options": ("RunOptions", "SessionOptions"),
-    "ort_py.api.ort_value": ("OrtValue",),
+    "ort_py.api.values.ort_value": ("OrtValue",),
+    "ort_py.api.values.copying": ("copy_tensors",),
+    "ort_py.api.io_binding": (
+        "IOBinding",
+        "SessionIOBinding",
+    ),
+    "ort_py.api.values.device": ("OrtDevice",),
+    "ort_py.api.values.device_table": ("OrtDeviceVendorId",),
+    "ort_py.api.values.memory_info": (
+        "OrtArenaCfg",
+        "OrtMemoryInfo",
+        "create_and_register_allocator",
+        "create_and_register_allocator_v2",
+    ),
+    "ort_py.api.values.sparse": ("SparseTensor",),
     "ort_py.api.metadata": ("ModelMetadata", "NodeArg"),
     "ort_py.api.placement": ("NodePlacement", "Placement"),
-    "ort_py.api.enums": ("ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel"),
+    "ort_py.api.enums": (
+        "ExecutionMode",
+        "ExecutionOrder",
+        "GraphOptimizationLevel",
+        "OrtAllocatorType",
+        "OrtCompileApiFlags",
+        "OrtDeviceMemoryType",
+        "OrtHardwareDeviceType",
+        "OrtExecutionProviderDevicePolicy",
+        "OrtMemType",
+        "OrtMemoryInfoDeviceType",
+        "OrtSparseFormat",
+    ),
     "ort_py.discovery": (
         "ProviderRecord",
         "get_all_providers",
@@ -72,8 +163,49 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "get_provider_records",
         "register_provider",
     ),
+    "ort_py.api.environment": (
+        "disable_telemetry_events",
+        "enable_telemetry_events",
+        "get_build_info",
+        "get_device",
+        "get_version_string",
+        "has_collective_ops",
+        "print_debug_info",
+        "set_default_logger_severity",
+        "set_default_logger_verbosity",
+        "set_global_thread_pool_sizes",
+        "set_seed",
+    ),
+    "ort_py.api.preloading": ("preload_dlls",),
+    "ort_py.api.ep_devices": (
+        "OrtEpDevice",
+        "OrtHardwareDevice",
+        "OrtSyncStream",
+        "get_ep_devices",
+        "register_execution_provider_library",
+        "unregister_execution_provider_library",
+    ),
+    "ort_py.api.graph_assignment": (
+        "OrtEpAssignedNode",
+        "OrtEpAssignedSubgraph",
+    ),
+    "ort_py.api.options.ep_context": (
+        "OrtEpContextData",
+        "OrtEpContextDataBuffer",
+    ),
+    "ort_py.api.adapters": (
+        "AdapterFormat",
+        "LoraAdapter",
+    ),
+    "ort_py.api.compiler": (
+        "ModelCompiler",
+        "OrtExternalInitializerInfo",
+    ),
+    "ort_py.compat.alias": ("install_as_onnxruntime",),
     "ort_py.limits": ("Limits",),
     "ort_py.errors": (
+        "InconsistentGraph",
+        "DanglingInputError",
         "DeviceReset",
         "EPFail",
         "EngineError",
@@ -93,18 +225,30 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "NoSuchFile",
         "NotFound",
         "NotImplemented",
+        "NotYetError",
         "OptionError",
         "OrtPyError",
         "PluginError",
         "ProviderFallbackWarning",
         "ProviderNotAvailableError",
         "ProviderNotFoundError",
+        "RunTimeoutError",
         "RuntimeException",
+        "BindingError",
+        "UsageError",
+        "ArgumentTypeError",
+        "FeedTypeError",
+        "AbsentInputError",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AbsentInputError",
+    "AdapterFormat",
+    "ArgumentTypeError",
+    "BindingError",
+    "DanglingInputError",
     "DeviceReset",
     "EPFail",
     "EngineError",
@@ -112,7 +256,10 @@ __all__ = [
     "ExecutionMode",
     "ExecutionOrder",
     "Fail",
+    "FeedTypeError",
     "GraphOptimizationLevel",
+    "IOBinding",
+    "InconsistentGraph",
     "InferenceSession",
     "InvalidArgument",
     "InvalidGraph",
@@ -121,7 +268,9 @@ __all__ = [
     "KernelNotFoundError",
     "LimitError",
     "Limits",
+    "LoraAdapter",
     "MissingInputError",
+    "ModelCompiler",
     "ModelLoadCanceled",
     "ModelLoaded",
     "ModelMetadata",
@@ -132,8 +281,29 @@ __all__ = [
     "NodePlacement",
     "NotFound",
     "NotImplemented",
+    "NotYetError",
     "OptionError",
+    "OrtAllocatorType",
+    "OrtArenaCfg",
+    "OrtCompileApiFlags",
+    "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
+    "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtExternalInitializerInfo",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
+    "OrtMemType",
+    "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType",
     "OrtPyError",
+    "OrtSparseFormat",
+    "OrtSyncStream",
     "OrtValue",
     "Placement",
     "PluginError",
@@ -142,24 +312,51 @@ __all__ = [
     "ProviderNotFoundError",
     "ProviderRecord",
     "RunOptions",
+    "RunTimeoutError",
     "RuntimeException",
+    "SessionIOBinding",
     "SessionOptions",
+    "SparseTensor",
+    "UsageError",
     "__version__",
+    "copy_tensors",
+    "create_and_register_allocator",
+    "create_and_register_allocator_v2",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
+    "get_build_info",
+    "get_device",
+    "get_ep_devices",
     "get_installed_providers",
     "get_provider_records",
+    "get_version_string",
+    "has_collective_ops",
+    "install_as_onnxruntime",
+    "preload_dlls",
+    "print_debug_info",
+    "register_execution_provider_library",
     "register_provider",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
+    "set_seed",
+    "unregister_execution_provider_library",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ort_py' has no attribute '{name}'")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ort_py's
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME_OF.get(name)
+        if name == "capi":  # onnxruntime's own module imports it; here it is loaded when it is asked for
+            return importlib.import_module("ort_py.capi")
+        if home is None:
+            raise AttributeError(f"module 'ort_py' has no attribute '{name}'")
+        value = getattr(importlib.import_module(home), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

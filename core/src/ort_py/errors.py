@@ -12,11 +12,17 @@ raises in the same place is a second base where the two differ.
     OrtPyError
     ├── Fail                            1
     │   ├── LimitError                  a budget of `Limits` was exceeded
+    │   ├── RunTimeoutError             also TimeoutError: a run took longer than its caller allowed
+    │   ├── BindingError                also RuntimeError: a run with an IOBinding failed; `__cause__` says how
     │   ├── PluginError                 a plug-in broke; `__cause__` is its own exception
     │   └── ExecutionError              a kernel or region raised during `run`
     ├── InvalidArgument                 2
+    │   ├── AbsentInputError            also Fail: an input that is not optional was fed None
     │   ├── MissingInputError           also ValueError
     │   ├── OptionError                 also ValueError: unknown or malformed option
+    │   ├── UsageError                  also RuntimeError: a call onnxruntime's binding refuses
+    │   ├── ArgumentTypeError           also TypeError: an argument of a type nothing can be made of
+    │   │   └── FeedTypeError           also AttributeError: the feed of a run is no mapping
     │   └── KernelConflictError         two kernels claim the same operator version and types
     ├── NoSuchFile                      3  also FileNotFoundError
     ├── NoModel                         4
@@ -25,8 +31,11 @@ raises in the same place is a second base where the two differ.
     ├── InvalidProtobuf                 7
     ├── ModelLoaded                     8
     ├── NotImplemented                  9
+    │   ├── NotYetError                 also NotImplementedError: a function of onnxruntime that is not written yet
     │   └── KernelNotFoundError         no provider of the session has a kernel
     ├── InvalidGraph                    10
+    │   ├── InconsistentGraph           also Fail: names, types or shapes do not fit together
+    │   └── DanglingInputError          also InvalidArgument: a node reads what nobody writes
     ├── EPFail                          11
     │   ├── ProviderNotAvailableError   also RuntimeError: installed, but not usable here
     │   └── ProviderNotFoundError       also RuntimeError: no such provider is installed
@@ -43,11 +52,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
+    "AbsentInputError",
+    "ArgumentTypeError",
+    "BindingError",
+    "DanglingInputError",
     "DeviceReset",
     "EPFail",
     "EngineError",
     "ExecutionError",
     "Fail",
+    "FeedTypeError",
+    "InconsistentGraph",
     "InvalidArgument",
     "InvalidGraph",
     "InvalidProtobuf",
@@ -63,13 +78,16 @@ __all__ = [
     "NoSuchFile",
     "NotFound",
     "NotImplemented",
+    "NotYetError",
     "OptionError",
     "OrtPyError",
     "PluginError",
     "ProviderFallbackWarning",
     "ProviderNotAvailableError",
     "ProviderNotFoundError",
+    "RunTimeoutError",
     "RuntimeException",
+    "UsageError",
     "operator_title",
 ]
 
@@ -183,6 +201,14 @@ class LimitError(Fail):
     """A model or a run asked for more than `Limits` allow; nothing was allocated."""
 
 
+class RunTimeoutError(Fail, TimeoutError):
+    """A run took longer than the caller of `run_asyncio` allowed, and was stopped."""
+
+
+class BindingError(Fail, RuntimeError):
+    """A run with an `IOBinding` failed; ``__cause__`` says how. onnxruntime raises a builtin RuntimeError here."""
+
+
 class PluginError(Fail):
     """A plug-in raised, was malformed, or does not fit this core. ``__cause__`` is its own exception."""
 
@@ -197,12 +223,28 @@ class InvalidArgument(OrtPyError):
     code = 2
 
 
+class AbsentInputError(InvalidArgument, Fail):
+    """An input that is not optional was fed None. onnxruntime's kernels raise Fail here."""
+
+
 class MissingInputError(InvalidArgument, ValueError):
     """`run` was called without a required input. onnxruntime raises a builtin ValueError here."""
 
 
 class OptionError(InvalidArgument, ValueError):
     """An option is unknown or its value is malformed."""
+
+
+class UsageError(InvalidArgument, RuntimeError):
+    """A call that cannot be answered. onnxruntime's binding raises a builtin RuntimeError in these places."""
+
+
+class ArgumentTypeError(InvalidArgument, TypeError):
+    """An argument of a wrong type. onnxruntime raises a builtin TypeError in these places."""
+
+
+class FeedTypeError(ArgumentTypeError, AttributeError):
+    """The feed of a run is no mapping. onnxruntime raises a builtin AttributeError here."""
 
 
 class KernelConflictError(InvalidArgument):
@@ -251,6 +293,10 @@ class NotImplemented(OrtPyError):  # noqa: A001 - onnxruntime's public name, whi
     code = 9
 
 
+class NotYetError(NotImplemented, NotImplementedError):
+    """A function that onnxruntime has and ort-py does not have yet; says what to use instead."""
+
+
 class KernelNotFoundError(NotImplemented):
     """No provider of the session can run a node. `why` lists every refusal."""
 
@@ -259,6 +305,14 @@ class InvalidGraph(OrtPyError):
     """The model contradicts the ONNX specification (onnxruntime status 10, INVALID_GRAPH)."""
 
     code = 10
+
+
+class InconsistentGraph(InvalidGraph, Fail):
+    """Parts of a model do not fit together. onnxruntime tells this as a general failure (status 1, FAIL)."""
+
+
+class DanglingInputError(InvalidGraph, InvalidArgument):
+    """A node reads a value that nobody writes. onnxruntime blames the caller for it (status 2, INVALID_ARGUMENT)."""
 
 
 class EPFail(OrtPyError):

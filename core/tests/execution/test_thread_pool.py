@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -58,18 +60,69 @@ def test_a_parts_exception_is_raised_by_the_call(failing: int) -> None:
 
 
 def test_no_part_runs_on_after_an_exception() -> None:
-    """When the caller's part fails, the call still waits for the others: they write to its arrays."""
+    """When the caller's part fails, the call still waits for the others that have begun: they write to its arrays."""
+    begun = threading.Event()
     finished: list[int] = []
 
     def work(start: int, _stop: int) -> None:
         if start == 0:
+            begun.wait(10)
             raise ValueError("first")
+        begun.set()
         time.sleep(0.05)
         finished.append(start)
 
     with pytest.raises(ValueError, match="first"):
         RowSplitter(2)(2, 1, work)
     assert finished == [1]
+
+
+def test_parts_that_have_not_begun_are_dropped_after_an_exception() -> None:
+    """A failure, or Ctrl-C, does not wait for work that nobody needs any more."""
+    splitter, busy, free = RowSplitter(2), threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def hold(start: int, _stop: int) -> None:
+        if start == 1:
+            busy.set()
+            free.wait(10)
+
+    def work(start: int, _stop: int) -> None:
+        if start == 0:
+            free.set()
+            raise KeyboardInterrupt
+        done.append(start)
+
+    holder = threading.Thread(target=splitter, args=(2, 1, hold))
+    holder.start()
+    busy.wait(10)  # the pool's one thread is taken, so the next call's part waits
+    with pytest.raises(KeyboardInterrupt):
+        splitter(2, 1, work)
+    holder.join(10)
+    assert done == []
+
+
+def test_a_part_keeps_nothing_alive() -> None:
+    """What the call worked on goes when it returns: the pool's threads and the parts hold none of it."""
+
+    class Rows:
+        """Something that can be watched dying."""
+
+        def __call__(self, _start: int, _stop: int) -> None:
+            pass
+
+    rows = Rows()
+    alive = weakref.ref(rows)
+    gc.disable()
+    try:
+        RowSplitter(3)(30, 1, rows)
+        del rows
+        until = time.monotonic() + 10
+        while alive() is not None and time.monotonic() < until:
+            time.sleep(0.001)  # a thread of the pool lets go right after it said that it has ended
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_a_part_may_split_again() -> None:

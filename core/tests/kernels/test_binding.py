@@ -55,11 +55,18 @@ def test_a_context_knows_node_module_and_constants() -> None:
 
 
 def test_a_seed_makes_random_numbers_repeatable() -> None:
-    """A node's seed beats the session's; without either the system's entropy is used."""
-    context = make_context(node(), HostProvider([]), KernelServices(seed=7))
-    first, again = (context.random_generator(None).random() for _ in range(2))
-    assert first == again
-    assert context.random_generator(1.5).random() == context.random_generator(1.5).random() != first
+    """A node's seed beats the session's, whose calls differ from each other and repeat in another session."""
+    first, other = (make_context(node(), HostProvider([]), KernelServices(seed=7)) for _ in range(2))
+    drawn = [first.random_generator(None).random() for _ in range(2)]
+    assert drawn == [other.random_generator(None).random() for _ in range(2)]
+    assert drawn[0] != drawn[1]
+    assert first.random_generator(1.5).random() == first.random_generator(1.5).random() not in drawn
+
+
+def test_without_a_seed_nothing_repeats() -> None:
+    """Numbers come from the system."""
+    first, other = (make_context(node(), HostProvider([]), KernelServices()) for _ in range(2))
+    assert first.random_generator(None).random() != other.random_generator(None).random()
 
 
 def test_refusals_of_a_factory_pass_through() -> None:

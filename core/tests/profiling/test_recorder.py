@@ -27,21 +27,38 @@ def recorded() -> Recorder:
 
 def test_every_step_is_an_event() -> None:
     """Kernels by node name, copies and waits by what they do; operator and provider beside them."""
-    recorder = recorded()
-    assert [(event.name, event.arguments) for event in recorder.events] == [
-        ("copy cpu:0 to fake:0_kernel_time", {"op_name": "copy cpu:0 to fake:0", "provider": "FakeExecutionProvider"}),
-        ("a_kernel_time", {"op_name": "Neg", "provider": "FakeExecutionProvider"}),
-        ("copy fake:0 to cpu:0_kernel_time", {"op_name": "copy fake:0 to cpu:0", "provider": "FakeExecutionProvider"}),
-        ("wait for fake:0_kernel_time", {"op_name": "wait for fake:0", "provider": "FakeExecutionProvider"}),
-        ("y_kernel_time", {"op_name": "Abs", "provider": "HostExecutionProvider"}),
+    *steps, whole = recorded().events
+    assert [(step.name, step.arguments["op_name"], step.arguments["provider"]) for step in steps] == [
+        ("copy cpu:0 to fake:0_kernel_time", "copy cpu:0 to fake:0", "FakeExecutionProvider"),
+        ("a_kernel_time", "Neg", "FakeExecutionProvider"),
+        ("copy fake:0 to cpu:0_kernel_time", "copy fake:0 to cpu:0", "FakeExecutionProvider"),
+        ("wait for fake:0_kernel_time", "wait for fake:0", "FakeExecutionProvider"),
+        ("y_kernel_time", "Abs", "HostExecutionProvider"),
     ]
-    assert {event.category for event in recorder.events} == {"Node"}
-    assert {event.thread for event in recorder.events} == {threading.get_ident()}
+    assert {step.category for step in steps} == {"Node"}
+    assert (whole.category, whole.name) == ("Session", "SequentialExecutor::Execute")
+    assert {event.thread for event in (*steps, whole)} == {threading.get_native_id()}
+
+
+def test_a_step_tells_what_it_reads_and_writes() -> None:
+    """Element types, shapes and bytes, also of what the step was the last to read."""
+    step = recorded().events[1]
+    assert step.arguments == {
+        "op_name": "Neg",
+        "provider": "FakeExecutionProvider",
+        "node_index": "1",
+        "input_type_shape": [{"float": [4]}],
+        "output_type_shape": [{"float": [4]}],
+        "activation_size": "16",
+        "parameter_size": "0",
+        "output_size": "16",
+    }
 
 
 def test_events_follow_each_other() -> None:
     """On one thread nothing overlaps, and nothing takes less than no time."""
-    events = recorded().events
+    *events, whole = recorded().events
+    assert whole.start_ns <= events[0].start_ns
     assert all(event.duration_ns >= 0 for event in events)
     assert all(first.start_ns + first.duration_ns <= second.start_ns for first, second in itertools.pairwise(events))
 
@@ -64,7 +81,7 @@ def test_the_trace_has_the_shape_of_onnxruntimes(tmp_path: Path) -> None:
         {
             "cat": "Session",
             "pid": os.getpid(),
-            "tid": threading.get_ident(),
+            "tid": threading.get_native_id(),
             "dur": 7,
             "ts": 5,
             "ph": "X",

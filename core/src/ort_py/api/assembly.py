@@ -10,16 +10,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ort_py.api.contributions import Contributions
 from ort_py.api.evaluation import KernelEvaluator
+from ort_py.api.optimised_model import write_optimised
 from ort_py.api.options import SessionOptions
+from ort_py.api.replaced_values import external_folder, replace_initializers, supplied_by
 from ort_py.api.reports import LoadReport
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
 from ort_py.devices import Device
-from ort_py.errors import EPFail, InvalidArgument, KernelNotFoundError, Location, operator_title
+from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
 from ort_py.execution.program import Program
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types, validate
@@ -28,7 +29,6 @@ from ort_py.graph.reading.functions import expand_schema_function
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
-from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable
@@ -73,11 +73,19 @@ def load(
         OrtPyError: Anything wrong with the model, all problems of a stage in one message.
     """
     with report.stage("load") as notes:
-        folder = os.fspath(options.external_data_folder) or None
-        model = load_model(source, limits=options.limits, external_data_folder=folder)
+        flag = options.additions().load_flag
+        model = load_model(
+            source,
+            limits=options.limits,
+            external_data_folder=external_folder(options, source),
+            supplied=supplied_by(options.additions()),
+            cancelled=lambda: flag.cancelled,
+        )
+        replace_initializers(model, options.additions().initializers)
         notes.append(f"{sum(len(graph.nodes) for graph in walk(model.graph))} nodes")
     with report.stage("validate"):
         validate(model, schemas)
+    model.declared_outputs = [value.type for value in model.graph.outputs]
     with report.stage("infer types"):
         infer_types(model, schemas)
         check_types(model, schemas)
@@ -147,25 +155,8 @@ class Assembler:
             notes.extend(str(result).splitlines())
 
     def write_optimised(self) -> None:
-        """Write the graph as it is now where the options ask for it.
-
-        Raises:
-            InvalidArgument: The file cannot be written.
-            LimitError: The model passes protobuf's 2 GiB.
-        """
-        path = os.fspath(self._options.optimized_model_filepath)
-        if not path:
-            return
-        content = model_to_proto(self.model).SerializeToString()
-        try:
-            Path(path).write_bytes(content)
-        except OSError as error:
-            raise InvalidArgument(
-                "The optimised model cannot be written.",
-                where=Location(file=path),
-                why=str(error),
-                fix="Give SessionOptions.optimized_model_filepath a path in a folder that exists.",
-            ) from error
+        """Write the graph as it is now where the options ask for it; see `ort_py.api.optimised_model`."""
+        write_optimised(self.model, self._options)
 
     def assemble(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> Assembled:
         """Partition, compile and plan.

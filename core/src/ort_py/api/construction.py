@@ -18,6 +18,8 @@ from ort_py.api.compilation import RegionCompiler
 from ort_py.api.contributions import Contributions, quietly
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.api.options import SessionOptions
+from ort_py.api.provider_choice import choose, forbid_cpu
+from ort_py.api.replaced_values import report_negative_sizes
 from ort_py.api.reports import LoadReport, MemoryReport
 from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.devices import HOST
@@ -29,7 +31,6 @@ from ort_py.discovery import (
     Selection,
     create_instances,
     default_catalog,
-    select_providers,
     strictness,
 )
 from ort_py.errors import EPFail, InvalidArgument, KernelConflictError, Location, OrtPyError, PluginError
@@ -44,6 +45,8 @@ from ort_py.graph.weights.weights import MappedWeight
 from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices
+from ort_py.memory.heap import give_back, keep_freed_memory
+from ort_py.kernels.seeds import process_seed
 from ort_py.partition.assignment import Assignment
 from ort_py.profiling.chrome_trace import write_chrome_trace
 from ort_py.profiling.recorder import Recorder
@@ -71,8 +74,8 @@ def construct(
     """
     catalog = default_catalog()
     strict = strictness(options.strict)
-    selection = select_providers(
-        providers, provider_options, catalog=catalog, strict=strict, pin_plain_cpu=options.pin_cpu
+    selection = choose(
+        providers, provider_options, options, source=source, strict=strict, fallback_enabled=fallback_enabled
     )
     construction = Construction(
         options, catalog.hooks, FallbackPolicy(Strictness(strict), enabled=fallback_enabled), session_id
@@ -98,6 +101,7 @@ class Construction:
         fallbacks: What did not go as asked.
         dropped: Providers left out after a failure in a run.
         recorder: Profile, None where off.
+        profiling_started_ns: When profiling started, in nanoseconds since 1970; 0 where it is off.
         threads: Threads of one run.
         names: Provider names as asked for.
         provider_options: Options of each provider.
@@ -122,6 +126,7 @@ class Construction:
         self.dropped: set[str] = set()
         self.threads: ThreadCount = thread_count(options.intra_op_num_threads)
         self.recorder: Recorder | None = Recorder() if options.enable_profiling else None
+        self.profiling_started_ns = time.time_ns() if options.enable_profiling else 0
         self.names: list[str] = []
         self.provider_options: dict[str, dict[str, str]] = {}
         self.title = "model"
@@ -133,6 +138,11 @@ class Construction:
         self._contributions = Contributions()
         self._model: Model | None = None
         self._unusable: set[str] = set()
+
+    @property
+    def model(self) -> Model | None:
+        """The model as it was optimised and partitioned; None before loading and after closing."""
+        return self._model
 
     @property
     def providers(self) -> list[IExecutionProvider]:
@@ -207,16 +217,20 @@ class Construction:
         schemas = SchemaRegistry(ask=self._add_schemas)
         start = time.perf_counter_ns()
         model = load(source, self._options, schemas, self.report)
-        self._record("model_loading", start)
+        self._record("model_loading_uri" if model.source else "model_loading_array", start)
         self._model = model
         graph = model.graph
         self.title = Path(model.source).name if model.source else graph.name or "model"
         self.fingerprint = model.fingerprint
         self.metadata = metadata_of(model)
         self.inputs = [node_arg(value) for value in graph.inputs]
-        self.outputs = [node_arg(value) for value in graph.outputs]
+        declared = model.declared_outputs
+        self.outputs = [node_arg(value, said) for value, said in zip(graph.outputs, declared, strict=True)]
         self.overridable = [node_arg(value) for value in graph.initializers.values() if value.overridable]
-        services = KernelServices(self._options.limits, RowSplitter(self.threads.count))
+        report_negative_sizes([*self.inputs, *self.outputs], self._options.additions().dimensions)
+        if self._options.enable_cpu_mem_arena:
+            keep_freed_memory()
+        services = KernelServices(self._options.limits, RowSplitter(self.threads.count), process_seed())
         self._assembler = Assembler(
             model,
             options=self._options,
@@ -269,14 +283,17 @@ class Construction:
                 _logger.exception("%s: on_run_end failed", provider.name)
 
     def end_profiling(self) -> str:
-        """Write the profile next to its prefix; returns the path."""
+        """Write the profile next to its prefix; returns the path, also where the file cannot be written."""
         recorder, self.recorder = self.recorder, None
         if recorder is None:
             return ""
         prefix = os.fsdecode(self._options.profile_file_prefix)
         stamp = datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S_%f")[:-3]
         path = f"{prefix}_{stamp}.json"
-        write_chrome_trace(recorder, Path(path))
+        try:
+            write_chrome_trace(recorder, Path(path))
+        except OSError as error:  # onnxruntime says nothing here; a run that is over is not undone
+            _logger.warning("the profile cannot be written to '%s': %s", path, error)
         return path
 
     def memory_report(self) -> MemoryReport:
@@ -300,6 +317,7 @@ class Construction:
         """Let allocators give unused memory back, and forget what can be read from its file again."""
         self._contributions.trim()
         process_store().trim()
+        give_back()
 
     def close(self) -> None:
         """Release everything, in the reverse order of its making."""
@@ -328,9 +346,13 @@ class Construction:
 
     def _forbid_completion(self, assignment: Assignment) -> None:
         """Strict mode ``node``: a session that asked for an accelerator may not run nodes on the host."""
+        devices = {provider.name: provider.device for provider in self.providers}
+        forbid_cpu(
+            self._options,
+            [(node.location, one.provider) for node, one in assignment if devices.get(one.provider) == HOST],
+        )
         if self.policy.strictness is not Strictness.NODE:
             return
-        devices = {provider.name: provider.device for provider in self.providers}
         if all(device == HOST for device in devices.values()):
             return
         on_host = [node for node, assigned in assignment if devices.get(assigned.provider) == HOST]

@@ -6,27 +6,33 @@ written to.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ort_py.api.ort_value import OrtValue
+from ort_py.api.values.dlpack import from_dlpack
+from ort_py.api.values.ort_value import OrtValue
+from ort_py.api.values.sparse import SparseTensor
 from ort_py.dtypes import (
     DataType,
     MapType,
     OptionalType,
     SequenceType,
     Shape,
+    SparseTensorType,
     TensorType,
     ValueType,
     data_type_of,
     numpy_dtype,
 )
-from ort_py.errors import InvalidArgument, Location, OrtPyError
+from ort_py.errors import AbsentInputError, FeedTypeError, InvalidArgument, Location, OrtPyError, UsageError
 from ort_py.planning.plan import PlanInput
 
-__all__ = ["FeedSpec", "convert_feed", "feed_spec"]
+__all__ = ["FeedSpec", "convert_feed", "feed_spec", "no_mapping"]
+
+_logger = logging.getLogger("ort_py.session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,56 +82,75 @@ def feed_spec(value: PlanInput) -> FeedSpec:
     )
 
 
+def no_mapping(feed: Any) -> FeedTypeError:
+    """The error for a feed that is no mapping of names to values."""
+    return FeedTypeError(
+        f"The feed of a run is a mapping of input names to values, not {type(feed).__name__}.",
+        fix="Pass e.g. {session.get_inputs()[0].name: array}.",
+    )
+
+
 def convert_feed(spec: FeedSpec, value: Any) -> Any:
     """What goes into the slot for a feed that is not already exactly right.
 
     Args:
         spec: The input.
-        value: Array, anything with ``__array__`` or ``__dlpack__``, nested lists, a scalar, an `OrtValue`; a list of
-            these for a sequence, a dict for a map, None for an empty optional.
+        value: Array, anything with ``__array__`` or ``__dlpack__``, nested lists, a scalar, a `SparseTensor`, or an
+            `OrtValue` of any of these; a list of these for a sequence, a dict for a map, None for an empty optional.
 
     Raises:
-        InvalidArgument: Wrong kind, dtype, rank or dimension; names the input.
+        InvalidArgument: Wrong dtype, rank or dimension; names the input.
+        UsageError: Wrong kind, or no tensor can be made of it; names the input.
+        UnicodeDecodeError: Bytes for a text are no UTF-8; onnxruntime raises the same.
     """
-    if isinstance(value, OrtValue):
-        value = value.value
     return _convert(spec.type, value, spec.name)
 
 
-def _convert(declared: ValueType | None, value: Any, name: str) -> Any:
+def _convert(
+    declared: ValueType | None, value: Any, name: str, refusal: type[InvalidArgument] = InvalidArgument
+) -> Any:
     where = Location(value=name)
+    if isinstance(value, OrtValue):
+        value = value.value
+    if isinstance(value, SparseTensor):
+        value = value.to_dense()  # sessions compute with dense tensors
     if isinstance(declared, OptionalType):
         return None if value is None else _convert(declared.element, value, name)
     if value is None:
-        raise InvalidArgument(f"Input '{name}' is None, but it is not optional.", where=where, fix=_wanted(declared))
+        raise AbsentInputError(f"Input '{name}' is None, but it is not optional.", where=where, fix=_wanted(declared))
     if isinstance(declared, SequenceType):
         if not isinstance(value, list | tuple):
-            raise InvalidArgument(
+            raise UsageError(
                 f"Input '{name}' is a sequence, {type(value).__name__} was given.",
                 where=where,
                 fix="Pass a list of arrays.",
             )
-        return [_convert(declared.element, item, f"{name}[{index}]") for index, item in enumerate(value)]
+        # onnxruntime answers a wrong element with another class than a wrong tensor.
+        return [_convert(declared.element, item, f"{name}[{index}]", UsageError) for index, item in enumerate(value)]
     if isinstance(declared, MapType):
         if not isinstance(value, dict):
-            raise InvalidArgument(
+            raise UsageError(
                 f"Input '{name}' is a map, {type(value).__name__} was given.", where=where, fix="Pass a dict."
             )
         return dict(value)
-    if isinstance(declared, TensorType):
-        return _convert_tensor(declared, value, name)
+    if isinstance(declared, TensorType | SparseTensorType):
+        return _convert_tensor(TensorType(declared.data_type, declared.shape), value, name, refusal)
     return np.asarray(value)
 
 
-def _convert_tensor(declared: TensorType, value: Any, name: str) -> Any:
+def _convert_tensor(declared: TensorType, value: Any, name: str, refusal: type[InvalidArgument]) -> Any:
     where = Location(value=name)
     array = _as_array(declared, value, name)
     try:
         found = data_type_of(array.dtype)
     except OrtPyError as error:
-        raise InvalidArgument(error.what, where=where, fix=_wanted(declared)) from None
+        raise UsageError(
+            f"Input '{name}' is no tensor: {error.what}", where=where, why=error.why, fix=_wanted(declared)
+        ) from None
     if found != declared.data_type:
-        raise InvalidArgument(
+        if array.dtype.kind in "cV":
+            refusal = UsageError  # complex numbers and types NumPy lacks never get into onnxruntime
+        raise refusal(
             f"Input '{name}' has element type {found.onnx_name}, the model declares {declared.data_type.onnx_name}.",
             where=where,
             why=f"dtype '{array.dtype}' was fed",
@@ -133,7 +158,7 @@ def _convert_tensor(declared: TensorType, value: Any, name: str) -> Any:
         )
     _check_shape(declared.shape, array.shape, name)
     if declared.data_type is DataType.STRING:
-        return _strings(array)
+        return _strings(array, name)
     # Swaps the byte order and copies strides where needed; a feed that is right already is not copied.
     return np.ascontiguousarray(array, numpy_dtype(declared.data_type)).reshape(array.shape)
 
@@ -146,25 +171,34 @@ def _as_array(declared: TensorType, value: Any, name: str) -> np.ndarray[Any, An
         try:
             return np.array(value, numpy_dtype(declared.data_type))
         except (ValueError, TypeError, OverflowError) as error:
-            raise InvalidArgument(
+            raise UsageError(
                 f"Input '{name}' cannot be made a tensor of {declared.data_type.onnx_name}.",
                 where=Location(value=name),
                 why=str(error),
                 fix="Pass a rectangular nested list or a NumPy array.",
             ) from error
-    if hasattr(value, "__array__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
         try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError) as error:
-            raise InvalidArgument(
-                f"Input '{name}' cannot be read through DLPack.",
+            return from_dlpack(value)[0]
+        except (BufferError, OrtPyError) as error:
+            if not hasattr(value, "__array__"):
+                raise UsageError(
+                    f"Input '{name}' cannot be read through DLPack.",
+                    where=Location(value=name),
+                    why=str(error),
+                    fix="Bring it to the host first.",
+                ) from error
+    if hasattr(value, "__array__"):
+        try:
+            return np.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UsageError(
+                f"Input '{name}' cannot be read as an array.",
                 where=Location(value=name),
                 why=str(error),
-                fix="Bring it to the host first.",
+                fix="Bring it to the host first, e.g. with .detach().cpu() or .get().",
             ) from error
-    raise InvalidArgument(
+    raise UsageError(
         f"Input '{name}' is a {type(value).__name__}, which is no tensor.",
         where=Location(value=name),
         fix=_wanted(declared),
@@ -175,6 +209,10 @@ def _check_shape(declared: Shape | None, shape: tuple[int, ...], name: str) -> N
     if declared is None:
         return
     where = Location(value=name)
+    if not declared and shape:
+        # Exporters write the shape of a scalar where they know none, so onnxruntime lets any tensor in.
+        _logger.warning("input '%s' is declared a scalar, a tensor of shape %s was fed", name, shape)
+        return
     if len(shape) != len(declared):
         raise InvalidArgument(
             f"Input '{name}' has rank {len(shape)}, the model declares {len(declared)}.",
@@ -192,8 +230,12 @@ def _check_shape(declared: Shape | None, shape: tuple[int, ...], name: str) -> N
             )
 
 
-def _strings(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    flat = [item.decode("utf-8") if isinstance(item, bytes) else str(item) for item in array.ravel().tolist()]
+def _strings(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    try:
+        flat = [item.decode("utf-8") if isinstance(item, bytes) else str(item) for item in array.ravel().tolist()]
+    except UnicodeDecodeError as error:
+        error.add_note(f"Input '{name}' holds bytes that are no UTF-8: decode them before.")
+        raise
     result = np.empty(len(flat), object)
     result[:] = flat
     return result.reshape(array.shape)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
-from ort_py.dtypes import OptionalType, TensorType, ValueType
+from ort_py.dtypes import OptionalType, Shape, SparseTensorType, TensorType, ValueType
 from ort_py.graph.ir import Model, Value
 
 __all__ = ["ModelMetadata", "NodeArg", "metadata_of", "node_arg"]
@@ -29,17 +29,33 @@ class NodeArg:
     rank_known: bool = field(default=True, repr=False)
 
 
-def node_arg(value: Value) -> NodeArg:
-    """The NodeArg of a graph input or output."""
-    described = _tensor_in(value.type)
-    shape = None if described is None else described.shape
+    def __hash__(self) -> int:
+        return hash((self.name, self.type))  # the shape is a list, as in onnxruntime, where NodeArgs can be hashed
+
+
+def node_arg(value: Value, declared: ValueType | None = None) -> NodeArg:
+    """The NodeArg of a graph input or output.
+
+    Args:
+        value: The input or output, with what is known of it.
+        declared: Type that the model declares for an output. Its names and sizes are shown wherever inference found no
+            size of its own: a caller knows the output by the names its model gives.
+    """
+    shape = _shown(_shape_in(value.type), _shape_in(declared))
     return NodeArg(value.name, str(value.type or ""), list(shape or ()), shape is not None)
 
 
-def _tensor_in(value_type: ValueType | None) -> TensorType | None:
+def _shape_in(value_type: ValueType | None) -> Shape | None:
     # An optional tensor reports the shape of what is in it.
     inner = value_type.element if isinstance(value_type, OptionalType) else value_type
-    return inner if isinstance(inner, TensorType) else None
+    return inner.shape if isinstance(inner, TensorType | SparseTensorType) else None
+
+
+def _shown(inferred: Shape | None, declared: Shape | None) -> Shape | None:
+    if inferred is None or declared is None or len(inferred) != len(declared):
+        return declared if inferred is None else inferred
+    pairs = zip(inferred, declared, strict=True)
+    return tuple([found if isinstance(found, int) or said is None else said for found, said in pairs])
 
 
 @dataclass(slots=True)
@@ -53,7 +69,7 @@ class ModelMetadata:
         description: Documentation of the model.
         graph_description: Documentation of the main graph.
         version: The model's own version; the largest int64 where it has none, as in onnxruntime.
-        custom_metadata_map: Its metadata properties.
+        custom_metadata_map: Its metadata properties; a copy each time it is read, as in onnxruntime.
     """
 
     producer_name: str
@@ -62,7 +78,23 @@ class ModelMetadata:
     description: str
     graph_description: str
     version: int
-    custom_metadata_map: Mapping[str, str]
+    properties: InitVar[Mapping[str, str]]
+    _properties: dict[str, str] = field(init=False)
+
+    def __post_init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+
+    def __repr__(self) -> str:
+        names = (*(name for name in self.__slots__ if name != "_properties"), "custom_metadata_map")
+        return f"ModelMetadata({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    @property
+    def custom_metadata_map(self) -> dict[str, str]:
+        return dict(self._properties)
+
+    @custom_metadata_map.setter
+    def custom_metadata_map(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
 
 
 _NO_VERSION = 2**63 - 1
@@ -76,6 +108,6 @@ def metadata_of(model: Model) -> ModelMetadata:
         domain=model.domain,
         description=model.doc_string,
         graph_description=model.graph_doc_string,
-        version=model.model_version or _NO_VERSION,
-        custom_metadata_map=dict(model.metadata),
+        version=_NO_VERSION if model.model_version is None else model.model_version,
+        properties=model.metadata,
     )

@@ -60,6 +60,10 @@ class Placement:
         """Plain data for ``json.dumps``."""
         return {"counts": self.counts(), "nodes": [asdict(node) for node in self.nodes]}
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name}: {count}" for name, count in self.counts().items())
+        return f"<Placement of {len(self.nodes)} nodes: {counts or 'none'}>"
+
     def __str__(self) -> str:
         rows = [("node", "operator", "provider", "how", "why")]
         for item in self.nodes:

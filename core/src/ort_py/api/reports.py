@@ -48,6 +48,9 @@ class LoadReport:
         finally:
             self.stages.append(StageReport(name, time.perf_counter() - start, tuple(notes)))
 
+    def __repr__(self) -> str:
+        return f"<LoadReport of {len(self.stages)} stages: {self.seconds * 1e3:.1f} ms>"
+
     def __str__(self) -> str:
         lines = [f"{stage.stage:<12} {stage.seconds * 1e3:9.1f} ms" for stage in self.stages]
         return "\n".join([*lines, f"{'total':<12} {self.seconds * 1e3:9.1f} ms"])

@@ -6,14 +6,16 @@ whole runner and runs under way keep theirs.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ort_py.api.feeds import FeedSpec, convert_feed, feed_spec
+from ort_py.api.feeds import FeedSpec, convert_feed, feed_spec, no_mapping
 from ort_py.api.results import finish_result
 from ort_py.errors import InvalidArgument, Location, MissingInputError
+from ort_py.execution.counted_runs import CountedRuns, is_light
 from ort_py.execution.frame import FramePool
 from ort_py.execution.program import Program
 from ort_py.execution.sequential import run
@@ -33,12 +35,31 @@ class Runner:
     def __init__(self, program: Program) -> None:
         plan = program.plan
         self.pool = FramePool(program)
+        self._execute = run if is_light(plan) else CountedRuns(plan.threads)
         self._template = plan.template
         self._required: list[FeedSpec] = [feed_spec(value) for value in plan.inputs if not value.default]
         self._required_names = {spec.name for spec in self._required}
         self._overridable = {value.name: feed_spec(value) for value in plan.inputs if value.default}
         self._outputs = plan.outputs
         self._output_by_name = {output.name: output for output in plan.outputs}
+
+    def prepare(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        """A feed to be run later: a mapping of its own, in which what is no array is converted already.
+
+        Raises:
+            MissingInputError: A required input is not in it.
+            InvalidArgument: Something cannot be made an array.
+        """
+        if not isinstance(feed, Mapping):
+            raise no_mapping(feed)
+        if any(spec.name not in feed and not spec.optional for spec in self._required):
+            raise self._missing(feed)
+        prepared = dict(feed)
+        for spec in (*self._required, *self._overridable.values()):
+            value = prepared.get(spec.name)
+            if value is not None and not isinstance(value, np.ndarray):
+                prepared[spec.name] = convert_feed(spec, value)
+        return prepared
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], watch: RunWatch | None = None
@@ -58,16 +79,18 @@ class Runner:
             if watch is not None:
                 frame.watch = watch
                 watch.before()
-            run(frame)
+            self._execute(frame)
             results = self._collect(slots, output_names)
+            frame.watch = None
+            frame.clear()
+            if self._overridable:
+                self._restore_defaults(slots)
+            pool.give_back(frame)
         except BaseException:
-            pool.discard(frame)
+            # Ctrl-C may arrive at any instruction, also when the frame is back in the pool, or even taken by another.
+            if frame.thread == threading.get_ident():
+                pool.discard(frame)
             raise
-        frame.watch = None
-        frame.clear()
-        if self._overridable:
-            self._restore_defaults(slots)
-        pool.give_back(frame)
         return results
 
     def _fill(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
@@ -80,6 +103,8 @@ class Runner:
                     slots[spec.slot] = None
                     continue
                 raise self._missing(feed) from None
+            except (TypeError, IndexError):
+                raise no_mapping(feed) from None
             fed += 1
             if (
                 type(value) is np.ndarray
@@ -90,7 +115,11 @@ class Runner:
                 slots[spec.slot] = value
             else:
                 slots[spec.slot] = convert_feed(spec, value)
-        if fed != len(feed):
+        try:
+            surplus = fed != len(feed)
+        except TypeError:
+            raise no_mapping(feed) from None
+        if surplus:
             self._fill_overridable(slots, feed)
 
     def _fill_overridable(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
@@ -113,7 +142,7 @@ class Runner:
 
     def _missing(self, feed: Mapping[str, Any]) -> MissingInputError:
         missing = [spec.name for spec in self._required if not spec.optional and spec.name not in feed]
-        surplus = [name for name in feed if name not in self._required_names and name not in self._overridable]
+        surplus = [str(name) for name in feed if name not in self._required_names and name not in self._overridable]
         close = [(name, *close_names(name, surplus)) for name in missing]
         renamed = [f"Is '{found[1]}' in the feed meant for '{found[0]}'?" for found in close if len(found) > 1]
         return MissingInputError(

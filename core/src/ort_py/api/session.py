@@ -5,32 +5,41 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from types import TracebackType
+from dataclasses import replace
 from typing import Any
 
 from ort_py.api.assembly import Assembled
 from ort_py.api.construction import Construction, ProviderArgument, construct
+from ort_py.api.detached_runs import DetachedRuns
+from ort_py.api.ep_devices import OrtEpDevice
+from ort_py.api.graph_assignment import OrtEpAssignedSubgraph, assignment_info
 from ort_py.api.metadata import ModelMetadata, NodeArg
 from ort_py.api.options import RunOptions, SessionOptions
 from ort_py.api.placement import Placement, placement_of
+from ort_py.api.provider_changes import check_dynamic_options, check_tuning_results, input_devices, rebuild
+from ort_py.api.reopening import Recipe, Reopenable, recipe_of
 from ort_py.api.reports import LoadReport, MemoryReport
 from ort_py.api.runner import Runner
+from ort_py.api.session_arguments import fallback_enabled, session_options
+from ort_py.api.value_runs import ValueRuns
 from ort_py.errors import OrtPyError
 from ort_py.execution.frame import session_closed
+from ort_py.execution.native_threads import active_runs
+from ort_py.execution.run_queue import RunQueue
 from ort_py.execution.thread_count import ThreadCount
 from ort_py.execution.watch import RunWatch
 from ort_py.hooks import RunEvent, SessionEvent
+from ort_py.hooks.process_lock import ProcessLock
 
 __all__ = ["InferenceSession"]
 
 _logger = logging.getLogger("ort_py.session")
 
 
-class InferenceSession:
+class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
     """A model ready to run.
 
     Args:
@@ -38,13 +47,15 @@ class InferenceSession:
         sess_options: Options; copied.
         providers: Names, or (name, options) pairs, in order of preference; None for every usable provider by rank.
         provider_options: One mapping a provider, where `providers` has names only.
-        **kwargs: onnxruntime's: `enable_fallback`, 0 to raise what a provider fails with, and `disabled_optimizers`,
-            names of graph transforms not to run. Others are accepted and have no effect, as there.
+        **kwargs: onnxruntime's: `enable_fallback`, 0 to raise what a provider fails with, `disabled_optimizers`,
+            names of graph transforms not to run, and `read_config_from_model`, 1 to take settings from the model's
+            metadata. Others are ignored with a warning.
 
     Raises:
         OrtPyError: The model is wrong, or no provider can run it; says what, where, why and what to do.
 
-    Sessions may be used by many threads at once, and as context managers.
+    Sessions may be used by many threads at once, also in a forked child, and as context managers. They pickle as what
+    they were made of (`ort_py.api.reopening`).
     """
 
     def __init__(
@@ -55,27 +66,25 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        if sess_options is not None and not isinstance(sess_options, SessionOptions):
-            if sess_options:
-                raise TypeError(f"sess_options must be a SessionOptions, not {type(sess_options).__name__}.")
-            sess_options = None  # a falsy value counts as none, as in onnxruntime
-        self._options = SessionOptions() if sess_options is None else sess_options.copied()
-        disabled = kwargs.get("disabled_optimizers")
-        if disabled:
-            self._options.disabled_transforms = (*self._options.disabled_transforms, *disabled)
+        others = set(vars(self))
+        self._options = session_options(path_or_bytes, sess_options, kwargs)
         self._id = uuid.uuid4().hex[:12]
-        self._lock = threading.Lock()
+        self._recipe: Recipe = recipe_of(path_or_bytes, self._options, providers, provider_options)
+        self._lock = ProcessLock()
         self._closed = False
         self._runner: Runner | None = None
+        self._leaving: Runner | None = None  # while `close` waits for its runs
         self._built: Construction = construct(
             path_or_bytes,
             self._options,
             providers,
             provider_options,
             session_id=self._id,
-            fallback_enabled=bool(kwargs.get("enable_fallback", 1)),
+            fallback_enabled=fallback_enabled(kwargs),
         )
+        self._queue = RunQueue(self._built.threads.count)
         self._install()
+        self._own_attributes = set(vars(self)) - others | {"_own_attributes"}
         self._built.hooks.observe("ort_py_session_created", self._event())
 
     # -- running -----------------------------------------------------------------------------------------------
@@ -130,6 +139,7 @@ class InferenceSession:
         run_options: RunOptions | None,
     ) -> list[Any]:
         """`run` with everything that may look on: providers' callbacks, limits, cancellation, profile, hooks."""
+        shrinks = run_options is not None and run_options.shrinks_memory()
         watch = RunWatch(
             terminate=None if run_options is None else lambda: bool(run_options.terminate),
             seconds=self._options.limits.run_seconds,
@@ -141,7 +151,12 @@ class InferenceSession:
         try:
             for provider in self._built.providers:
                 provider.on_run_start()
-            return runner.run(output_names, input_feed, None if watch.idle else watch)
+            if run_options is not None:
+                input_feed = run_options.with_adapters(input_feed)
+            results = runner.run(output_names, input_feed, None if watch.idle else watch)
+            if shrinks:
+                runner.pool.trim()
+            return results
         except BaseException as error:
             failure = error
             raise
@@ -208,8 +223,8 @@ class InferenceSession:
 
     @property
     def threads(self) -> ThreadCount:
-        """Number of threads one run may use, and the reason for it."""
-        return self._built.threads
+        """Number of threads one run may use, the reason for it, and what native libraries are told."""
+        return replace(self._built.threads, native=active_runs.describe())
 
     @property
     def state(self) -> str:
@@ -233,6 +248,60 @@ class InferenceSession:
         self._observe()
         return path
 
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling started, in nanoseconds since 1970 as in onnxruntime; 0 where it is off."""
+        return self._built.profiling_started_ns
+
+    def get_input_epdevices(self) -> list[OrtEpDevice]:
+        """The device each input is fed to: the host's, whose copies to other devices are steps of the plan."""
+        return input_devices(len(self._built.inputs))
+
+    def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
+        """Which provider got which nodes; see `ort_py.api.graph_assignment`, and `placement` for more.
+
+        Raises:
+            Fail: ``session.record_ep_graph_assignment_info`` was not set to ``"1"``.
+        """
+        return assignment_info(self._options, self._placement)
+
+    def set_providers(
+        self,
+        providers: ProviderArgument | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Make the session anew with other providers, given as for a new one; where that fails, it stays as it was.
+
+        Raises:
+            InvalidArgument: The session is closed, or was made from bytes that it did not keep.
+            OrtPyError: As for a new session.
+        """
+        rebuild(self, providers, provider_options)
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Tell the providers about options that may change between runs; those no provider knows are ignored.
+
+        Raises:
+            TypeError: It is no mapping.
+            UsageError: It is empty; a builtin RuntimeError too.
+        """
+        check_dynamic_options(options)
+
+    def get_tuning_results(self) -> list[dict[str, Any]]:
+        """What providers have found out about their kernels' speed: none tells of it yet."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Mapping[str, Any]], *, error_on_invalid: bool = False) -> None:
+        """Give providers what another session's `get_tuning_results` returned; foreign results are ignored.
+
+        Raises:
+            TypeError, KeyError: `results` is no list of such results.
+            UsageError: One is of no provider here, and `error_on_invalid` is set; a builtin RuntimeError too.
+        """
+        check_tuning_results(results, error_on_invalid=error_on_invalid)
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """Accepted for compatibility: no run is captured, so there is nothing to release."""
+
     def disable_fallback(self) -> None:
         """Let failures of a provider be raised instead of answered by another provider."""
         self._built.policy.enabled = False
@@ -248,33 +317,30 @@ class InferenceSession:
 
         Calling it again does nothing.
         """
-        with self._lock:
+        with self._lock.held():
+            self._leaving, self._runner = self._runner or self._leaving, None
+            leaving = self._leaving
+        if leaving is not None:
+            leaving.pool.close()
+            leaving.pool.wait()  # where this is interrupted, closing again goes on from here
+        with self._lock.held():
             if self._closed:
                 return
-            self._closed = True
-            runner, self._runner = self._runner, None
-        if runner is not None:
-            runner.pool.close()
-            runner.pool.wait()
+            self._closed, self._leaving = True, None
+        self._queue.close()
         self._built.hooks.observe("ort_py_session_closed", self._event())
-        try:
-            self._built.end_profiling()
-        except OSError as error:
-            _logger.warning("the profile could not be written: %s", error)  # closing must go on
+        self._built.end_profiling()
         self._built.close()
 
     def __del__(self) -> None:
-        # Dropped without `close`: release the same things. At interpreter exit nothing is left to do, and this module's
-        # names may be gone already.
+        # Dropped without `close`. At interpreter exit nothing is left to do, and this module's names may be gone.
         if sys is not None and not sys.is_finalizing() and hasattr(self, "_built"):
             self.close()
 
     def __enter__(self) -> InferenceSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -313,8 +379,8 @@ class InferenceSession:
         """
         if not isinstance(error, OrtPyError) or not self._built.policy.may_replace(error):
             return False
-        with self._lock:
-            if self._closed:
+        with self._lock.held():
+            if self._runner is None:
                 return False
             if self._runner is not failed:
                 return True

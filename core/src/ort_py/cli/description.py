@@ -113,7 +113,7 @@ def describe_model(path: str | os.PathLike[str], limits: Limits) -> Description:
         producer=" ".join(part for part in (model.producer_name, model.producer_version) if part),
         graph_name=graph.name,
         domain=model.domain,
-        model_version=model.model_version,
+        model_version=model.model_version or 0,
         description=model.doc_string,
         metadata={entry.key: entry.value for entry in model.metadata_props},
         opsets={normalised(entry.domain): entry.version for entry in model.opset_import},

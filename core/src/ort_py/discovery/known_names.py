@@ -7,7 +7,15 @@ warned about. Holds data only.
 
 from __future__ import annotations
 
-__all__ = ["FORMER_PROVIDERS", "KNOWN_OPTIONS", "KNOWN_PROVIDERS", "is_known", "package_for"]
+__all__ = [
+    "FORMER_PROVIDERS",
+    "KNOWN_OPTIONS",
+    "KNOWN_PROVIDERS",
+    "KNOWN_RUN_KEYS",
+    "KNOWN_SESSION_KEYS",
+    "is_known",
+    "package_for",
+]
 
 KNOWN_PROVIDERS: dict[str, str | None] = {
     "NvTensorRTRTXExecutionProvider": None,
@@ -91,3 +99,11 @@ _OTHERS = """
 
 KNOWN_OPTIONS: frozenset[str] = frozenset(f"{_CUDA}{_TENSORRT}{_OPENVINO}{_OTHERS}".split())
 """Provider options that onnxruntime knows for any of its providers."""
+
+KNOWN_RUN_KEYS: frozenset[str] = frozenset(
+    ["qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run", "qnn.lora_config", "qnn.rpc_control_latency"]
+)
+"""Config keys of a run that onnxruntime's providers know."""
+
+KNOWN_SESSION_KEYS: frozenset[str] = frozenset({"session.resource_cuda_partitioning_settings"})
+"""Config keys of a session that name a vendor."""

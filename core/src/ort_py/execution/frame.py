@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +23,7 @@ from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
+from ort_py.hooks.process_lock import ProcessLock
 from ort_py.planning.steps import FRAME_SLOT, NestedPlan, RegionStep
 
 __all__ = ["Frame", "FramePool", "session_closed"]
@@ -123,7 +125,7 @@ class FramePool:
         self._size = size
         self._idle: deque[Frame] = deque()
         self._made: set[Frame] = set()
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._closed = False
 
     def take(self) -> Frame:
@@ -136,7 +138,7 @@ class FramePool:
             frame = self._idle.pop()
         except IndexError:
             frame = Frame(self._program)
-            with self._lock:
+            with self._lock.held():
                 self._made.add(frame)
         frame.thread = threading.get_ident()
         if self._closed:
@@ -156,10 +158,12 @@ class FramePool:
 
     def discard(self, frame: Frame) -> None:
         """Close a borrowed frame instead of giving it back: its run failed, or nobody needs it any more."""
-        frame.close()
-        frame.thread = 0
-        with self._lock:
-            self._made.discard(frame)
+        try:
+            frame.close()
+        finally:  # closing may be interrupted too; nobody shall wait for this frame
+            frame.thread = 0
+            with self._lock.held():
+                self._made.discard(frame)
 
     def trim(self) -> None:
         """Close all idle frames."""
@@ -178,8 +182,11 @@ class FramePool:
         """Block until no other thread runs a frame. Only after `close`; a run of this very thread is not waited for."""
         me = threading.get_ident()
         while True:
-            with self._lock:
-                running = any(frame.thread not in (0, me) for frame in self._made)
+            # Of a forked parent's threads only the one that forked goes on in the child: the others' frames never come
+            # back.
+            others = sys._current_frames().keys() - {me}
+            with self._lock.held():
+                running = any(frame.thread in others for frame in self._made)
             if not running:
                 return
             time.sleep(0.001)

@@ -50,17 +50,23 @@ def run_frame(frame: Frame) -> None:
 def _run_watched(frame: Frame) -> None:
     watch = frame.watch
     assert watch is not None
-    slots, recorder = frame.slots, watch.recorder
-    for step, instruction in zip(frame.program.plan.steps, frame.program.instructions, strict=True):
+    slots, plan, recorder = frame.slots, frame.program.plan, watch.recorder
+    began = time.perf_counter_ns()
+    for index, (step, instruction) in enumerate(zip(plan.steps, frame.program.instructions, strict=True)):
         watch.before(step)
+        # Asked before the step, which empties the slots it reads last.
+        given = None if recorder is None else recorder.describe_inputs(step, slots, plan.template)
         start = time.perf_counter_ns()
         try:
             instruction(slots)
         except Exception as error:  # as above
             raise _placed(error, step, slots) from _cause(error)
         if recorder is not None:
-            recorder.record_step(step, start, time.perf_counter_ns(), slots)
+            end = time.perf_counter_ns()
+            recorder.record_step(step, start, end, slots, {**(given or {}), "node_index": str(index)})
         watch.after(step, slots)
+    if recorder is not None:
+        recorder.record_plan(began, time.perf_counter_ns())
 
 
 def _cause(error: Exception) -> BaseException | None:

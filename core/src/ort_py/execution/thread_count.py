@@ -1,6 +1,7 @@
 """How many threads this process may use, and why: min(affinity, cgroup quota, environment, option).
 
 The one module that asks the operating system for processors; every call is guarded, so that it answers everywhere.
+Control groups are read by `cgroup_quota`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ThreadCount", "thread_count"]
+from ort_py.execution.cgroup_quota import cpu_quota
+
+__all__ = ["ThreadCount", "set_default_threads", "thread_count"]
 
 _VARIABLES = ("ORT_PY_NUM_THREADS", "OMP_NUM_THREADS")
-_CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +26,43 @@ class ThreadCount:
     Attributes:
         count: Threads, at least 1.
         reason: The bound that decided, in words.
+        native: What each native library with threads of its own, BLAS above all, is told during runs.
     """
 
     count: int
     reason: str
+    native: tuple[str, ...] = ()
+
+
+_default = 0
+"""What the program set for sessions that ask for nothing themselves; 0 leaves it open."""
+
+
+def set_default_threads(count: int) -> None:
+    """Set how many threads sessions made from now on use where their options leave it open.
+
+    Args:
+        count: Threads; 0 or less takes the bound away.
+    """
+    global _default  # noqa: PLW0603 - a setting of the process, as the pool itself is
+    _default = max(0, count)
 
 
 def thread_count(
-    option: int = 0, environment: Mapping[str, str] = os.environ, cgroup_root: Path = _CGROUP_ROOT
+    option: int = 0, environment: Mapping[str, str] = os.environ, root: Path = Path("/")
 ) -> ThreadCount:
     """The number of threads to use.
 
     Args:
         option: What the session's options ask for; 0 or less leaves it open.
         environment: Environment variables.
-        cgroup_root: Where the cgroup file system is mounted.
+        root: Where the file system begins that tells of control groups.
     """
     bounds = [_processors()]
-    quota = _cgroup_quota(cgroup_root)
+    quota = cpu_quota(root)
     if quota is not None:
-        bounds.append(ThreadCount(max(1, math.ceil(quota)), f"cgroup CPU quota of {quota:g}"))
+        reason = f"cgroup CPU quota of {quota.processors:g} in {quota.group}"
+        bounds.append(ThreadCount(max(1, math.ceil(quota.processors)), reason))
     for name in _VARIABLES:
         # OMP_NUM_THREADS may be a list, one entry a nesting level.
         text = environment.get(name, "").split(",")[0].strip()
@@ -51,6 +70,8 @@ def thread_count(
             bounds.append(ThreadCount(int(text), f"{name}={text}"))
     if option > 0:
         bounds.append(ThreadCount(option, f"intra_op_num_threads={option}"))
+    elif _default:
+        bounds.append(ThreadCount(_default, f"set_global_thread_pool_sizes({_default})"))
     return min(bounds, key=lambda bound: bound.count)
 
 
@@ -61,18 +82,3 @@ def _processors() -> ThreadCount:
         return ThreadCount(count, f"{count} processor(s) in the scheduler's affinity mask")
     count = os.cpu_count() or 1
     return ThreadCount(count, f"{count} processor(s)")
-
-
-def _cgroup_quota(root: Path) -> float | None:
-    """Processors' worth of time a cgroup allows: v2's ``cpu.max``, else v1's two files."""
-    try:
-        quota, period = (root / "cpu.max").read_text().split()[:2]
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):
-        pass  # no cgroup v2: ask v1
-    try:
-        quota_us = int((root / "cpu" / "cpu.cfs_quota_us").read_text())
-        period_us = int((root / "cpu" / "cpu.cfs_period_us").read_text())
-    except (OSError, ValueError):
-        return None
-    return quota_us / period_us if quota_us > 0 and period_us > 0 else None

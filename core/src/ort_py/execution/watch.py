@@ -6,7 +6,7 @@ A run without any of these has no watch and pays nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,8 +20,16 @@ __all__ = ["RunWatch", "StepRecorder"]
 class StepRecorder(Protocol):
     """Records how long steps take; see `profiling`."""
 
-    def record_step(self, step: Step, start_ns: int, end_ns: int, slots: list[Any]) -> None:
+    def describe_inputs(self, step: Step, slots: list[Any], constants: Sequence[Any]) -> Mapping[str, Any]:
+        """Facts about what a step is going to read; `constants` holds the constant of each slot that has one."""
+
+    def record_step(
+        self, step: Step, start_ns: int, end_ns: int, slots: list[Any], facts: Mapping[str, Any] | None = None
+    ) -> None:
         """One step has ended; the slots it releases are empty already."""
+
+    def record_plan(self, start_ns: int, end_ns: int) -> None:
+        """All steps of a plan, or of a body, have ended."""
 
 
 class RunWatch:

@@ -264,10 +264,12 @@ class Model:
     Attributes:
         opset_imports: Opset of each domain; ``ai.onnx`` is stored as ``""``.
         ir_version: IR version of the file.
-        producer_name, producer_version, domain, model_version, doc_string, metadata: As in the file.
+        producer_name, producer_version, domain, doc_string, metadata: As in the file.
+        model_version: As in the file, None where it says none.
         source: Path of the file, ``""`` for bytes.
         fingerprint: Content hash of the model file, for caches and reports.
         problems: What the loader found wrong with the structure; `validate` raises them with its own.
+        declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
         graph: The main graph.
     """
 
@@ -276,11 +278,12 @@ class Model:
     producer_name: str = ""
     producer_version: str = ""
     domain: str = ""
-    model_version: int = 0
+    model_version: int | None = None
     doc_string: str = ""
     graph_doc_string: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     source: str = ""
     fingerprint: str = ""
     problems: list[str] = field(default_factory=list)
+    declared_outputs: list[ValueType | None] = field(default_factory=list)
     graph: Graph = field(init=False)

@@ -6,6 +6,7 @@ Comes after `matching`; `planning` turns the callable into a step. The context h
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,7 @@ from ort_py.contracts import (
 )
 from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
+from ort_py.kernels.seeds import stream_for
 from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.limits import Limits, check_allocation
 
@@ -43,7 +45,7 @@ class KernelServices:
     Attributes:
         limits: Bounds for allocations.
         parallel_for: Splits rows on the process-wide pool.
-        seed: Session seed of random operators; None draws from the system.
+        seed: Session seed of random operators; None draws from the system. See `seeds`.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -68,7 +70,7 @@ class BoundKernel:
 
 
 class _BoundContext(KernelContext):
-    __slots__ = ("_constants", "_declared", "_services", "subgraphs")
+    __slots__ = ("_calls", "_constants", "_declared", "_services", "subgraphs")
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class _BoundContext(KernelContext):
         super().__init__(node, provider.array_module, provider.device)
         self._services = services
         self._constants = constants
+        self._calls = itertools.count()  # its `next` is atomic: threads that run at once get other numbers
         self._declared = tuple(one.name for one in definition.subgraphs) if definition is not None else ()
         self.subgraphs = {
             name: BoundSubgraph(name, node.location)
@@ -100,7 +103,7 @@ class _BoundContext(KernelContext):
     def random_generator(self, seed: float | None) -> Any:
         if seed is not None:
             return np.random.default_rng(int(np.float32(seed).view(np.uint32)))
-        return np.random.default_rng(self._services.seed)
+        return stream_for(self._services.seed, self.node.location, next(self._calls))
 
     def subgraph(self, name: str) -> SubgraphCallable | None:
         if name not in self._declared:

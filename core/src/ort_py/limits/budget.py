@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ort_py.errors import LimitError, Location
+from ort_py.errors import LimitError, Location, ModelLoadCanceled
 from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 
@@ -29,7 +29,14 @@ class Budget:
         initializer_bytes: Bytes of constants made or mapped so far.
     """
 
-    def __init__(self, limits: Limits, *, file_bytes: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        file_bytes: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> None:
         self.limits = limits
         self.file_bytes = file_bytes
         self.nodes = 0
@@ -37,6 +44,7 @@ class Budget:
         self._written = 0
         self._node_cap = limits.node_cap(0)
         self._clock = clock
+        self._cancelled = cancelled
         self._deadline = None if limits.load_seconds is None else clock() + limits.load_seconds
         self._next_look = 0
 
@@ -111,11 +119,19 @@ class Budget:
             )
 
     def check_time(self, where: Location | str = "") -> None:
-        """Refuse to go on when the time for loading is over.
+        """Refuse to go on when the time for loading is over, or the caller wants it to end.
 
         Raises:
             LimitError: `Limits.load_seconds` have passed since this budget was made.
+            ModelLoadCanceled: The caller cancelled it.
         """
+        if self._cancelled is not None and self._cancelled():
+            raise ModelLoadCanceled(
+                "Loading the model was cancelled.",
+                where=where,
+                why="SessionOptions.set_load_cancellation_flag(True) was called",
+                fix="Set the flag to False, and create the session again.",
+            )
         if self._deadline is not None and self._clock() > self._deadline:
             raise LimitError(
                 f"Loading the model takes longer than {self.limits.load_seconds:g} s.",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ort_py.errors import InvalidGraph, Location
+from ort_py.errors import InconsistentGraph
 from ort_py.graph.checking.equation_check import equation_problems
 from ort_py.graph.checking.nested_checks import nested_problems
+from ort_py.graph.checking.problems import Problem, raise_problems
 from ort_py.graph.checking.resolved_schema import ResolvedSchema, attribute_kind_name, pairs, type_text
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Model, Node, walk
@@ -19,6 +20,9 @@ __all__ = ["check_types", "validate"]
 
 _MOST_SHOWN = 20
 _FIX = "Export the model again; onnx.checker.check_model tells whether the exporter is at fault."
+_STANDARD = ("", "ai.onnx.ml")
+"""Domains whose unknown operators contradict the specification; those of others are merely not known here."""
+
 _UNKNOWN_FIX = "Install the plug-in that defines the unknown operators, or export the model with standard ones."
 
 
@@ -40,7 +44,8 @@ def validate(model: Model, schemas: SchemaRegistry) -> None:
             if schema is None or schema.deprecated:
                 # Finding out what is meant takes milliseconds, so it is done only for what will be shown.
                 why = schemas.explain_unknown(node) if len(problems) < _MOST_SHOWN else "unknown operator"
-                problems.append(f"{_title(node)}: {why}")
+                text = f"{_title(node)}: {why}"
+                problems.append(text if node.domain in _STANDARD else Problem(text, InconsistentGraph))
                 unknown = True
                 continue
             node.since_version = schema.since_version
@@ -48,7 +53,7 @@ def validate(model: Model, schemas: SchemaRegistry) -> None:
                 # Written down, so that inference and whoever writes the model again agree with us.
                 model.opset_imports[node.domain] = schemas.opset(node)
             problems.extend(f"{_title(node)}: {text}" for text in _node_problems(node, schema))
-    _raise(problems, model, "The model is not valid ONNX.", _UNKNOWN_FIX if unknown else _FIX)
+    raise_problems(problems, "The model is not valid ONNX.", model.source, _UNKNOWN_FIX if unknown else _FIX)
 
 
 def check_types(model: Model, schemas: SchemaRegistry) -> None:
@@ -67,18 +72,11 @@ def check_types(model: Model, schemas: SchemaRegistry) -> None:
             schema = schemas.resolve(node)
             node.since_version = schema.since_version
             bound: dict[str, tuple[str, str]] = {}
-            problems.extend(f"{_title(node)}: {text}" for text in _type_problems(node, schema, bound))
+            for text in _type_problems(node, schema, bound):
+                line = f"{_title(node)}: {text}"
+                problems.append(Problem(line, text.kind) if isinstance(text, Problem) else line)
             node.type_bindings = {variable: found for variable, (found, _) in bound.items()}
-    _raise(problems, model, "The types in the model contradict the ONNX specification.", _FIX)
-
-
-def _raise(problems: list[str], model: Model, what: str, fix: str) -> None:
-    if not problems:
-        return
-    shown = problems[:_MOST_SHOWN]
-    if len(problems) > len(shown):
-        shown.append(f"and {len(problems) - len(shown)} more")
-    raise InvalidGraph(what, where=Location(file=model.source), why=shown, fix=fix)
+    raise_problems(problems, "The types in the model contradict the ONNX specification.", model.source, _FIX)
 
 
 def _title(node: Node) -> str:
@@ -139,9 +137,10 @@ def _type_problems(node: Node, schema: ResolvedSchema, bound: dict[str, tuple[st
                 if found not in allowed:
                     yield _forbidden(schema, f"{side} '{value.name}' is {found}", formal.name, allowed)
                 elif first[0] != found and (formal.homogeneous or not formal.variadic):
-                    yield (
+                    yield Problem(
                         f"type variable {formal.type} is {first[0]} by '{first[1]}' and {found} by {side} "
-                        f"'{value.name}'; both must be the same"
+                        f"'{value.name}'; both must be the same",
+                        InconsistentGraph,
                     )
 
 

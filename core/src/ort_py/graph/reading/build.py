@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ort_py.dtypes import TensorType, ValueType
+from ort_py.errors import DanglingInputError, InconsistentGraph, InvalidGraph
+from ort_py.graph.checking.problems import Problem
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.reading.attributes import constant_weight
 from ort_py.graph.reading.names import Names
@@ -27,6 +29,8 @@ __all__ = ["Builder"]
 
 _LONGEST_PREFIX = 160
 """Calls in calls in calls would otherwise make names grow with the square of the depth."""
+
+_UNWRITTEN = "is written by no node and is no input or initializer."
 
 
 class Builder:
@@ -105,7 +109,7 @@ class Builder:
             value = None
         if value is not None:
             return value
-        self._problem(f"Output '{name}' of graph '{graph.name}' is written by no node and is no input or initializer.")
+        self._problem(f"Output '{name}' of graph '{graph.name}' {_UNWRITTEN}", InconsistentGraph)
         return self._orphan(graph, name)
 
     def _declare_inputs(self, graph: Graph, written: WrittenGraph, scope: Scope, context: Context) -> None:
@@ -122,7 +126,7 @@ class Builder:
             if not name:
                 self._problem(f"An input of graph '{graph.name}' has no name.")
             elif name in declared:
-                self._problem(f"Input '{name}' of graph '{graph.name}' is declared twice.")
+                self._problem(f"Input '{name}' of graph '{graph.name}' is declared twice.", InconsistentGraph)
             declared[name] = value_type
             if name not in weights:
                 value = self._declare(graph, scope, name, context)
@@ -201,10 +205,8 @@ class Builder:
                 if value is None:
                     value = Value(take(f"{prefix}/{name}" if prefix else name), graph, types.get(name))
                 if name in known:
-                    self._problem(
-                        f"Value '{name}' is defined more than once; "
-                        f"one definition is an output of node '{node.name}' ({node.op_type})."
-                    )
+                    one = f"one definition is an output of node '{node.name}' ({node.op_type})"
+                    self._problem(f"Value '{name}' is defined more than once; {one}.", InconsistentGraph)
                 known[name] = value
                 outputs.append(value)
             while outputs and outputs[-1] is None:
@@ -275,10 +277,7 @@ class Builder:
             return scope.find(name)
         except KeyError:
             shown = written.name or next(filter(None, written.outputs), "")
-            self._problem(
-                f"Input '{name}' of node '{shown}' ({written.op_type}) is written by no node "
-                "and is no input or initializer."
-            )
+            self._problem(f"Input '{name}' of node '{shown}' ({written.op_type}) {_UNWRITTEN}", DanglingInputError)
             scope.names[name] = self._orphan(graph, name)  # named once is enough
             return scope.names[name]
 
@@ -395,5 +394,5 @@ class Builder:
     def _orphan(self, graph: Graph, name: str) -> Value:
         return Value(self._names.take(name), graph)
 
-    def _problem(self, text: str) -> None:
-        self._model.problems.append(text)
+    def _problem(self, text: str, kind: type[InvalidGraph] = InvalidGraph) -> None:
+        self._model.problems.append(text if kind is InvalidGraph else Problem(text, kind))

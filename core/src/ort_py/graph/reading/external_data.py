@@ -15,6 +15,7 @@ from ort_py.dtypes import DataType, nbytes_of
 from ort_py.errors import Fail, InvalidGraph, Location
 from ort_py.graph.ir import Weight
 from ort_py.graph.reading.confined_open import EscapeError, open_confined
+from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import FileIdentity, MappedFile
 from ort_py.limits import Budget
@@ -30,15 +31,22 @@ class ExternalFiles:
         store: Who maps the files.
         budget: Told the size of each file, once.
         real_folder: Where the model really lies, if it was reached through a link: links may lead there too.
+        supplied: Data the caller has already; it is not looked for in files.
     """
 
     def __init__(
-        self, folder: Path | None, store: WeightStore, budget: Budget, real_folder: Path | None = None
+        self,
+        folder: Path | None,
+        store: WeightStore,
+        budget: Budget,
+        real_folder: Path | None = None,
+        supplied: Supplied | None = None,
     ) -> None:
         self._folders = [path for path in (folder, real_folder) if path is not None] if folder is not None else []
         self._store = store
         self._budget = budget
         self._open: dict[str, MappedFile] = {}
+        self._supplied = supplied or Supplied()
 
     def weight(self, name: str, entries: Mapping[str, str], data_type: DataType, shape: tuple[int, ...]) -> Weight:
         """The weight of a tensor whose data lies in a file.
@@ -62,6 +70,9 @@ class ExternalFiles:
                 why="ONNX stores strings in the model only",
                 fix="Save the model with this tensor inside.",
             )
+        array = self._supplied.array(name, data_type, shape)
+        if array is not None:
+            return self._store.add(array)
         needed = nbytes_of(data_type, shape)
         offset = _number(entries, "offset", 0, where)
         length = _number(entries, "length", needed, where)
@@ -72,15 +83,25 @@ class ExternalFiles:
                 why=f"length is {length}; {data_type.onnx_name}{list(shape)} takes {needed} bytes",
                 fix="The model was saved wrongly; export it again.",
             )
+        if self._supplied.files:
+            content = self._content(location, where)
+            _expect_inside(name, (offset, offset + needed), content.nbytes, where)
+            return self._store.embedded(content[offset : offset + needed], data_type, shape)
         file = self._file(location, where)
-        if offset + needed > file.identity.size:
-            raise Fail(
-                f"External data of '{name}' reaches past the end of its file.",
-                where=where,
-                why=f"bytes {offset} to {offset + needed} are asked for, the file has {file.identity.size}",
-                fix="The file is incomplete or belongs to another model; fetch it again.",
-            )
+        _expect_inside(name, (offset, offset + needed), file.identity.size, where)
         return self._store.mapped(file, offset, data_type, shape)
+
+    def _content(self, location: str, where: Location) -> memoryview:
+        """A file that the caller supplied."""
+        found = self._supplied.files.get(location)
+        if found is None:
+            raise Fail(
+                f"The external file '{location}' is not among those supplied in memory.",
+                where=where,
+                why=f"supplied are {', '.join(map(repr, self._supplied.files))}",
+                fix="Supply every file of the model's external data, by the name the model spells.",
+            )
+        return found
 
     def _file(self, location: str, where: Location) -> MappedFile:
         found = self._open.get(location)
@@ -118,6 +139,16 @@ class ExternalFiles:
         self._budget.file_bytes += identity.size
         self._open[location] = file
         return file
+
+
+def _expect_inside(name: str, part: tuple[int, int], size: int, where: Location) -> None:
+    if part[1] > size:
+        raise Fail(
+            f"External data of '{name}' reaches past the end of its file.",
+            where=where,
+            why=f"bytes {part[0]} to {part[1]} are asked for, the file has {size}",
+            fix="The file is incomplete or belongs to another model; fetch it again.",
+        )
 
 
 def _parts(location: str, where: Location) -> tuple[str, ...]:

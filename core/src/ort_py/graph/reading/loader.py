@@ -8,11 +8,12 @@ What makes a model unreadable raises here. What is wrong inside its graph is col
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import onnx
 
-from ort_py.errors import Fail, Location
+from ort_py.errors import Fail, InconsistentGraph, Location
 from ort_py.graph.checking.domains import newest_opset, normalised
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.build import Builder
@@ -22,6 +23,7 @@ from ort_py.graph.reading.functions import check_functions
 from ort_py.graph.reading.order import sort_model
 from ort_py.graph.reading.parse_graph import GraphReader
 from ort_py.graph.reading.sources import ModelSource, Source, read_source
+from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.reading.tensors import TensorReader
 from ort_py.graph.reading.text import text
 from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGraph
@@ -40,6 +42,8 @@ def load_model(
     limits: Limits | None = None,
     weights: WeightStore | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
+    supplied: Supplied | None = None,
+    cancelled: Callable[[], bool] | None = None,
 ) -> Model:
     """Load a model. Functions are inlined, ``Constant`` nodes are weights, nodes are sorted; nothing is typed yet.
 
@@ -48,6 +52,8 @@ def load_model(
         limits: Bounds for what the model may ask for; the safe defaults where None.
         weights: Who keeps the constants; the store of the process where None.
         external_data_folder: Where external data lies; None: beside the model's file.
+        supplied: Data and dimensions that replace what the file says.
+        cancelled: Asked now and then whether to stop.
 
     Returns:
         The model. Call `validate` before using it: `Model.problems` may say that the graph is broken.
@@ -60,18 +66,20 @@ def load_model(
         Fail: The IR version or an opset is missing or newer than what is known; the file or its external data cannot
             be used.
         LimitError: The model asks for more than `limits` allow.
+        ModelLoadCanceled: `cancelled` said so.
     """
     limits = limits or Limits()
-    budget = Budget(limits)
+    budget = Budget(limits, cancelled=cancelled)
+    budget.check_time()
     store = weights or process_store()
     with paused_collection():
-        return _load(read_source(source, limits, external_data_folder), store, budget)
+        return _load(read_source(source, limits, external_data_folder), store, budget, supplied or Supplied())
 
 
-def _load(read: ModelSource, store: WeightStore, budget: Budget) -> Model:
+def _load(read: ModelSource, store: WeightStore, budget: Budget, supplied: Supplied) -> Model:
     budget.file_bytes = read.size
     model = _header(read)
-    written, functions, problems = _parse(read, store, budget)
+    written, functions, problems = _parse(read, store, budget, supplied)
     model.problems += problems
     for function in functions.values():
         _check_opsets(function.opset_imports, Location(file=read.path, path=(function.title,)))
@@ -85,13 +93,15 @@ def _load(read: ModelSource, store: WeightStore, budget: Budget) -> Model:
 
 
 def _parse(
-    read: ModelSource, store: WeightStore, budget: Budget
+    read: ModelSource, store: WeightStore, budget: Budget, supplied: Supplied
 ) -> tuple[WrittenGraph, dict[FunctionKey, WrittenFunction], list[str]]:
     """Read the graphs, then let go of the protobuf: the graph is built without its memory."""
-    files = ExternalFiles(read.folder, store, budget, read.real_folder)
+    files = ExternalFiles(read.folder, store, budget, read.real_folder, supplied)
     reader = GraphReader(TensorReader(store, budget, files), budget)
     proto, read.proto = read.proto, None
+    supplied.check_used(proto.graph)
     written = reader.graph(proto.graph)
+    supplied.fix_dimensions(written, proto.graph)
     functions: dict[FunctionKey, WrittenFunction] = {}
     for message in proto.functions:
         function = reader.function(message)
@@ -134,7 +144,7 @@ def _header(read: ModelSource) -> Model:
         producer_name=text(proto.producer_name),
         producer_version=text(proto.producer_version),
         domain=text(proto.domain),
-        model_version=int(proto.model_version),
+        model_version=int(proto.model_version) if proto.HasField("model_version") else None,
         doc_string=text(proto.doc_string),
         graph_doc_string=text(proto.graph.doc_string),
         metadata=_metadata(proto),
@@ -152,7 +162,7 @@ def _check_opsets(imports: dict[str, int], where: Location) -> None:
         newest = newest_opset(domain)
         title = domain or "ai.onnx"
         if opset < 1 and newest is not None:
-            raise Fail(
+            raise InconsistentGraph(
                 f"The model imports opset {opset} of {title}, which does not exist.",
                 where=where,
                 why="opsets are numbered from 1",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from ort_py.errors import InconsistentGraph
+from ort_py.graph.checking.problems import Problem
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
 
 __all__ = ["sort_model"]
@@ -79,7 +81,7 @@ def _sort(graph: Graph, captured: dict[Node, dict[Value, None]]) -> None:
                 ready.append(reader)
     if len(ordered) < len(graph.nodes):
         left = [node for node in graph.nodes if missing[node]]
-        graph.model.problems.append(_describe_cycle(_cycle(left, captured)))
+        graph.model.problems.append(Problem(_describe_cycle(_cycle(left, captured)), InconsistentGraph))
         ordered += left
     graph.nodes = ordered
 

@@ -20,7 +20,7 @@ from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Lo
 from ort_py.limits import Limits
 from ort_py.limits.allocation import human_bytes
 
-__all__ = ["ModelSource", "Source", "read_source"]
+__all__ = ["ModelSource", "Source", "content_hash", "read_source"]
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto"
 
@@ -71,7 +71,7 @@ def read_source(source: Source, limits: Limits, external_data_folder: str | os.P
     elif isinstance(source, bytes | bytearray | memoryview):
         size = len(source) if not isinstance(source, memoryview) else source.nbytes
         _check_size(size, limits, "the bytes given")
-        read = ModelSource(_parse(source, "the bytes given"), "", _fingerprint(source), size, folder)
+        read = ModelSource(_parse(source, "the bytes given"), "", content_hash(source), size, folder)
     elif isinstance(source, str | os.PathLike):
         read = _read_file(os.fspath(source), limits, folder)
     else:
@@ -127,7 +127,7 @@ def _read_file(path: Any, limits: Limits, folder: Path | None) -> ModelSource:
         ) from error
     except ValueError as error:  # a NUL in the path
         raise NoSuchFile(f"{path!r} is no path.", why=str(error), fix="Check the path.") from error
-    fingerprint = _fingerprint(content)
+    fingerprint = content_hash(content)
     return ModelSource(_parse(content, where), path, fingerprint, len(content), folder or Path(path).parent, real)
 
 
@@ -173,14 +173,15 @@ def _advice(content: Any) -> str:
     return "The file is truncated, damaged or of another kind; fetch or export it again."
 
 
-def _fingerprint(content: Any) -> str:
+def content_hash(content: Any) -> str:
+    """Hash of a model's bytes: its fingerprint."""
     return hashlib.blake2b(content, digest_size=20).hexdigest()
 
 
 def _fingerprint_of(proto: onnx.ModelProto) -> str:
     """Hash of a message; of its parts where it is larger than one serialised message may be."""
     try:
-        return _fingerprint(proto.SerializeToString(deterministic=True))
+        return content_hash(proto.SerializeToString(deterministic=True))
     except (EncodeError, ValueError):
         content = hashlib.blake2b(digest_size=20)
         for tensor in proto.graph.initializer:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from ort_py.contracts.schema import TypeFunction
 from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
-from ort_py.errors import InvalidGraph, Location
+from ort_py.errors import InconsistentGraph, Location
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
 from ort_py.graph.typing.inference import can_infer, run_inference
@@ -53,7 +53,7 @@ def infer_types(model: Model, schemas: SchemaRegistry | None = None) -> None:
         schemas: Where contributed operators are looked up.
 
     Raises:
-        InvalidGraph: Shapes or element types contradict each other whatever the inputs are.
+        InconsistentGraph: Shapes or element types contradict each other whatever the inputs are.
         PluginError: The `infer` of a contributed schema broke.
     """
     _Inference(model, schemas).run()
@@ -150,7 +150,7 @@ class _Inference:
                         value.type = types.get(value)
         better, contradictions = follow_shapes(self._model, self._schemas)
         if first and (errors or contradictions):
-            raise InvalidGraph(
+            raise InconsistentGraph(
                 "Shapes in the model contradict each other.",
                 where=Location(file=self._model.source),
                 why=(*errors, *contradictions),
@@ -186,7 +186,7 @@ class _Inference:
         for value, declared in self._declared.items():
             inferred = found.get(value)
             if inferred is not None and element_conflict(inferred, declared):
-                raise InvalidGraph(
+                raise InconsistentGraph(
                     f"The model declares {declared} where the operator gives {inferred}.",
                     where=_location(value),
                     fix="Correct the declared type, or put a Cast in front.",

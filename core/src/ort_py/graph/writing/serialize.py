@@ -205,7 +205,9 @@ def model_to_proto(model: Model, weights: WeightMode = "inline") -> onnx.ModelPr
     """
     proto = new_proto(model)
     proto.producer_name, proto.producer_version = model.producer_name, model.producer_version
-    proto.domain, proto.model_version, proto.doc_string = model.domain, model.model_version, model.doc_string
+    proto.domain, proto.doc_string = model.domain, model.doc_string
+    if model.model_version is not None:
+        proto.model_version = model.model_version
     proto.graph.doc_string = model.graph_doc_string
     for key, text in model.metadata.items():
         proto.metadata_props.add(key=key, value=text)

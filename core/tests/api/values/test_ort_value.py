@@ -6,7 +6,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnxruntime
 import pytest
 
 from ort_py import InvalidArgument, OrtValue
@@ -44,15 +43,6 @@ def test_every_element_type(data_type: DataType) -> None:
     value = OrtValue.ortvalue_from_numpy(np.zeros((2, 3), numpy_dtype(data_type)))
     assert value.data_type() == f"tensor({data_type.onnx_name})"
     assert value.element_type() == int(data_type)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "uint8", "float16"])
-def test_descriptions_are_those_of_onnxruntime(dtype: str) -> None:
-    """Type, number, shape, size and device read like onnxruntime's."""
-    array = np.zeros((2, 3), dtype)
-    ours, theirs = OrtValue.ortvalue_from_numpy(array), onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    for method in ("data_type", "element_type", "shape", "device_name", "tensor_size_in_bytes", "has_value"):
-        assert getattr(ours, method)() == getattr(theirs, method)(), method
 
 
 def test_strings() -> None:
@@ -108,17 +98,17 @@ def test_update_inplace_writes_into_the_same_memory() -> None:
     np.testing.assert_array_equal(value.numpy(), [0, 1, 2])
 
 
-@pytest.mark.parametrize("other", [np.zeros(4, np.float32), np.zeros(3, np.int32)], ids=["shape", "type"])
+@pytest.mark.parametrize("other", [np.zeros(4, np.float32), np.zeros(3, np.int32)], ids=["count", "type"])
 def test_update_inplace_refuses_what_does_not_fit(other: np.ndarray[Any, Any]) -> None:
-    """Another shape or element type is refused, never reinterpreted."""
+    """Another number of elements or element type is refused, never reinterpreted."""
     value = OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32))
-    with pytest.raises(InvalidArgument, match="same element type and shape"):
+    with pytest.raises(InvalidArgument, match="same element type and number of elements"):
         value.update_inplace(other)
 
 
 def test_sequence() -> None:
     """A list of tensors says that it is one, and what is in it."""
-    value = OrtValue([np.zeros(2, np.float32)], SequenceType(TensorType(DataType.FLOAT)))
+    value = OrtValue.of([np.zeros(2, np.float32)], SequenceType(TensorType(DataType.FLOAT)))
     assert value.is_tensor_sequence()
     assert not value.is_tensor()
     assert (value.data_type(), value.element_type()) == ("seq(tensor(float))", 1)
@@ -127,14 +117,14 @@ def test_sequence() -> None:
 @pytest.mark.parametrize("method", ["numpy", "shape", "data_ptr", "tensor_size_in_bytes"])
 def test_tensor_methods_refuse_sequences(method: str) -> None:
     """What only tensors have is refused by name."""
-    value = OrtValue([], SequenceType(TensorType(DataType.FLOAT)))
+    value = OrtValue.of([], SequenceType(TensorType(DataType.FLOAT)))
     with pytest.raises(InvalidArgument, match=rf"{method}\(\) is for tensors, this value is seq\(tensor\(float\)\)"):
         getattr(value, method)()
 
 
 def test_empty_optional() -> None:
     """An empty optional has no value."""
-    assert not OrtValue(None, None).has_value()
+    assert not OrtValue.of(None).has_value()
 
 
 def test_numpy_functions_take_it() -> None:

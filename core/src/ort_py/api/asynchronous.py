@@ -1,0 +1,144 @@
+"""Runs that the caller does not wait for in place: `run_async` with a callback, `run_asyncio` to be awaited.
+
+Both put an ordinary `InferenceSession.run` on a thread of the session's queue. Stopping one is setting the run
+options' `terminate`, which the executor looks at between steps: there is no second way to run or to stop. Knows
+nothing of frames or plans.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ort_py.api.options import RunOptions
+from ort_py.errors import RunTimeoutError
+from ort_py.execution.run_queue import Job, RunQueue
+
+if TYPE_CHECKING:
+    from ort_py.api.session import InferenceSession
+
+__all__ = ["Callback", "StoppableOptions", "run_asyncio", "submit"]
+
+_logger = logging.getLogger("ort_py.session")
+
+Callback = Callable[[list[Any], Any, str], Any]
+"""Called with (results, user_data, error): ``""`` for success, else the message, and no results."""
+
+GRACE_SECONDS = 0.25
+"""How long a stopped run is waited for: a step under way cannot be stopped, and whoever cancels wants to go on."""
+
+
+class StoppableOptions(RunOptions):
+    """The caller's run options and a second way to set `terminate`, which leaves theirs as they are."""
+
+    __slots__ = ("_original", "_stopped")
+
+    def __init__(self, original: RunOptions | None = None) -> None:
+        # The base is not initialised: its attributes are absent here, so all of them are looked up in the original.
+        object.__setattr__(self, "_original", RunOptions() if original is None else original)
+        object.__setattr__(self, "_stopped", False)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_original"), name)
+
+    @property
+    def terminate(self) -> bool:
+        """Whether the run is to stop."""
+        return bool(self._stopped or self._original.terminate)
+
+    def stop(self) -> None:
+        """Make the run end before its next step."""
+        object.__setattr__(self, "_stopped", True)
+
+
+def submit(
+    session: InferenceSession,
+    queue: RunQueue,
+    output_names: Sequence[str] | None,
+    feed: Mapping[str, Any],
+    callback: Callback,
+    user_data: Any,
+    run_options: RunOptions | None,
+) -> None:
+    """See `InferenceSession.run_async`; `feed` was looked at already."""
+    if not callable(callback):
+        raise TypeError(
+            f"run_async's callback is a {type(callback).__name__}, which cannot be called. "
+            "Pass a function of (results, user_data, error)."
+        )
+    if isinstance(output_names, str):
+        raise TypeError(f"output_names is a list of names, not the string {output_names!r}.")
+    options = StoppableOptions(run_options)
+    call = partial(_run_and_call_back, session, output_names, feed, options, callback, user_data)
+    queue.submit(Job(partial(contextvars.copy_context().run, call), options.stop))
+
+
+def _run_and_call_back(
+    session: InferenceSession,
+    output_names: Sequence[str] | None,
+    feed: Mapping[str, Any],
+    options: RunOptions,
+    callback: Callback,
+    user_data: Any,
+) -> None:
+    results: list[Any] = []
+    message = ""
+    try:
+        results = session.run(output_names, feed, options)
+    except Exception as error:  # nobody is there to catch it: the callback is told
+        message = str(error) or type(error).__name__
+    try:
+        callback(results, user_data, message)
+    except Exception:  # the caller's code, on a thread that must go on
+        _logger.exception("the callback given to run_async raised; the run itself %s", "failed" if message else "ended")
+
+
+async def run_asyncio(
+    session: InferenceSession,
+    queue: RunQueue,
+    output_names: Sequence[str] | None,
+    feed: Mapping[str, Any],
+    run_options: RunOptions | None,
+    timeout: float | None,
+) -> list[Any]:
+    """See `InferenceSession.run_asyncio`."""
+    options = StoppableOptions(run_options)
+    call = partial(contextvars.copy_context().run, session.run, output_names, dict(feed), options)
+    job = Job(call, options.stop)
+    queue.submit(job)
+    waiting = asyncio.wrap_future(job.future)
+    try:
+        done, _ = await asyncio.wait((waiting,), timeout=timeout)
+    except asyncio.CancelledError:
+        await _stop(job, waiting)
+        raise
+    if done:
+        results: list[Any] = waiting.result()
+        return results
+    await _stop(job, waiting)
+    raise RunTimeoutError(
+        f"The run took longer than {timeout} s.",
+        why="the timeout given to run_asyncio; the time until a thread was free counts",
+        fix="Allow more time, or await fewer runs of this session at once.",
+    )
+
+
+async def _stop(job: Job, waiting: asyncio.Future[Any]) -> None:
+    """Make a run end and wait a little for it, so that as a rule nothing of it goes on after the await."""
+    job.stop()
+    waiting.add_done_callback(_forget)
+    try:
+        if not job.future.cancel():  # under way
+            await asyncio.wait((waiting,), timeout=GRACE_SECONDS)
+    finally:
+        waiting.cancel()  # does nothing where it has ended; else its loop may be closed by then and must not be told
+
+
+def _forget(waiting: asyncio.Future[Any]) -> None:
+    """Take the outcome of a stopped run, so that asyncio does not report it as never looked at."""
+    if not waiting.cancelled():
+        waiting.exception()

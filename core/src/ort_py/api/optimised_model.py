@@ -1,0 +1,88 @@
+"""The optimised model as a file, with its large constants in a second one where the options say so.
+
+Comes after the graph was optimised and partitioned. Knows nothing of providers.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import onnx
+
+from ort_py.api.options import SessionOptions
+from ort_py.errors import Fail, InvalidArgument, Location
+from ort_py.graph.ir import Model
+from ort_py.graph.writing.serialize import model_to_proto
+
+__all__ = ["move_constants", "write_optimised"]
+
+_FILE_KEY = "session.optimized_model_external_initializers_file_name"
+_SIZE_KEY = "session.optimized_model_external_initializers_min_size_in_bytes"
+_DEFAULT_SIZE = 1024
+_ALIGNMENT = 4096
+"""Of large constants in the second file, so that each can be mapped on its own."""
+
+
+def write_optimised(model: Model, options: SessionOptions) -> None:
+    """Write the graph as it is now where the options ask for it.
+
+    Raises:
+        InvalidArgument: The file cannot be written.
+        Fail: The file for constants cannot be written, or is not named plainly.
+        LimitError: The model passes protobuf's 2 GiB.
+    """
+    path = os.fspath(options.optimized_model_filepath)
+    if not path:
+        return
+    proto = model_to_proto(model)
+    beside = options.entry(_FILE_KEY)
+    if beside:
+        move_constants(proto, Path(path).parent, beside, _smallest(options))
+    try:
+        Path(path).write_bytes(proto.SerializeToString())
+    except OSError as error:
+        raise InvalidArgument(
+            "The optimised model cannot be written.",
+            where=Location(file=path),
+            why=str(error),
+            fix="Give SessionOptions.optimized_model_filepath a path in a folder that exists.",
+        ) from error
+
+
+def _smallest(options: SessionOptions) -> int:
+    text = options.entry(_SIZE_KEY).strip()
+    return int(text) if text.isascii() and text.isdigit() else _DEFAULT_SIZE
+
+
+def move_constants(proto: onnx.ModelProto, folder: Path, name: str, smallest: int) -> None:
+    """Move the bytes of constants of `smallest` bytes or more into a file, and say where they are."""
+    if PurePosixPath(name).name != name or PureWindowsPath(name).name != name:
+        raise Fail(
+            f"The file for constants is named {name!r}, which is no plain file name.",
+            where=Location(file=name),
+            why="it stands beside the model, and the model may refer to nothing else",
+            fix=f"Give the config entry '{_FILE_KEY}' a name without folders.",
+        )
+    moved = [tensor for tensor in proto.graph.initializer if len(tensor.raw_data) >= max(1, smallest)]
+    if not moved:
+        return
+    try:
+        with (folder / name).open("wb") as file:
+            for tensor in moved:
+                size = len(tensor.raw_data)
+                if size >= _ALIGNMENT:
+                    file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
+                offset = file.tell()
+                file.write(tensor.raw_data)
+                tensor.ClearField("raw_data")
+                tensor.data_location = onnx.TensorProto.EXTERNAL
+                for key, value in (("location", name), ("offset", str(offset)), ("length", str(size))):
+                    tensor.external_data.add(key=key, value=value)
+    except OSError as error:
+        raise Fail(
+            "The file for the optimised model's constants cannot be written.",
+            where=Location(file=str(folder / name)),
+            why=str(error),
+            fix="Write to a folder that exists and has room.",
+        ) from error

@@ -1,0 +1,346 @@
+"""SessionOptions: onnxruntime's attributes and methods, and those of ort-py. Sessions copy them when they are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from ort_py.api.enums import OrtExecutionProviderDevicePolicy
+from ort_py.api.options.added import Added
+from ort_py.api.options.checked import CheckedOptions
+from ort_py.api.options.session_attributes import CHOICES, DEFAULTS, IN_USE, TYPES
+from ort_py.api.values.ort_value import OrtValue
+from ort_py.errors import Fail, Location, UsageError
+
+__all__ = ["SessionOptions"]
+
+
+class SessionOptions(CheckedOptions):
+    """Options of a session.
+
+    Attributes of onnxruntime, with its defaults: `enable_cpu_mem_arena`, `enable_mem_pattern`, `enable_mem_reuse`,
+    `enable_profiling`, `execution_mode`, `execution_order`, `graph_optimization_level`, `inter_op_num_threads`,
+    `intra_op_num_threads` (0: decided by `ort_py`, see `session.threads`), `log_severity_level`,
+    `log_verbosity_level`, `logid`, `optimized_model_filepath` (the graph as it was partitioned is written there),
+    `profile_file_prefix`, `use_deterministic_compute` (told to the providers), `use_per_session_threads`.
+
+    `enable_cpu_mem_arena` lets the process keep memory that runs free, see `ort_py.memory.heap`; `trim` gives it back.
+
+    Accepted for compatibility, without effect on results or placement: `enable_mem_pattern`, `enable_mem_reuse`,
+    `execution_order`,
+    `execution_mode` and `inter_op_num_threads` (nodes run one after another), `use_per_session_threads` (there is one
+    pool a process), and the log options (configure the loggers below ``ort_py`` with `logging`).
+
+    Own attributes:
+
+    * `limits`: bounds for untrusted models, `ort_py.Limits()` by default.
+    * `precision`: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what providers may compute float32 models in.
+    * `strict`: ``""``, ``"provider"`` or ``"node"``; None leaves it to the environment variable ``ORT_PY_STRICT``.
+    * `pin_cpu`: the CPU role is filled by the plain NumPy provider only.
+    * `disabled_transforms`: names of graph transforms that are not run.
+    * `cost_model`: ``"transfer"`` keeps only islands that pay, ``"always"`` keeps all.
+    * `cache_dir`: folder for compiled artifacts, ``""`` for none.
+    * `external_data_folder`: where external data of a model given as bytes lies.
+
+    `without_effect` names those of onnxruntime that were set and change nothing, its config entries included; the
+    session's load report does too.
+    """
+
+    __slots__ = ("_added",)
+
+    _DEFAULTS: ClassVar[dict[str, Any]] = DEFAULTS
+    _TYPES: ClassVar[dict[str, tuple[type, ...]]] = TYPES
+    _CHOICES: ClassVar[dict[str, tuple[Any, ...]]] = CHOICES
+
+    _added: Added
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "_added", Added())
+
+    # -- copies ------------------------------------------------------------------------------------------------
+
+    def additions(self) -> Added:
+        """What the methods below have added; for the session."""
+        return self._added
+
+    def copied(self) -> Self:
+        """A copy; later edits stay apart, but both hold the same values and the same cancellation flag."""
+        twin = super().copied()
+        object.__setattr__(twin, "_added", self._added.copied())
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rebuild, arguments = super().__reduce__()
+        return (rebuild, arguments, self._added.to_state())
+
+    def __setstate__(self, state: Any) -> None:
+        object.__setattr__(self, "_added", Added.from_state(state))
+
+    def __repr__(self) -> str:
+        text, added = super().__repr__(), str(self._added)
+        return text if not added else f"{text[:-1]}{', ' if text[-2] != '(' else ''}{added})"
+
+    def without_effect(self) -> list[str]:
+        """Options and config entries that were set and change nothing here: onnxruntime has them, ort-py does not."""
+        changed = [name for name, value in self._values.items() if value != self._DEFAULTS[name]]
+        return [name for name in (*changed, *self._config) if name not in IN_USE]
+
+    # -- config entries ----------------------------------------------------------------------------------------
+
+    def add_session_config_entry(self, key: str, value: str, /) -> None:
+        """Set a config entry by onnxruntime's key.
+
+        Raises:
+            TypeError: Key or value is no string.
+            UsageError: The key is empty or longer than 1024 characters; a builtin RuntimeError too.
+            OptionError: The key is close to a known one.
+        """
+        self._add_entry(key, value, "session")
+
+    def get_session_config_entry(self, key: str, /) -> str:
+        """A config entry.
+
+        Raises:
+            UsageError: It was never set; a builtin RuntimeError too, as in onnxruntime.
+        """
+        return self._get_entry(key)
+
+    # -- initializers and dimensions ---------------------------------------------------------------------------
+
+    def add_initializer(self, name: str, value: OrtValue, /) -> None:
+        """Replace an initializer of the model; a name the model does not have changes nothing.
+
+        The value is kept alive by the options and by sessions made with them.
+
+        Raises:
+            TypeError: `name` is no string.
+            UsageError: `value` is no tensor in an `OrtValue`, or the name was given before.
+        """
+        _expect_text("name", name)
+        if not isinstance(value, OrtValue):
+            raise UsageError(
+                f"The initializer '{name}' cannot be a {type(value).__name__}.",
+                fix="Pass an OrtValue, e.g. OrtValue.ortvalue_from_numpy(array).",
+            )
+        _expect_new(name, self._added.initializers)
+        self._added.initializers[name] = value
+
+    def add_external_initializers(self, names: list[str], values: list[OrtValue], /) -> None:
+        """Give the data of initializers whose data lies in files; those files are not looked for.
+
+        Args:
+            names: Names of the initializers.
+            values: An `OrtValue` each, of the initializer's type and shape.
+
+        Raises:
+            TypeError: One of them is no list.
+            UsageError: There are not as many values as names, a value is no `OrtValue`, or a name was given before.
+        """
+        for given in (names, values):
+            if not isinstance(given, list):
+                raise TypeError(f"names and values are lists, not {type(given).__name__}.")
+        _expect_equal_lengths(names, values)
+        for name, value in zip(names, values, strict=True):
+            _expect_text("names", name)
+            if not isinstance(value, OrtValue):
+                raise AttributeError(f"The initializer '{name}' is no OrtValue but a {type(value).__name__}.")
+            _expect_new(name, self._added.external_initializers)
+            self._added.external_initializers[name] = value
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int], /
+    ) -> None:
+        """Give the content of files of external data; those files are not looked for on disk.
+
+        Args:
+            names: Names of the files, as the model spells their locations.
+            buffers: Their content, anything with the buffer protocol; not copied, so it must not change.
+            lengths: How many bytes of each to use.
+
+        Raises:
+            TypeError: Something without the buffer protocol is given.
+            UsageError: The lists differ in length.
+        """
+        _expect_equal_lengths(names, buffers)
+        _expect_equal_lengths(names, lengths)
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            _expect_text("names", name)
+            # A length past the end of the buffer gives what is there.
+            self._added.files[name] = memoryview(buffer).cast("B")[: max(0, length)].toreadonly()
+
+    def add_free_dimension_override_by_name(self, name: str, value: int, /) -> None:
+        """Fix the size of a symbolic dimension; a name the model does not have changes nothing. The first call for a
+        name counts. A negative size is reported and not enforced, as in onnxruntime.
+
+        Raises:
+            TypeError: `name` is no string, or `value` no integer.
+        """
+        _expect_text("name", name)
+        self._added.dimensions.setdefault(name, _whole(value))
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, value: int, /) -> None:
+        """Fix the size of each dimension of the model's inputs with a denotation, e.g. ``DATA_BATCH``.
+
+        Raises:
+            TypeError: `denotation` is no string, or `value` no integer.
+        """
+        _expect_text("denotation", denotation)
+        self._added.denotations.setdefault(denotation, _whole(value))
+
+    # -- providers ---------------------------------------------------------------------------------------------
+
+    def register_custom_ops_library(self, path: str | os.PathLike[str], /) -> None:
+        """Refused: a library of onnxruntime's custom operators is native code for onnxruntime's own kernels.
+
+        Raises:
+            TypeError: `path` is no path.
+            Fail: The file does not exist, or is a native library, which ort-py does not load.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"A library is given by its path, not by {path!r}.")
+        file = os.fspath(path)
+        if not Path(file).exists():
+            raise Fail(
+                f"The library '{file}' does not exist.", where=Location(file=file), fix="Check the path of the library."
+            )
+        raise Fail(
+            f"The library '{file}' of custom operators cannot be loaded.",
+            where=Location(file=file),
+            why="it calls onnxruntime's native interface, which ort-py does not have",
+            fix="Contribute the operators as a Python plug-in: see docs/plugin-author.",
+        )
+
+    def add_provider(self, name: str, options: Mapping[str, str], /) -> None:
+        """Use a provider, after those added before, in sessions that are not given `providers`.
+
+        Args:
+            name: Its name.
+            options: Its options; names and values are strings.
+
+        Raises:
+            TypeError: An argument has a wrong type.
+            ProviderNotFoundError: Nobody knows a provider of that name; a builtin RuntimeError too.
+            InvalidArgument: It is known and cannot be used here.
+        """
+        from ort_py.api.provider_choice import check_provider_name
+
+        _expect_text("name", name)
+        checked = _text_options(options)
+        check_provider_name(name)
+        if name not in dict(self._added.providers):
+            self._added.providers.append((name, checked))
+
+    def add_provider_for_devices(self, devices: Sequence[Any], options: Mapping[str, str], /) -> None:
+        """Use the provider of some `OrtEpDevice`s, after those added before.
+
+        Args:
+            devices: Devices of one provider, from `get_ep_devices`.
+            options: Its options; names and values are strings.
+
+        Raises:
+            TypeError: An argument has a wrong type.
+            InvalidArgument: There is no device, or they are of several providers.
+        """
+        from ort_py.api.ep_devices import provider_of
+
+        checked = _text_options(options)
+        name = provider_of(devices)
+        if name not in dict(self._added.providers):
+            self._added.providers.append((name, checked))
+
+    def has_providers(self) -> bool:
+        """Whether these options choose providers."""
+        return self._added.has_providers
+
+    def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy, /) -> None:
+        """Choose providers by a policy in sessions that are not given `providers`.
+
+        Raises:
+            TypeError: `policy` is no `OrtExecutionProviderDevicePolicy`.
+        """
+        if not isinstance(policy, OrtExecutionProviderDevicePolicy):
+            raise TypeError(f"A policy is an OrtExecutionProviderDevicePolicy, not {policy!r}.")
+        self._added.policy, self._added.delegate = policy, None
+
+    def set_provider_selection_policy_delegate(
+        self, delegate: Callable[[Sequence[Any], Mapping[str, str], Mapping[str, str], int], Sequence[Any]], /
+    ) -> None:
+        """Let a function choose the devices in sessions that are not given `providers`.
+
+        Args:
+            delegate: Called with the usable `OrtEpDevice`s, the model's metadata, the runtime's metadata and the
+                largest number of devices; returns those to use, in order.
+
+        Raises:
+            TypeError: It cannot be called.
+        """
+        if not callable(delegate):
+            raise TypeError(f"A delegate is a function, not {delegate!r}.")
+        self._added.policy, self._added.delegate = None, delegate
+
+    # -- loading -----------------------------------------------------------------------------------------------
+
+    def set_load_cancellation_flag(self, cancel: bool, /) -> None:
+        """Stop, or no longer stop, sessions that are being made with these options, from any thread.
+
+        They raise `ModelLoadCanceled`.
+        """
+        self._added.load_flag.cancelled = bool(cancel)
+
+    def set_ep_context_data_read_func(self, read_func: Callable[[str, Any], None], max_data_size: int) -> None:
+        """Read the data of compiled nodes through a function.
+
+        Args:
+            read_func: Called with a file's name and an `OrtEpContextDataBuffer` to fill.
+            max_data_size: Largest size of the data in bytes.
+
+        Raises:
+            TypeError: `read_func` cannot be called, or the size is no number of bytes.
+            UsageError: There is no function, or no byte is allowed.
+        """
+        size = _whole(max_data_size)
+        if (read_func is not None and not callable(read_func)) or size < 0:
+            raise TypeError(f"A function and a number of bytes are needed, not {read_func!r} and {max_data_size!r}.")
+        if read_func is None or not size:
+            raise UsageError(
+                "Data of compiled nodes cannot be read this way.",
+                why="there is no function" if read_func is None else "max_data_size is 0",
+                fix="Pass a function and the largest size, or call clear_ep_context_data_read_func().",
+            )
+        self._added.read_context = (read_func, size)
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Undo `set_ep_context_data_read_func`."""
+        self._added.read_context = None
+
+
+def _expect_text(what: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{what}: a string is needed, not {value!r}.")
+
+
+def _expect_new(name: str, known: Mapping[str, Any]) -> None:
+    if name in known:
+        raise UsageError(
+            f"A value for the initializer '{name}' was added before.", fix="Add each name once, or make new options."
+        )
+
+
+def _expect_equal_lengths(names: Sequence[Any], others: Sequence[Any]) -> None:
+    if len(names) != len(others):
+        raise UsageError(f"{len(names)} names and {len(others)} values are given.", fix="Pass a value for each name.")
+
+
+def _whole(value: Any) -> int:
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"A size is a whole number, not {value!r}.")
+    return int(value)
+
+
+def _text_options(options: Any) -> dict[str, str]:
+    if not isinstance(options, Mapping) or not all(isinstance(text, str) for pair in options.items() for text in pair):
+        raise TypeError(f"Options of a provider are a mapping of strings to strings, not {options!r}.")
+    return dict(options)

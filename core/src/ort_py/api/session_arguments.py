@@ -1,0 +1,155 @@
+"""What ``InferenceSession(...)`` is called with, made into options: onnxruntime's keyword arguments, and the settings
+that a model may carry.
+
+Comes first in a session's life, before providers are chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ort_py.api.enums import ExecutionMode, GraphOptimizationLevel
+from ort_py.api.options import SessionOptions
+from ort_py.api.options.config_values import check_session_entries
+from ort_py.discovery.environment import compat_mode
+from ort_py.discovery.user_warnings import warn_user
+from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, UsageError
+from ort_py.suggestions import did_you_mean
+
+__all__ = ["fallback_enabled", "session_options"]
+
+_ARGUMENTS = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
+_VARIABLE = "ORT_LOAD_CONFIG_FROM_MODEL"
+_CONFIG_KEY = "ort_config"
+
+
+def fallback_enabled(arguments: Mapping[str, Any]) -> bool:
+    """Whether failures of a provider may be answered by another one.
+
+    Raises:
+        ValueError, TypeError: `enable_fallback` is no number, as in onnxruntime.
+    """
+    return int(arguments.get("enable_fallback", 1)) == 1
+
+
+def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> SessionOptions:
+    """A session's own options.
+
+    Args:
+        source: The model as given.
+        given: A `SessionOptions`, or a falsy value for none.
+        arguments: Keyword arguments of the session.
+
+    Raises:
+        TypeError: `given` is something else, or the model cannot be one.
+        UsageError: The model's settings, or config entries, are malformed; a builtin RuntimeError too.
+        InvalidArgument, Fail: Config entries contradict the model.
+    """
+    if given is not None and not isinstance(given, SessionOptions):
+        if given:
+            raise TypeError(f"sess_options must be a SessionOptions, not {type(given).__name__}.")
+        given = None  # a falsy value counts as none, as in onnxruntime
+    _expect_model(source)
+    _warn_of_unknown(arguments)
+    options = SessionOptions() if given is None else given.copied()
+    disabled = list(arguments.get("disabled_optimizers") or ())
+    if not all(isinstance(name, str) for name in disabled):
+        raise TypeError(f"disabled_optimizers are names, not {disabled!r}.")
+    disabled += options.entry("optimization.disable_specified_optimizers").split(";")
+    if any(disabled):
+        options.disabled_transforms = (*options.disabled_transforms, *filter(None, disabled))
+    if _reads_config(arguments):
+        _take_config(options, source)
+    check_session_entries(options.entries(), options.intra_op_num_threads)
+    _check_formats(options, source)
+    return options
+
+
+def _expect_model(source: Any) -> None:
+    is_message = hasattr(source, "SerializeToString") and hasattr(source, "graph")
+    if not is_message and not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
+        raise ArgumentTypeError(
+            f"A model cannot be loaded from a {type(source).__name__}.",
+            fix="Pass a path, the bytes of a file, or an onnx.ModelProto.",
+        )
+    if isinstance(source, str) and not source:
+        raise ArgumentTypeError("The path of the model is empty.", fix="Pass the path of the .onnx file.")
+
+
+def _warn_of_unknown(arguments: Mapping[str, Any]) -> None:
+    for name in arguments:
+        if name not in _ARGUMENTS and not compat_mode():
+            hint = did_you_mean(name, ("sess_options", "providers", "provider_options", *_ARGUMENTS))
+            warn_user(f"InferenceSession has no argument '{name}'; it is ignored. {hint}".rstrip(), UserWarning)
+
+
+def _check_formats(options: SessionOptions, source: Any) -> None:
+    """Refuse what onnxruntime's own file format, and its format of compiled models, would be needed for."""
+    if options.entry("session.load_model_format").upper() == "ORT":
+        raise Fail(
+            "The config entry 'session.load_model_format' asks for onnxruntime's own format.",
+            why="only onnxruntime reads it",
+            fix="Leave the entry out, and load the .onnx file the model was made from.",
+        )
+    target = os.fspath(options.optimized_model_filepath)
+    if target and (options.entry("session.save_model_format").upper() == "ORT" or target.lower().endswith(".ort")):
+        raise Fail(
+            "The optimised model cannot be written in onnxruntime's own format.",
+            where=Location(file=target),
+            why="only onnxruntime writes and reads it",
+            fix="Give SessionOptions.optimized_model_filepath a name that ends in .onnx.",
+        )
+    on_disk = isinstance(source, str | os.PathLike) or options.entry("ep.context_file_path")
+    if options.entry("ep.context_enable") == "1" and not on_disk:
+        raise InvalidArgument(
+            "A compiled model was asked for, and nobody knows where to write it.",
+            why="the model was given as bytes, and the config entry 'ep.context_file_path' is not set",
+            fix="Set 'ep.context_file_path', or give the model's path.",
+        )
+
+
+def _reads_config(arguments: Mapping[str, Any]) -> bool:
+    if "read_config_from_model" in arguments:
+        return int(arguments["read_config_from_model"]) == 1
+    return os.environ.get(_VARIABLE) == "1"
+
+
+def _take_config(options: SessionOptions, source: Any) -> None:
+    """Let settings that the model carries in its metadata replace those of the options, as onnxruntime does."""
+    from ort_py.graph.reading.sources import read_source
+
+    proto = read_source(source, options.limits, None).proto
+    text = next((entry.value for entry in proto.metadata_props if entry.key == _CONFIG_KEY), None)
+    if text is None:
+        return
+    try:
+        config = json.loads(text)
+        settings = config.get("session_options", {})
+        for name, value in settings.items():
+            if name in _SETTINGS:
+                setattr(options, name, _SETTINGS[name](value))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(
+            f"The settings that the model carries in its metadata under '{_CONFIG_KEY}' are malformed.",
+            why=f"{type(error).__name__}: {error}",
+            fix="Pass read_config_from_model=0 to ignore them, or export the model again.",
+        ) from error
+
+
+def _flag(value: Any) -> bool:
+    if value not in (0, 1):
+        raise ValueError(f"{value!r} is neither 0 nor 1")
+    return bool(value)
+
+
+_SETTINGS: dict[str, Callable[[Any], Any]] = {
+    "intra_op_num_threads": lambda value: value,
+    "inter_op_num_threads": lambda value: value,
+    "execution_mode": ExecutionMode,
+    "graph_optimization_level": GraphOptimizationLevel,
+    "enable_profiling": _flag,
+}
+"""Settings a model may carry, and how each is read; others are ignored."""

@@ -1,0 +1,64 @@
+"""Copying the content of one tensor into the memory of another; nothing is converted or reinterpreted on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.errors import UsageError
+
+if TYPE_CHECKING:
+    from ort_py.api.values.held_value import HeldValue
+
+__all__ = ["copy_tensors", "write_into"]
+
+
+def copy_tensors(src: Sequence[HeldValue], dst: Sequence[HeldValue], stream: Any = None) -> None:
+    """Copy the content of tensors into the memory of others, pair by pair.
+
+    Args:
+        src: Where from.
+        dst: Where to: as many values, each of the shape and element type of its partner.
+        stream: Of no account on the host.
+
+    Raises:
+        UsageError: Nothing to copy, unequal numbers, or a pair that differs in shape or element type.
+    """
+    if len(src) != len(dst) or not src:
+        raise UsageError(
+            f"copy_tensors copies pair by pair, {len(src)} source(s) and {len(dst)} target(s) were given.",
+            fix="Pass two sequences of the same length.",
+        )
+    pairs = [(source.numpy(), target.numpy()) for source, target in zip(src, dst, strict=True)]
+    for source, target in pairs:
+        if source.shape != target.shape:
+            raise UsageError(
+                "copy_tensors needs tensors of the same shape.",
+                why=f"{source.shape} into {target.shape}",
+                fix="Make the target with ortvalue_from_shape_and_type().",
+            )
+    for source, target in pairs:
+        write_into(source, target, "copy_tensors")
+
+
+def write_into(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any], what: str) -> None:
+    """Write an array into the memory of another of the same element type and as many elements.
+
+    Args:
+        source: Any byte order and strides.
+        target: C-contiguous.
+        what: Name of the call, for the message.
+
+    Raises:
+        UsageError: Element types or numbers of elements differ.
+    """
+    same_type = source.dtype.newbyteorder("=") == target.dtype
+    if not same_type or source.size != target.size:
+        raise UsageError(
+            f"{what} needs an array of the same element type and number of elements.",
+            why=f"{source.dtype} {source.shape} into {target.dtype} {target.shape}",
+            fix="Convert the array with astype() or reshape() first.",
+        )
+    np.copyto(target, source.reshape(target.shape))

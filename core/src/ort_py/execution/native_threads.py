@@ -1,0 +1,181 @@
+"""Native libraries with threads of their own (BLAS, OpenMP): found where they are loaded, and told a number for runs.
+
+While a run is under way, BLAS has one thread: kernels split large products over the session's threads themselves. So N
+parts times N threads of BLAS cannot happen, and no thread of BLAS spins for work when a run is over. OpenMP, whose
+number belongs to the calling thread, gets the run's share. When the last run has ended, everything is as it was.
+
+Why one thread: decision 0012. Knows no kernels and no sessions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import PurePath
+from threading import get_ident
+from typing import Any, TypeAlias
+
+from ort_py.execution.loaded_libraries import loaded_libraries, opened
+from ort_py.execution.native_libraries import FAMILIES, NativeFamily
+
+__all__ = ["ActiveRuns", "NativeLibrary", "Told", "active_runs", "find_libraries"]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLibrary:
+    """A loaded library.
+
+    Attributes:
+        family: What it is.
+        file: Name of its file.
+        set: Sets its number of threads.
+        get: Returns it.
+    """
+
+    family: NativeFamily
+    file: str
+    set: Any
+    get: Any
+
+
+def find_libraries(paths: list[str] | None = None) -> list[NativeLibrary]:
+    """The libraries of the table that this process has loaded.
+
+    Args:
+        paths: Where to look instead of at all loaded libraries.
+    """
+    found = []
+    for path in loaded_libraries() if paths is None else paths:
+        file = PurePath(path).name
+        for family in FAMILIES:
+            if any(word in file.lower() for word in family.files):
+                library = _library(family, file, path)
+                if library is not None:
+                    found.append(library)
+    return found
+
+
+def _library(family: NativeFamily, file: str, path: str) -> NativeLibrary | None:
+    try:
+        handle = opened(path)
+    except OSError:  # unloaded meanwhile, or a file that was replaced
+        return None
+    for set_name, get_name in family.functions:
+        setter, getter = getattr(handle, set_name, None), getattr(handle, get_name, None)
+        if setter is not None and getter is not None:
+            # As wide as the widest build has it: what takes less reads the lower half.
+            setter.restype, setter.argtypes = None, (ctypes.c_ssize_t,)
+            return NativeLibrary(family, file, setter, getter)
+    return None
+
+
+Told: TypeAlias = tuple[tuple[NativeLibrary, int], ...]
+"""Libraries, and the number each had before it was told another."""
+
+
+class ActiveRuns:
+    """The runs under way in this process, and what native libraries are told because of them.
+
+    Runs are counted by their thread: one whose end was lost to an interruption is forgotten with the thread's next.
+    """
+
+    def __init__(self) -> None:
+        self._threads: dict[int, None] = {}
+        self._told = False
+        self._before: Told = ()
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._modules = 0
+        self._shared: list[NativeLibrary] = []
+        self._per_thread: list[NativeLibrary] = []
+
+    def look(self) -> None:
+        """Look for libraries, where Python has imported something since the last time: nothing else loads them."""
+        modules = len(sys.modules)
+        if modules != self._modules:
+            found = find_libraries()
+            self._shared = [library for library in found if not library.family.per_thread]
+            self._per_thread = [library for library in found if library.family.per_thread]
+            self._modules = modules
+
+    def describe(self) -> tuple[str, ...]:
+        """What each library is told during runs, in words."""
+        return (
+            *(f"{library.family.name} ({library.file}): 1 during runs" for library in self._shared),
+            *(f"{library.family.name} ({library.file}): the run's share" for library in self._per_thread),
+        )
+
+    def share(self, threads: int) -> int:
+        """The part of `threads` that each of the runs under way may use, at least 1."""
+        running = len(self._threads)
+        return max(1, threads // running) if running > 1 else threads
+
+    def begin(self, threads: int) -> Told:
+        """A run begins on this thread.
+
+        Args:
+            threads: What its session may use.
+
+        Returns:
+            For `end`.
+        """
+        if self._process != os.getpid():
+            self._forked()
+        self._threads[get_ident()] = None
+        # This order, and the opposite one in `end`: of two threads at least one sees what the other did.
+        if not self._told and self._shared:
+            self._tell()
+        if not self._per_thread:
+            return ()
+        before = tuple((library, library.get()) for library in self._per_thread)
+        share = self.share(threads)
+        for library, _ in before:
+            library.set(share)
+        return before
+
+    def end(self, before: Told) -> None:
+        """The run on this thread has ended.
+
+        Args:
+            before: What `begin` returned.
+        """
+        self._threads.pop(get_ident(), None)
+        for library, number in before:
+            library.set(number)
+        if self._told and not self._threads:
+            self._untell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            if self._told:
+                return
+            if not self._before:  # otherwise Ctrl-C came while they were given back
+                now = [(library, library.get()) for library in self._shared]
+                self._before = tuple(pair for pair in now if pair[1] != 1)
+            for library, _ in self._before:
+                library.set(1)
+            self._told = True
+
+    def _untell(self) -> None:
+        with self._lock:
+            self._told = False
+            if self._threads:
+                self._told = True
+                return
+            for library, number in self._before:
+                if library.get() == 1:  # otherwise somebody has set it since: theirs counts
+                    library.set(number)
+            self._before = ()
+
+    def _forked(self) -> None:
+        """In a forked child the parent's other threads, and their runs, are not there."""
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._threads.clear()
+
+
+active_runs = ActiveRuns()
+"""Those of the process."""

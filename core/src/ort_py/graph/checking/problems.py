@@ -1,0 +1,51 @@
+"""One thing wrong with a model: its text, and the class of exception it is told by.
+
+A leaf of this room: whoever reads, sorts or checks a graph collects these, and `validate` raises them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ort_py.errors import InvalidGraph, Location
+
+__all__ = ["Problem", "raise_problems"]
+
+_MOST_SHOWN = 20
+
+
+class Problem(str):
+    """A problem for which applications of onnxruntime expect another class than `InvalidGraph`.
+
+    Attributes:
+        kind: The class, a subclass of `InvalidGraph`.
+    """
+
+    kind: type[InvalidGraph]
+
+    def __new__(cls, text: str, kind: type[InvalidGraph]) -> Problem:
+        """A text with its class."""
+        problem = super().__new__(cls, text)
+        problem.kind = kind
+        return problem
+
+
+def raise_problems(problems: Sequence[str], what: str, source: str, fix: str) -> None:
+    """Raise all problems in one message, by the class of the first; nothing where there is none.
+
+    Args:
+        problems: Texts, some of them `Problem`s.
+        what: What they have in common.
+        source: File of the model, ``""`` where there is none.
+        fix: What to do.
+
+    Raises:
+        InvalidGraph: There is a problem.
+    """
+    if not problems:
+        return
+    first, shown = problems[0], list(problems[:_MOST_SHOWN])
+    if len(problems) > len(shown):
+        shown.append(f"and {len(problems) - len(shown)} more")
+    kind = first.kind if isinstance(first, Problem) else InvalidGraph
+    raise kind(what, where=Location(file=source), why=[str(text) for text in shown], fix=fix)

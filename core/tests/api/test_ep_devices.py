@@ -1,0 +1,41 @@
+"""Devices as onnxruntime describes them, seen through providers that a test registers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ort_py.api.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
+from ort_py.api.ep_devices import OrtEpDevice, OrtHardwareDevice, provider_of
+from ort_py.errors import InvalidArgument, UsageError
+
+
+def device(name: str = "AExecutionProvider", kind: OrtHardwareDeviceType = OrtHardwareDeviceType.GPU) -> OrtEpDevice:
+    """A device of a provider."""
+    return OrtEpDevice(name, "maker", {}, {}, OrtHardwareDevice(kind, "maker", 7, 1))
+
+
+def test_devices_of_one_provider_name_it() -> None:
+    """However many there are."""
+    assert provider_of([device(), device()]) == "AExecutionProvider"
+
+
+@pytest.mark.parametrize("devices", [[], [device(), device("BExecutionProvider")]])
+def test_devices_of_no_or_several_providers_are_refused(devices: list[OrtEpDevice]) -> None:
+    """It would not be known whose options are meant."""
+    with pytest.raises(InvalidArgument, match="belong to"):
+        provider_of(devices)
+
+
+def test_memory_of_a_device_is_described() -> None:
+    """By the provider's name, the vendor and the device's number; the host has none to ask for."""
+    found = device().memory_info(OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    assert found is not None
+    assert (found.name, found.device_id, found.device_vendor_id) == ("AExecutionProvider", 1, 7)
+    assert device(kind=OrtHardwareDeviceType.CPU).memory_info(OrtDeviceMemoryType.DEFAULT) is None
+
+
+@pytest.mark.parametrize("kind", list(OrtHardwareDeviceType))
+def test_no_device_makes_streams_for_callers(kind: OrtHardwareDeviceType) -> None:
+    """Runs make their own."""
+    with pytest.raises(UsageError, match="No stream"):
+        device(kind=kind).create_sync_stream()

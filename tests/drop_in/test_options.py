@@ -1,0 +1,354 @@
+"""SessionOptions and RunOptions side by side with onnxruntime: names, defaults, what is taken and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ort_py
+from tests.drop_in.both_runtimes import OURS, THEIRS, Case, expect_agreement, expect_difference, model, plain
+
+CPU = ["CPUExecutionProvider"]
+RELU = model("g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }")
+
+OWN = {
+    "limits",
+    "precision",
+    "strict",
+    "pin_cpu",
+    "disabled_transforms",
+    "cost_model",
+    "cache_dir",
+    "external_data_folder",
+}
+OWN_METHODS = {"additions", "copied", "entries", "entry", "is_set", "without_effect"}
+OWN_RUN_METHODS = {"active_adapters", "copied", "entries", "entry", "is_set", "shrinks_memory", "with_adapters"}
+
+
+def members(kind: Any) -> tuple[dict[str, Any], set[str]]:
+    """Attributes with their defaults, and names of methods."""
+    options = kind()
+    names = [name for name in dir(options) if not name.startswith("_")]
+    values = {name: getattr(options, name) for name in names}
+    methods = {name for name, value in values.items() if callable(value)}
+    return {name: plain(value) for name, value in values.items() if name not in methods}, methods
+
+
+@pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
+def test_every_attribute_and_method_is_there(kind: str) -> None:
+    """Attributes have onnxruntime's defaults; what ort-py has beyond them is listed here."""
+    values, methods = members(getattr(OURS, kind))
+    wanted, wanted_methods = members(getattr(THEIRS, kind))
+    assert {name: values[name] for name in wanted} == wanted
+    assert set(values) - set(wanted) == (OWN if kind == "SessionOptions" else set())
+    assert (
+        wanted_methods - methods == set()
+        if kind == "SessionOptions"
+        else wanted_methods - methods <= {"add_active_adapter"}
+    )
+    assert methods - wanted_methods == (OWN_METHODS if kind == "SessionOptions" else OWN_RUN_METHODS)
+
+
+# -- attributes ----------------------------------------------------------------------------------------------------
+
+SET: dict[str, tuple[str, Any]] = {
+    "number": ("intra_op_num_threads", 3),
+    "negative number": ("intra_op_num_threads", -3),
+    "number of NumPy": ("intra_op_num_threads", np.int64(2)),
+    "number of 41 bits": ("intra_op_num_threads", 1 << 40),
+    "number as text": ("intra_op_num_threads", "2"),
+    "number as float": ("intra_op_num_threads", 2.0),
+    "flag": ("enable_profiling", True),
+    "flag as number": ("enable_profiling", 1),
+    "flag of NumPy": ("enable_profiling", np.True_),
+    "flag as text": ("enable_profiling", "yes"),
+    "severity": ("log_severity_level", 77),
+    "text": ("logid", "mine"),
+    "text as bytes": ("logid", b"mine"),
+    "text None": ("logid", None),
+    "path": ("optimized_model_filepath", "a.onnx"),
+    "path as bytes": ("optimized_model_filepath", b"a.onnx"),
+    "prefix as bytes": ("profile_file_prefix", b"abc"),
+    "prefix a number": ("profile_file_prefix", 3),
+    "level as number": ("graph_optimization_level", 99),
+    "mode as number": ("execution_mode", 0),
+    "order as number": ("execution_order", 1),
+    "unknown": ("fast", True),
+    "flag None": ("enable_profiling", None),
+    "number as flag": ("intra_op_num_threads", True),
+    "path object": ("optimized_model_filepath", Path("a.onnx")),
+}
+SET_OTHERWISE: dict[str, tuple[Any, str]] = {
+    "flag None": (TypeError, "None is no answer to yes or no"),
+    "number as flag": (TypeError, "a mistake worth naming"),
+    "path object": ("PosixPath", "where a path is meant, a path is taken"),
+}
+
+
+def sets(name: str, value: Any) -> Case:
+    """A case that sets an attribute and reads it."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        setattr(options, name, value)
+        return getattr(options, name)
+
+    return case
+
+
+@pytest.mark.parametrize("name", sorted(set(SET) - set(SET_OTHERWISE)))
+def test_attributes_take_and_refuse_alike(name: str) -> None:
+    """A value is kept in the same form, or refused by the same class."""
+    expect_agreement(sets(*SET[name]))
+
+
+@pytest.mark.parametrize("name", sorted(set(SET_OTHERWISE) - {"path object"}))
+def test_attributes_that_refuse_more(name: str) -> None:
+    """Values that onnxruntime takes for something else are refused."""
+    expect_difference(sets(*SET[name]), SET_OTHERWISE[name][0])
+
+
+def test_attributes_that_are_paths_take_paths() -> None:
+    """onnxruntime raises TypeError."""
+    assert sets(*SET["path object"])(OURS) == Path("a.onnx")
+
+
+def test_a_session_copies_its_options() -> None:
+    """Later edits have no effect, and what the session gives is another object."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.logid = "before"
+        session = runtime.InferenceSession(RELU, options, providers=CPU)
+        options.logid = "after"
+        found = session.get_session_options()
+        return found.logid, found is options
+
+    expect_agreement(case)
+
+
+# -- config entries ------------------------------------------------------------------------------------------------
+
+LONG = "session.disable_prepacking"
+ENTRIES: dict[str, tuple[Any, Any]] = {
+    "plain": (LONG, "1"),
+    "long value": (LONG, "v" * 5000),
+    "empty value": (LONG, ""),
+    "bytes": (LONG.encode(), b"1"),
+    "empty key": ("", ""),
+    "long key": ("k" * 1025, "1"),
+    "number as key": (1, "1"),
+    "number as value": (LONG, 1),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+@pytest.mark.parametrize("kind", ["session", "run"])
+def test_entries_are_taken_and_refused_alike(name: str, kind: str) -> None:
+    """Keys and values are texts, keys have a length, and a later value counts."""
+    key, value = ENTRIES[name]
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions() if kind == "session" else runtime.RunOptions()
+        add, get = getattr(options, f"add_{kind}_config_entry"), getattr(options, f"get_{kind}_config_entry")
+        if isinstance(key, str) and 0 < len(key) < 1024:
+            add(key, "before")
+        add(key, value)
+        return get(key)
+
+    expect_agreement(case)
+
+
+@pytest.mark.parametrize("kind", ["session", "run"])
+def test_an_absent_entry_is_refused_alike(kind: str) -> None:
+    """Reading what was never set raises."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions() if kind == "session" else runtime.RunOptions()
+        return getattr(options, f"get_{kind}_config_entry")("nothing")
+
+    expect_agreement(case)
+
+
+SESSION_ENTRIES: list[tuple[str, str]] = [
+    ("session.load_model_format", "ORT"),
+    ("session.load_model_format", "ONNX"),
+    ("session.load_model_format", "xyz"),
+    ("session.disable_cpu_ep_fallback", "1"),
+    ("session.disable_cpu_ep_fallback", "0"),
+    ("session.disable_cpu_ep_fallback", "yes"),
+    ("ep.context_enable", "1"),
+    ("ep.context_enable", "yes"),
+    ("session.intra_op_thread_affinities", "bad"),
+    ("session.intra_op_thread_affinities", ""),
+    ("session.set_denormal_as_zero", "1"),
+    ("session.disable_prepacking", "x"),
+    ("session.use_env_allocators", "1"),
+    ("session.strict_shape_type_inference", "1"),
+    ("session.save_model_format", "xyz"),
+    ("session.dynamic_block_base", "x"),
+    ("session.dynamic_block_base", "4"),
+    ("session.qdq_matmulnbits_accuracy_level", "4"),
+    ("session.qdq_matmulnbits_accuracy_level", "9"),
+    ("session.intra_op.allow_spinning", "0"),
+    ("session.inter_op.allow_spinning", "x"),
+    ("session.force_spinning_stop", "1"),
+    ("session.disable_quant_qdq", "1"),
+    ("session.use_ort_model_bytes_directly", "1"),
+    ("session.record_ep_graph_assignment_info", "1"),
+    ("session.use_device_allocator_for_initializers", "1"),
+    ("session.graph_optimizations_loop_level", "1"),
+    ("optimization.disable_specified_optimizers", "Nope;ConstantFolding"),
+    ("optimization.constant_folding_max_output_size_in_bytes", "x"),
+    ("optimization.minimal_build_optimizations", "x"),
+    ("optimization.enable_gelu_approximation", "1"),
+    ("session.optimized_model_external_initializers_min_size_in_bytes", "x"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), SESSION_ENTRIES)
+def test_sessions_take_and_refuse_entries_alike(key: str, value: str) -> None:
+    """A value without effect is accepted by both, one that contradicts the model or the machine by neither."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.add_session_config_entry(key, value)
+        session = runtime.InferenceSession(RELU, options, providers=CPU)
+        return session.run(None, {"x": np.ones((1, 3), np.float32)})
+
+    with contextlib.redirect_stdout(io.StringIO()):  # onnxruntime prints a banner where it raises a RuntimeError
+        expect_agreement(case)
+
+
+@pytest.mark.parametrize(("threads", "groups"), [(3, "1;1"), (3, "1"), (2, "1"), (3, "1-2;1,2"), (3, "1;")])
+def test_thread_affinities_are_checked_alike(threads: int, groups: str) -> None:
+    """A group of processors for each thread but the first."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.intra_op_thread_affinities", groups)
+        return runtime.InferenceSession(RELU, options, providers=CPU).get_providers()
+
+    with contextlib.redirect_stdout(io.StringIO()):  # as above
+        expect_agreement(case)
+
+
+def test_forbidding_the_cpu_without_naming_it() -> None:
+    """Nodes that end on the CPU make the session fail."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        return runtime.InferenceSession(RELU, options)
+
+    expect_agreement(case)
+
+
+def test_a_misspelt_key_is_refused() -> None:
+    """onnxruntime ignores it silently."""
+    with pytest.raises(ort_py.OptionError, match=r"Did you mean 'session\.disable_prepacking'"):
+        ort_py.SessionOptions().add_session_config_entry("session.disable_prepackin", "1")
+
+
+def test_an_unknown_key_is_told_once() -> None:
+    """It may be another library's."""
+    options = ort_py.SessionOptions()
+    with pytest.warns(UserWarning, match=r"no session config key 'mine\.own'; it is ignored"):
+        options.add_session_config_entry("mine.own", "1")
+    assert options.get_session_config_entry("mine.own") == "1"
+
+
+@pytest.mark.parametrize("key", ["session.disable_prepackin", "mine.own"])
+def test_compatibility_mode_takes_every_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silently, as onnxruntime does; warnings are errors in these tests."""
+    monkeypatch.setenv("ORT_PY_COMPAT", "1")
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.add_session_config_entry(key, "1")
+        return options.get_session_config_entry(key)
+
+    expect_agreement(case)
+
+
+def test_entries_without_effect_are_reported() -> None:
+    """Those that onnxruntime honours and ort-py does not stand in the load report's notes."""
+    options = ort_py.SessionOptions()
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    assert options.without_effect() == ["session.disable_prepacking"]
+
+
+# -- run entries ---------------------------------------------------------------------------------------------------
+
+RUN_ENTRIES: list[tuple[str, str]] = [
+    ("memory.enable_memory_arena_shrinkage", "cpu:0"),
+    ("memory.enable_memory_arena_shrinkage", "gpu:0"),
+    ("memory.enable_memory_arena_shrinkage", "cpu:0;gpu:0"),
+    ("memory.enable_memory_arena_shrinkage", "bad"),
+    ("memory.enable_memory_arena_shrinkage", ""),
+    ("gpu_graph_id", "1"),
+    ("gpu_graph_id", "-1"),
+    ("gpu_graph_id", "x"),
+    ("disable_synchronize_execution_providers", "1"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), RUN_ENTRIES)
+def test_runs_take_and_refuse_entries_alike(key: str, value: str) -> None:
+    """Values are looked at when the model runs."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.RunOptions()
+        options.add_run_config_entry(key, value)
+        return runtime.InferenceSession(RELU, providers=CPU).run(None, {"x": np.ones((1, 3), np.float32)}, options)
+
+    expect_agreement(case)
+
+
+@pytest.mark.parametrize("terminate", [True, False])
+def test_terminated_runs_fail_alike(terminate: bool) -> None:
+    """`terminate` set before the run."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.RunOptions()
+        options.terminate = terminate
+        return runtime.InferenceSession(RELU, providers=CPU).run(None, {"x": np.ones((1, 3), np.float32)}, options)
+
+    expect_agreement(case)
+
+
+# -- callbacks -----------------------------------------------------------------------------------------------------
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "no library": lambda options: options.register_custom_ops_library("/nowhere/lib.so"),
+    "library a number": lambda options: options.register_custom_ops_library(3),
+    "context function": lambda options: options.set_ep_context_data_read_func(lambda name, buffer: None, 100),
+    "context no function": lambda options: options.set_ep_context_data_read_func(3, 100),
+    "context None": lambda options: options.set_ep_context_data_read_func(None, 100),
+    "context no bytes": lambda options: options.set_ep_context_data_read_func(lambda name, buffer: None, 0),
+    "context fewer bytes": lambda options: options.set_ep_context_data_read_func(lambda name, buffer: None, -1),
+    "context cleared": lambda options: options.clear_ep_context_data_read_func(),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_methods_take_and_refuse_alike(name: str) -> None:
+    """Arguments are checked when a method is called."""
+    expect_agreement(lambda runtime: CALLS[name](runtime.SessionOptions()))
+
+
+def test_a_native_library_of_operators_is_refused(tmp_path: Path) -> None:
+    """onnxruntime would load it; the error says what to do instead."""
+    library = tmp_path / "library.so"
+    library.write_bytes(b"\x7fELF")
+    with pytest.raises(ort_py.Fail, match="cannot be loaded") as caught:
+        ort_py.SessionOptions().register_custom_ops_library(library)
+    assert "plug-in" in caught.value.fix
