@@ -42,6 +42,9 @@ VENDOR_DATA = {
 """Tables of what onnxruntime's users know: names and options of providers, names and numbers of devices, names of
 its own module, parameters of one function. And of the functions of native libraries."""
 
+PUBLIC_NAMES = {"cuda_version"}
+"""Names of onnxruntime's own top level that ort-py has too."""
+
 
 def _level(room: str) -> int | None:
     return next((level for level, rooms in enumerate(LAYERS) if room in rooms), None)
@@ -120,7 +123,7 @@ def test_no_code_of_the_core_names_a_vendor() -> None:
         for file in python_files("core/src/ort_py")
         if file.relative_to(CORE).as_posix() not in VENDOR_DATA
         for text, line in code_words(file)
-        if VENDORS.search(text.replace("_", " "))
+        if VENDORS.search(text.replace("_", " ")) and text not in PUBLIC_NAMES
     ]
     assert wrong == []
 

@@ -132,6 +132,14 @@ def _written_in_python() -> list[str]:
     return found
 
 
+def _tells(path: str) -> bool:
+    try:
+        _signature(theirs, path)
+    except ValueError:
+        return False  # written in C++
+    return True
+
+
 def _signature(module: Any, path: str) -> inspect.Signature:
     thing = module
     for part in path.split("."):
@@ -139,7 +147,7 @@ def _signature(module: Any, path: str) -> inspect.Signature:
     return inspect.signature(thing)
 
 
-@pytest.mark.parametrize("path", [path for path in _written_in_python() if path not in SIGNATURES])
+@pytest.mark.parametrize("path", [path for path in _written_in_python() if path not in SIGNATURES and _tells(path)])
 def test_signatures_begin_alike(path: str) -> None:
     """Names, order and defaults of parameters; ours may have further optional ones behind them."""
     left = list(_signature(ours, path).parameters.values())

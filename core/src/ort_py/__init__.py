@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+version = __version__
+package_name = "ort-py"
+cuda_version = ""
+"""onnxruntime's names for what a build is; nothing is built here."""
+
 if TYPE_CHECKING:
     from ort_py.api.adapters import AdapterFormat, LoraAdapter
     from ort_py.api.compiler import ModelCompiler, OrtExternalInitializerInfo
@@ -322,6 +327,7 @@ __all__ = [
     "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",
+    "cuda_version",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",
@@ -334,6 +340,7 @@ __all__ = [
     "get_version_string",
     "has_collective_ops",
     "install_as_onnxruntime",
+    "package_name",
     "preload_dlls",
     "print_debug_info",
     "register_execution_provider_library",
@@ -343,6 +350,7 @@ __all__ = [
     "set_global_thread_pool_sizes",
     "set_seed",
     "unregister_execution_provider_library",
+    "version",
 ]
 
 

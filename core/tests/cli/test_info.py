@@ -109,7 +109,7 @@ def test_reason_for_no_session_is_reported(call: Call, save: Save) -> None:
     """With --placement the page ends with why no session can be created."""
     outcome = call("info", save(DANGLING), "--placement")
     assert outcome.code == 0
-    assert "no session can be created\n  InvalidGraph: The model is not valid ONNX." in outcome.out
+    assert "no session can be created\n  DanglingInputError: The model is not valid ONNX." in outcome.out
     session = call("info", save(DANGLING), "--placement", "--json").report["session"]
     assert not session["created"]
     assert "nowhere" in session["why"][0]

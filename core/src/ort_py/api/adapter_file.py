@@ -67,9 +67,9 @@ def read_adapter_bytes(data: bytes) -> AdapterContent:
     if data[4:8] != _IDENTIFIER:
         raise _malformed(f"bytes 4 to 7 are {data[4:8]!r} instead of {_IDENTIFIER!r}")
     reader = _Reader(data)
-    versions = [reader.integer(reader.field(reader.root, index)) for index in range(3)]
-    if versions[0] != FORMAT_VERSION:
-        raise _malformed(f"its format version is {versions[0]}, {FORMAT_VERSION} is known")
+    version, adapter_version, model_version = (reader.integer(reader.field(reader.root, index)) for index in range(3))
+    if version != FORMAT_VERSION:
+        raise _malformed(f"its format version is {version}, {FORMAT_VERSION} is known")
     parameters: dict[str, np.ndarray[Any, Any]] = {}
     total = 0
     for table in reader.tables(reader.field(reader.root, 3)):
@@ -80,7 +80,7 @@ def read_adapter_bytes(data: bytes) -> AdapterContent:
         if total > 8 * len(data):  # parameters may share bytes in the file; packed ones grow by at most this
             raise _malformed("its parameters overlap")
         parameters[name] = array
-    return AdapterContent(*versions, parameters)
+    return AdapterContent(version, adapter_version, model_version, parameters)
 
 
 class _Reader:

@@ -28,7 +28,9 @@ class AdapterFormat:
     """
 
     def __init__(self, adapter: AdapterFormat | None = None) -> None:
-        self._content = AdapterContent(FORMAT_VERSION, 0, 0, {}) if adapter is None else adapter._content
+        self._content: AdapterContent = (
+            AdapterContent(FORMAT_VERSION, 0, 0, {}) if adapter is None else adapter._content
+        )
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> AdapterFormat:

@@ -32,16 +32,16 @@ class OrtDevice:
 
     _numbers: tuple[int, int, int, int]
 
-    def __init__(self, device: Any, *numbers: Any) -> None:
+    def __init__(self, c_ort_device: Any, *numbers: Any) -> None:
         self._kind = ""
-        if isinstance(device, OrtDevice) and not numbers:
-            self._kind, self._numbers = device._kind, device._numbers
+        if isinstance(c_ort_device, OrtDevice) and not numbers:
+            self._kind, self._numbers = c_ort_device._kind, c_ort_device._numbers
             return
         if not numbers:
             raise ValueError(
-                f"An OrtDevice is made of another one or of numbers, not of {device!r}: use OrtDevice.make."
+                f"An OrtDevice is made of another one or of numbers, not of {c_ort_device!r}: use OrtDevice.make."
             )
-        whole = [operator.index(number) for number in (device, *numbers)]
+        whole = [operator.index(number) for number in (c_ort_device, *numbers)]
         if len(whole) == 3:
             whole.insert(2, 0)
         if len(whole) != 4:

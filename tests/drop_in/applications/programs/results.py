@@ -1,0 +1,50 @@
+"""What a program found, and every tensor its sessions gave: written for the test that compares two runtimes.
+
+Imported by the programs beside it, before the application. `onnxruntime` is whatever the process calls so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+__all__ = ["main"]
+
+_tensors: dict[str, np.ndarray[Any, Any]] = {}
+
+
+def _recording(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """A session's `run` that keeps what it gives."""
+
+    def recorded(*arguments: Any, **options: Any) -> list[Any]:
+        found = run(*arguments, **options)
+        for value in found:
+            if isinstance(value, np.ndarray):
+                _tensors[f"{len(_tensors):05}"] = value.copy()
+        return found
+
+    return recorded
+
+
+def main(application: Callable[[], Any]) -> None:
+    """Run an application and write what it gives, as JSON and NumPy archive, where the first argument says.
+
+    Args:
+        application: Returns what it found: numbers, texts, lists and dicts of them.
+    """
+    onnxruntime.InferenceSession.run = _recording(onnxruntime.InferenceSession.run)
+    found = application()
+    target = Path(sys.argv[1])
+    np.savez(target.with_suffix(".npz"), **_tensors)
+    runtime = {"file": onnxruntime.__file__, "version": onnxruntime.__version__}
+    target.write_text(json.dumps({"runtime": runtime, "found": found}, default=_plain), encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
