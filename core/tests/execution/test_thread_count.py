@@ -17,16 +17,19 @@ def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def v2(root: Path, text: str) -> Path:
-    """A cgroup v2 file system."""
-    (root / "cpu.max").write_text(text)
+    """A file system with a control group of version 2."""
+    group = root / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "cpu.max").write_text(text)
     return root
 
 
 def v1(root: Path, quota: str, period: str) -> Path:
-    """A cgroup v1 file system."""
-    (root / "cpu").mkdir()
-    (root / "cpu" / "cpu.cfs_quota_us").write_text(quota)
-    (root / "cpu" / "cpu.cfs_period_us").write_text(period)
+    """A file system with a control group of version 1."""
+    group = root / "sys/fs/cgroup/cpu"
+    group.mkdir(parents=True)
+    (group / "cpu.cfs_quota_us").write_text(quota)
+    (group / "cpu.cfs_period_us").write_text(period)
     return root
 
 
@@ -84,4 +87,4 @@ def test_an_option_lowers_but_never_raises(tmp_path: Path) -> None:
 def test_the_smallest_bound_is_the_reason(tmp_path: Path) -> None:
     """Of quota, variable and option the tightest is named."""
     found = thread_count(6, {"OMP_NUM_THREADS": "5"}, v2(tmp_path, "400000 100000"))
-    assert found == ThreadCount(4, "cgroup CPU quota of 4")
+    assert found == ThreadCount(4, "cgroup CPU quota of 4 in /sys/fs/cgroup")

@@ -151,7 +151,10 @@ def _array(name: str, number: int, shape: tuple[int, ...], raw: bytes) -> np.nda
         raise _malformed(f"the parameter {name!r} has element type {data_type.onnx_name}")
     if any(dim < 0 for dim in shape) or nbytes_of(data_type, shape) != len(raw):
         raise _malformed(f"the parameter {name!r} of shape {shape} has {len(raw)} bytes of {data_type.onnx_name}")
-    return unpack(memoryview(raw), data_type, shape)
+    try:
+        return unpack(memoryview(raw), data_type, shape)
+    except ValueError as error:  # empty, with another dimension beyond what NumPy can count
+        raise _malformed(f"the parameter {name!r} has shape {shape}: {error}") from None
 
 
 def write_adapter_bytes(content: AdapterContent) -> bytes:

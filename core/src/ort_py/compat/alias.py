@@ -1,55 +1,37 @@
-"""``import onnxruntime`` gives ort-py, for applications that cannot be edited.
+"""``import onnxruntime`` gives ort-py, for applications that cannot be edited; in their child processes too.
 
-What is there: every public name of `ort_py` as ``onnxruntime.NAME``, and the exception classes in
-``onnxruntime.capi.onnxruntime_pybind11_state``, where applications import them from. What onnxruntime has beyond that
-is not there and fails by name: IO binding, `onnxruntime.tools` and the other subpackages, and names that `ort_py` does
-not have. Nothing about the application's other imports changes.
+The folder `shim` beside this file holds a package ``onnxruntime`` and its metadata. It is put on the path of this
+process and, through ``PYTHONPATH``, of those it starts, before any installed onnxruntime. Compatibility mode
+(``ORT_PY_COMPAT``) travels the same way. Nothing about the application's other imports changes, nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.machinery
+import importlib
 import os
 import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-import ort_py
-from ort_py.errors import Fail, OrtPyError
+from ort_py.compat.emulated import PACKAGE
+from ort_py.errors import Fail
 
-__all__ = ["install_as_onnxruntime", "run_as_onnxruntime"]
+__all__ = ["SHIM", "install_as_onnxruntime", "run_as_onnxruntime"]
 
-NAME = "onnxruntime"
-_STATE = f"{NAME}.capi.onnxruntime_pybind11_state"
+SHIM = Path(__file__).resolve().parent / "shim"
+"""Folder that holds the package ``onnxruntime`` and its metadata."""
 
-# onnxruntime's exception classes are the ones right below the base; what is further down is ort-py's own.
-_EXCEPTIONS = tuple(kind for kind in OrtPyError.__subclasses__() if kind.__module__ == OrtPyError.__module__)
-
-
-class _Alias(ModuleType):
-    """``onnxruntime``: looks every name up in `ort_py`. A module of its own, because `ort_py` under a second name
-    would let ``import onnxruntime.errors`` make a second set of exception classes."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        try:
-            return getattr(ort_py, name)
-        except AttributeError:
-            raise AttributeError(
-                f"module '{NAME}' has no attribute '{name}': it is ort-py {ort_py.__version__}, which has no '{name}'"
-            ) from None
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *ort_py.__all__})
+_COMPAT = "ORT_PY_COMPAT"
 
 
 def install_as_onnxruntime() -> ModuleType:
-    """Let ``import onnxruntime`` give ort-py in this process. Calling it again does nothing.
+    """Let ``import onnxruntime`` give ort-py in this process and those it starts. Calling it again does nothing.
+
+    Sets the environment variables ``PYTHONPATH`` and, where it is not set, ``ORT_PY_COMPAT``: children that get
+    another environment, or run isolated (``python -I``), do not see ort-py under this name.
 
     Returns:
         The module that is imported from now on.
@@ -57,30 +39,28 @@ def install_as_onnxruntime() -> ModuleType:
     Raises:
         Fail: The real onnxruntime is imported already; objects of both would get mixed up.
     """
-    present = sys.modules.get(NAME)
-    if isinstance(present, _Alias):
-        return present
-    if present is not None:
+    present = sys.modules.get(PACKAGE)
+    if present is not None and not _is_shim(present):
         raise Fail(
             "ort-py cannot stand in for onnxruntime: onnxruntime is imported already.",
-            where=f"module {getattr(present, '__file__', None) or NAME}",
+            where=f"module {getattr(present, '__file__', None) or PACKAGE}",
             why="what holds its classes would go on using them",
             fix="Call install_as_onnxruntime() first, or start the program with `python -m ort_py.as_onnxruntime`.",
         )
-    alias = _Alias(NAME, "ort-py under the name of onnxruntime.")
-    alias.__dict__.update(__version__=ort_py.__version__, __all__=list(ort_py.__all__))
-    capi = ModuleType(f"{NAME}.capi")
-    state = ModuleType(_STATE)
-    for kind in _EXCEPTIONS:
-        setattr(state, kind.__name__, kind)
-    for module in (alias, capi, state):
-        # A specification makes importlib.util.find_spec work; an empty path makes further submodules not found.
-        module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None, is_package=module is not state)
-        module.__path__ = []
-        sys.modules[module.__name__] = module
-    alias.__dict__["capi"] = capi
-    capi.__dict__["onnxruntime_pybind11_state"] = state
-    return alias
+    folder = str(SHIM)
+    if folder not in sys.path:
+        # Behind the program's own folder, which Python searches first, and before all that is installed.
+        sys.path.insert(0 if sys.flags.safe_path else 1, folder)
+    inherited = os.environ.get("PYTHONPATH", "")
+    if folder not in inherited.split(os.pathsep):
+        os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{inherited}" if inherited else folder
+    os.environ.setdefault(_COMPAT, "1")
+    return importlib.import_module(PACKAGE)
+
+
+def _is_shim(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve().parent.parent == SHIM
 
 
 def run_as_onnxruntime(arguments: Sequence[str]) -> int:
@@ -109,12 +89,18 @@ def run_as_onnxruntime(arguments: Sequence[str]) -> int:
     sys.argv = [parsed.program, *parsed.arguments]
     if parsed.is_module:
         # As with `python -m`, modules beside the working directory are found first.
-        sys.path[0] = str(Path.cwd())
+        _search_first(str(Path.cwd()))
         runpy.run_module(parsed.program, run_name="__main__", alter_sys=True)
         return 0
     path = Path(parsed.program)
     if not path.exists():
         parser.error(f"the program '{path}' does not exist")
-    sys.path[0] = str(path.resolve().parent)
+    _search_first(str(path.resolve().parent))
     runpy.run_path(os.fspath(path), run_name="__main__")
     return 0
+
+
+def _search_first(folder: str) -> None:
+    """Put the program's folder where Python had this module's, unless it was told not to (``python -P``)."""
+    if not sys.flags.safe_path:
+        sys.path[0] = folder

@@ -1,6 +1,6 @@
 """MatMul, Gemm and Einsum.
 
-Everything ends in the array module's `matmul`, that is in BLAS. Quantised products are in `quantized_matmul`.
+Everything ends in the array module's `matmul`, that is in BLAS, through `products`. Quantised products are in `quantized_matmul`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE
 from ort_py_array.precision import is_narrow, rounded, widened
+from ort_py_array.products import product
 
 __all__ = ["KERNELS", "einsum", "einsum_shape", "gemm", "matmul", "matmul_shape"]
 
@@ -63,9 +64,9 @@ def matmul(ctx: KernelContext, alpha: float = 1.0) -> KernelCallable:
         left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b))
         if left.ndim > 2 and right.ndim == 2 and left.size and left.flags.c_contiguous:
             # One GEMM of many rows instead of one a batch entry.
-            y = xp.matmul(left.reshape(-1, left.shape[-1]), right).reshape(*left.shape[:-1], right.shape[1])
+            y = product(ctx, left.reshape(-1, left.shape[-1]), right).reshape(*left.shape[:-1], right.shape[1])
         else:
-            y = xp.matmul(left, right)
+            y = product(ctx, left, right)
         return rounded(y if alpha == 1.0 else y * alpha, a.dtype)
 
     return run
@@ -94,7 +95,7 @@ def gemm(ctx: KernelContext, finish: Callable[[Array], Any] | None = None) -> Ke
             )
         shape = (left.shape[0], right.shape[1])
         ctx.check_allocation(shape, a.dtype)
-        y = xp.matmul(widened(xp, left), widened(xp, right))
+        y = product(ctx, widened(xp, left), widened(xp, right))
         if alpha != 1.0:
             y = _scaled(xp, y, alpha)
         if c is not None and beta != 0.0:

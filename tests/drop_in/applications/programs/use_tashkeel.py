@@ -12,7 +12,9 @@ def application() -> Any:
     from text2tashkeel import Diacritizer
 
     sentence = "بسم الله الرحمن الرحيم"
-    return [Diacritizer(name).diacritize(sentence) for name in ("rawi-ensemble", "bilstm-int8+rawi-int8", "rawi-v3-int8")]
+    return [
+        Diacritizer(name).diacritize(sentence) for name in ("rawi-ensemble", "bilstm-int8+rawi-int8", "rawi-v3-int8")
+    ]
 
 
 results.main(application)

@@ -67,7 +67,7 @@ class RunOptions(CheckedOptions):
         """Let an adapter's parameters replace initializers of the same names in runs with these options.
 
         Args:
-            adapter: Loaded or not: one without parameters replaces nothing. The last one added wins.
+            adapter: Loaded or not: one without parameters replaces nothing. The first one added wins.
 
         Raises:
             ArgumentTypeError: It is no adapter; a builtin TypeError too.
@@ -90,7 +90,7 @@ class RunOptions(CheckedOptions):
         if not self._adapters:
             return feed
         merged = dict(feed)
-        for adapter in self._adapters:
+        for adapter in reversed(self._adapters):
             merged.update(adapter.parameters)
         return merged
 

@@ -1,0 +1,120 @@
+"""Functions of onnxruntime's C++ binding that have no place in the public surface; `onnxruntime_pybind11_state` has
+them all. Those that ort-py does not have yet raise and say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ort_py.api.enums import (
+    ArenaExtendStrategy,
+    OrtCompiledModelCompatibility,
+    OrtDeviceEpIncompatibilityReason,
+)
+from ort_py.api.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices
+from ort_py.api.options import SessionOptions
+from ort_py.compat.not_yet import missing_function
+
+__all__ = [
+    "get_all_operator_schema",
+    "get_all_opkernel_def",
+    "get_compatibility_info_from_model",
+    "get_compatibility_info_from_model_bytes",
+    "get_default_session_options",
+    "get_hardware_device_ep_incompatibility_details",
+    "get_hardware_devices",
+    "get_model_compatibility_for_ep_devices",
+    "get_registered_ep_kernel_defs",
+    "is_dlpack_uint8_tensor",
+    "kNextPowerOfTwo",
+    "kSameAsRequested",
+    "quantize_matmul_2bits",
+    "quantize_matmul_4bits",
+    "quantize_matmul_8bits",
+    "quantize_matmul_bnb4",
+    "quantize_qdq_matmul_2bits",
+    "quantize_qdq_matmul_4bits",
+]
+
+kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816 - onnxruntime's names
+kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816
+
+_KERNELS = "See `ort-py explain MODEL` for who runs each node of a model and who refused it."
+_QUANTISE = "Quantise the weights with the exporter that makes the model, or with onnxruntime itself, and run it here."
+
+get_all_opkernel_def = missing_function("get_all_opkernel_def", _KERNELS)
+get_registered_ep_kernel_defs = missing_function("get_registered_ep_kernel_defs", _KERNELS)
+quantize_matmul_2bits = missing_function("quantize_matmul_2bits", _QUANTISE)
+quantize_matmul_4bits = missing_function("quantize_matmul_4bits", _QUANTISE)
+quantize_matmul_8bits = missing_function("quantize_matmul_8bits", _QUANTISE)
+quantize_matmul_bnb4 = missing_function("quantize_matmul_bnb4", _QUANTISE)
+quantize_qdq_matmul_2bits = missing_function("quantize_qdq_matmul_2bits", _QUANTISE)
+quantize_qdq_matmul_4bits = missing_function("quantize_qdq_matmul_4bits", _QUANTISE)
+
+
+def get_all_operator_schema() -> list[Any]:
+    """Every version of every operator's schema that onnx has: ``onnx.defs.OpSchema`` objects."""
+    import onnx
+
+    return list(onnx.defs.get_all_schemas_with_history())
+
+
+def get_default_session_options() -> SessionOptions:
+    """New options with the defaults."""
+    return SessionOptions()
+
+
+def get_hardware_devices() -> list[OrtHardwareDevice]:
+    """Hardware that a usable provider runs on, each once."""
+    found: list[OrtHardwareDevice] = []
+    for device in get_ep_devices():
+        if device.device not in found:
+            found.append(device.device)
+    return found
+
+
+def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device: OrtHardwareDevice) -> dict[str, Any]:
+    """Why a provider cannot use a device.
+
+    Args:
+        ep_name: Its name.
+        hardware_device: The device.
+
+    Returns:
+        Reasons as a mask of `OrtDeviceEpIncompatibilityReason`, notes as text.
+    """
+    usable = any(one.ep_name == ep_name and one.device == hardware_device for one in get_ep_devices())
+    reasons = OrtDeviceEpIncompatibilityReason.NONE if usable else OrtDeviceEpIncompatibilityReason.UNKNOWN
+    notes = "" if usable else f"no usable provider {ep_name} has this device; `ort-py doctor` says why"
+    return {"reasons_bitmask": int(reasons), "notes": notes, "error_code": 0}
+
+
+def get_model_compatibility_for_ep_devices(
+    ep_devices: Sequence[OrtEpDevice], compatibility_info: str
+) -> OrtCompiledModelCompatibility:
+    """Whether a model compiled elsewhere fits devices: no provider here reads models that onnxruntime's compiled."""
+    return OrtCompiledModelCompatibility.EP_NOT_APPLICABLE
+
+
+def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_name: str) -> str | None:
+    """What a provider noted in a model it compiled; None where it noted nothing."""
+    return get_compatibility_info_from_model_bytes(Path(model_path).read_bytes(), ep_name)
+
+
+def get_compatibility_info_from_model_bytes(model_bytes: bytes, ep_name: str) -> str | None:
+    """As `get_compatibility_info_from_model`, for a model in memory."""
+    import onnx
+
+    model = onnx.load_model_from_string(model_bytes)
+    key = f"ep_compatibility_info.{ep_name}"
+    return next((entry.value for entry in model.metadata_props if entry.key == key), None)
+
+
+def is_dlpack_uint8_tensor(dlpack_tensor: Any, /) -> bool:
+    """Whether a DLPack capsule holds bytes, which may be truth values; the capsule is not used up."""
+    from ort_py.api.values.dlpack import is_uint8
+
+    return is_uint8(dlpack_tensor)

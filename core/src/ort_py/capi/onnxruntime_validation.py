@@ -1,0 +1,20 @@
+"""What onnxruntime's package finds out about itself when it is imported; nothing of it matters to pure Python."""
+
+from __future__ import annotations
+
+__all__ = ["check_distro_info", "validate_build_package_info"]
+
+
+def check_distro_info() -> None:
+    """Warn about platforms that the wheel was not built for: it runs on all."""
+
+
+def validate_build_package_info() -> tuple[bool, str, str, str]:
+    """Whether this is a training build, the package's name and version, and the version of its accelerator's library.
+
+    Returns:
+        False, the name and version of the release that is emulated, and ``""``.
+    """
+    from ort_py.compat.emulated import PACKAGE, VERSION
+
+    return False, PACKAGE, VERSION, ""

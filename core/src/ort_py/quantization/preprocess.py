@@ -1,0 +1,5 @@
+"""`quant_pre_process` where older applications import it from."""
+
+from ort_py.quantization.shape_inference import quant_pre_process
+
+__all__ = ["quant_pre_process"]
