@@ -94,9 +94,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--idle", nargs=2, metavar=("RUNTIME", "MODEL"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.idle:
-        print(json.dumps(idle_cost(*chosen.idle, chosen.threads)))
+        print(json.dumps(idle_cost(chosen.idle[0], chosen.idle[1], chosen.threads)))
         return 0
-    print(f"{'':36} {'quiet: ort-py':>13} {'peer µs':>9} {'ratio':>6}   {'busy: ort-py':>12} {'peer µs':>9} {'ratio':>6}")
+    print(
+        f"{'':36} {'quiet: ort-py':>13} {'peer µs':>9} {'ratio':>6}   {'busy: ort-py':>12} {'peer µs':>9} {'ratio':>6}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         with Runtimes(chosen.threads) as runtimes:

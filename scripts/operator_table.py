@@ -96,7 +96,7 @@ class Operator:
 def _cpu() -> Sequence[KernelDef]:
     from ort_py_cpu.provider import CpuProvider
 
-    return CpuProvider("CPUExecutionProvider").kernel_registry()
+    return list(CpuProvider("CPUExecutionProvider").kernel_registry())
 
 
 PROVIDERS: dict[str, Callable[[], Sequence[KernelDef]]] = {"CPUExecutionProvider": _cpu}

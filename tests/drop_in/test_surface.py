@@ -33,7 +33,14 @@ SIGNATURES: dict[str, str] = {}
 
 
 def _public(thing: Any) -> set[str]:
-    return {name for name in dir(thing) if not name.startswith("_")}
+    """Public names, without submodules that another test has imported."""
+    names = {name for name in dir(thing) if not name.startswith("_")}
+    return {name for name in names if name == "capi" or not _is_submodule(thing, name)}
+
+
+def _is_submodule(thing: Any, name: str) -> bool:
+    value = getattr(thing, name, None) if isinstance(thing, ModuleType) else None
+    return isinstance(value, ModuleType) and value.__name__ == f"{thing.__name__}.{name}"
 
 
 _MADE_WITHOUT_ARGUMENTS = ("RunOptions", "SessionOptions")

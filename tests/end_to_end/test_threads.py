@@ -1,4 +1,4 @@
-"""Threads as an operator of services sees them: processors taken away, BLAS left as it was, few threads, no spinning."""
+"""Threads as an operator of services sees them: processors taken away, BLAS left as it was, nothing spins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_idle_is_idle(tmp_path: Path) -> None:
     assert in_a_child(tmp_path, "all")["idle"] < 0.05
 
 
-def test_blas_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blas_is_as_it_was() -> None:
     """After runs, failed ones too, and after the session, the program's own setting counts."""
     libraries = [library for library in find_libraries() if not library.family.per_thread]
     before = [library.get() for library in libraries]
@@ -112,12 +112,7 @@ def test_results_do_not_depend_on_the_number_of_threads(size: int) -> None:
         (expected,) = one.run(None, feeds)
     for threads in (2, 3):
         with session_of(threads) as session:
-            found: list[Any] = []
-            crew = [threading.Thread(target=lambda: found.extend(session.run(None, feeds))) for _ in range(3)]
-            for thread in crew:
-                thread.start()
-            for thread in crew:
-                thread.join()
-            assert len(found) == 3
-            for y in found:
+            with ThreadPoolExecutor(3) as crew:
+                runs = [crew.submit(session.run, None, feeds) for _ in range(6)]
+            for (y,) in (run.result() for run in runs):
                 np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)

@@ -10,7 +10,9 @@ from ort_py.execution.cgroup_quota import CpuQuota, cpu_quota
 
 UNIFIED = "41 31 0:38 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 CPU = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:10 - cgroup cgroup rw,cpu,cpuacct\n"
-OTHERS = "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n33 31 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\nnonsense\n"
+OTHERS = (
+    "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n33 31 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\nnonsense\n"
+)
 
 
 def tree(root: Path, own: str, mounts: str, files: dict[str, str]) -> Path:

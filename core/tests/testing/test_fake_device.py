@@ -284,7 +284,7 @@ def test_namespaces_below_the_module(xp: FakeModule) -> None:
     np.testing.assert_allclose(fetch(xp.fft.rfft(x)), [[2, 2], [4, -4]])
     np.testing.assert_allclose(fetch(xp.linalg.inv(x)), [[0.5, 0], [0, 0.25]])
     np.testing.assert_allclose(fetch(xp.linalg.det(x)), 8)
-    assert np.isnan(fetch(xp.linalg.inv(x - x))).all()
+    assert np.isnan(fetch(xp.linalg.inv(xp.zeros((2, 2))))).all()
 
 
 @pytest.mark.usefixtures("stream")

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["CountedRuns", "is_light"]
 
 _LIGHT = frozenset(
-    "Abs Add And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Clip Concat Constant ConstantOfShape "
-    "Cos Div Dropout Equal Erf Exp Expand Flatten Floor Gather Greater GreaterOrEqual HardSigmoid Identity LeakyRelu "
-    "Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pad Pow Range Reciprocal Relu Reshape Round Shape Sigmoid Sign "
-    "Sin Size Slice Split Sqrt Squeeze Sub Tanh Tile Transpose Unsqueeze Where Xor".split()
+    (
+        *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil"),
+        *("Clip", "Concat", "Constant", "ConstantOfShape", "Cos", "Div", "Dropout", "Equal", "Erf", "Exp"),
+        *("Expand", "Flatten", "Floor", "Gather", "Greater", "GreaterOrEqual", "HardSigmoid", "Identity"),
+        *("LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad", "Pow"),
+        *("Range", "Reciprocal", "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice"),
+        *("Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Tile", "Transpose", "Unsqueeze", "Where", "Xor"),
+    )
 )
 """Operators of ``ai.onnx`` that multiply no matrices."""
 

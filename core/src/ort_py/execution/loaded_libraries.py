@@ -62,15 +62,15 @@ def _on_macos() -> list[str]:
 
 def _on_windows() -> list[str]:
     """From the list of modules of the process."""
-    kernel: Any = ctypes.WinDLL("kernel32") if sys.platform == "win32" else None
+    kernel: Any = getattr(ctypes, "WinDLL")("kernel32")  # noqa: B009 - only there on that system
     process = ctypes.c_void_p(-1)  # the process itself
     modules, needed = (ctypes.c_void_p * 4096)(), ctypes.c_uint32()
     size = ctypes.c_uint32(ctypes.sizeof(modules))
     if not kernel.K32EnumProcessModules(process, modules, size, ctypes.byref(needed)):
         return []
-    paths = []
     buffer = ctypes.create_unicode_buffer(32768)
-    for module in modules[: needed.value // ctypes.sizeof(ctypes.c_void_p)]:
-        if kernel.GetModuleFileNameW(ctypes.c_void_p(module), buffer, ctypes.c_uint32(len(buffer))):
-            paths.append(buffer.value)
-    return paths
+    return [
+        buffer.value
+        for module in modules[: needed.value // ctypes.sizeof(ctypes.c_void_p)]
+        if kernel.GetModuleFileNameW(ctypes.c_void_p(module), buffer, ctypes.c_uint32(len(buffer)))
+    ]

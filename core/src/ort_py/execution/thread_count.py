@@ -48,9 +48,7 @@ def set_default_threads(count: int) -> None:
     _default = max(0, count)
 
 
-def thread_count(
-    option: int = 0, environment: Mapping[str, str] = os.environ, root: Path = Path("/")
-) -> ThreadCount:
+def thread_count(option: int = 0, environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> ThreadCount:
     """The number of threads to use.
 
     Args:

@@ -131,6 +131,8 @@ class FakeProvider(IExecutionProvider):
             foreign = [str(value.type) for value in values if _is_foreign(value)]
             if foreign:
                 refusals.append(Refusal(node.index, f"the device holds no {', '.join(foreign)}"))
+            elif self.behaviour.compiles and match.kernel is not None and match.kernel.subgraphs:
+                refusals.append(Refusal(node.index, "a fake region runs no graphs that nodes hold"))
             elif match.kernel is None or reason is not None:
                 refusals.append(Refusal(node.index, reason or "; ".join(match.refusals)))
             else:

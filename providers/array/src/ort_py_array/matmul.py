@@ -1,6 +1,7 @@
 """MatMul, Gemm and Einsum.
 
-Everything ends in the array module's `matmul`, that is in BLAS, through `products`. Quantised products are in `quantized_matmul`.
+Everything ends in the array module's `matmul`, that is in BLAS, through `products`. Quantised products are in
+`quantized_matmul`.
 """
 
 from __future__ import annotations

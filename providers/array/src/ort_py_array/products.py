@@ -82,7 +82,7 @@ def _cut(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _at(x: Array, back: int, places: slice) -> Array:
-    """`x` at some places of an axis, counted from the back; all of it where it has one entry for all, or no such axis."""
+    """`x` at some places of an axis, counted from the back; whole where it has no such axis or one entry for all."""
     if x.ndim < back or x.shape[-back] == 1:
         return x
     return x[(..., places, *(slice(None),) * (back - 1))]
