@@ -22,6 +22,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py_array.pictures import PaddedRows
+from ort_py_array.products import product
 from ort_py_array.windows import Placement
 
 __all__ = ["Columns"]
@@ -61,6 +62,10 @@ class _Operands:
     out: Array
 
 
+_PART = 1 << 21
+"""Multiply-adds a part of the blocks has at least, the copying of its columns counted little."""
+
+
 class Columns:
     """A convolution of known shapes; made once for them, holds no data, shared by threads.
 
@@ -75,8 +80,8 @@ class Columns:
     """
 
     __slots__ = (
-        *("_block", "_channels", "_crop", "_filters", "_group", "_images", "_inner", "_layout", "_parallel_for"),
-        *("_picture", "_strides", "_width", "_xp"),
+        *("_block", "_channels", "_crop", "_ctx", "_filters", "_group", "_images", "_inner", "_layout", "_picture"),
+        *("_strides", "_width", "_xp"),
     )
 
     def __init__(
@@ -89,7 +94,7 @@ class Columns:
         group: int,
         limit: int,
     ) -> None:
-        self._xp, self._parallel_for = ctx.xp, ctx.parallel_for
+        self._ctx, self._xp = ctx, ctx.xp
         self._group, self._images = group, images
         self._filters, self._channels = w_shape[0] // group, w_shape[1]
         self._picture = picture = PaddedRows(place)
@@ -116,15 +121,31 @@ class Columns:
         """
         column = None if bias is None else bias.reshape((-1,) + (1,) * (out.ndim - 2))
         operands = _Operands(x, w, column, out)
-        if self._group == 1:
-            self._part(operands, 0, 1)  # BLAS splits the one large GEMM itself
-        else:
-            self._parallel_for(self._group, self._block.groups, partial(self._part, operands))
+        if self._group > 1:
+            self._ctx.parallel_for(self._group, self._block.groups, partial(self._part, operands, None))
+            return
+        # One group: blocks of images and rows are the parts; a single block's product is split instead.
+        blocks = self._blocks()
+        work = self._filters * self._channels * self._picture.place.taps * self._inner * self._picture.place.out[0]
+        grain = -(-_PART * len(blocks) // max(1, work * self._images))
 
-    def _part(self, operands: _Operands, first: int, last: int) -> None:
-        """Convolve the groups from `first` to `last`, with scratch of its own."""
+        def part(first: int, last: int) -> None:
+            self._part(operands, blocks[first:last], 0, 1)
+
+        self._ctx.parallel_for(len(blocks), max(1, grain), part)
+
+    def _blocks(self) -> list[tuple[slice, slice]]:
+        """Images and rows of each block."""
+        block, total = self._block, self._picture.place.out[0]
+        return [
+            (slice(image, min(image + block.images, self._images)), slice(start, min(start + block.rows, total)))
+            for image in range(0, self._images, block.images)
+            for start in range(0, total, block.rows)
+        ]
+
+    def _part(self, operands: _Operands, chosen: list[tuple[slice, slice]] | None, first: int, last: int) -> None:
+        """Convolve some blocks (all where None) of the groups from `first` to `last`, with scratch of its own."""
         xp, block, dtype = self._xp, self._block, operands.x.dtype
-        total = self._picture.place.out[0]
         units = block.images * block.groups
         source = self._picture.empty(xp, (block.images, block.groups * self._channels), block.rows, dtype)
         taps = self._picture.place.taps
@@ -132,11 +153,8 @@ class Columns:
         products = xp.empty(units * self._filters * block.rows * self._width, dtype) if self._crop else None
         for group in range(first, last, block.groups):
             groups = slice(group, min(group + block.groups, last))
-            for image in range(0, self._images, block.images):
-                images = slice(image, min(image + block.images, self._images))
-                for start in range(0, total, block.rows):
-                    rows = slice(start, min(start + block.rows, total))
-                    self._convolve(operands, groups, images, rows, source, columns, products)
+            for images, rows in self._blocks() if chosen is None else chosen:
+                self._convolve(operands, groups, images, rows, source, columns, products)
 
     def _convolve(
         self,
@@ -154,7 +172,7 @@ class Columns:
         inputs = slice(groups.start * self._channels, groups.stop * self._channels)
         outputs = slice(groups.start * self._filters, groups.stop * self._filters)
         picture = self._picture.fill(operands.x[images, inputs], rows.start, rows.stop, source)
-        # A group of one must not be an axis of its own: the GEMM of a whole image is then split over BLAS's threads.
+        # A group of one is no axis of its own: its product is then one of two matrices, which can be split.
         lead = () if self._group == 1 else (some,)
         block = self._gathered(picture, count, lead, columns)
         weights = operands.w[outputs].reshape(*lead, self._filters, -1)
@@ -165,13 +183,13 @@ class Columns:
             whole = out.reshape(out.shape[0], *split, -1)[
                 images, ..., rows.start * self._inner : rows.stop * self._inner
             ]
-            xp.matmul(weights, block, out=whole[:, groups] if lead else whole)
+            product(self._ctx, weights, block, whole[:, groups] if lead else whole)
             if bias is not None:
                 xp.add(target, bias, out=target)
             return
         units = block.shape[0] * some * self._filters
         wide = products[: units * count * self._width].reshape(block.shape[0], *lead, self._filters, -1)
-        xp.matmul(weights, block, out=wide[..., : block.shape[-1]])
+        product(self._ctx, weights, block, wide[..., : block.shape[-1]])
         assert self._crop is not None
         cropped = wide.reshape(block.shape[0], some * self._filters, count, *self._picture.sizes[1:])
         cropped = cropped[(slice(None), slice(None), slice(None), *self._crop)]

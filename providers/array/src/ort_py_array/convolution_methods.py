@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py_array.convolution_columns import Columns
+from ort_py_array.products import product
 from ort_py_array.windows import Placement
 
 __all__ = ["Convolution", "convolve", "plan"]
@@ -48,7 +49,7 @@ def plan(
     if 0 in w_shape:
         return _bias_only
     if place.taps == 1 and not any(place.begin) and not any(place.end):
-        return partial(_pointwise, ctx.xp, place.strides, group)
+        return partial(_pointwise, ctx, place.strides, group)
     limit = _COLUMN_BYTES if group > 1 else _COLUMN_BYTES * 3 // 8
     return Columns(ctx, x_shape[0], w_shape, itemsize, place, group, limit)
 
@@ -71,23 +72,25 @@ def _bias_only(x: Array, w: Array, bias: Array | None, out: Array) -> None:
 
 
 def _pointwise(
-    xp: Any, strides: tuple[int, ...], group: int, x: Array, w: Array, bias: Array | None, out: Array
+    ctx: KernelContext, strides: tuple[int, ...], group: int, x: Array, w: Array, bias: Array | None, out: Array
 ) -> None:
     """A 1×1 kernel: each image is the second operand of a GEMM as it stands."""
+    xp = ctx.xp
     if max(strides) > 1:
         x = xp.ascontiguousarray(x[(slice(None), slice(None), *(slice(None, None, s) for s in strides))])
     n, c = x.shape[:2]
     m = w.shape[0]
     if group == 1:
         flat = out.reshape(n, m, -1)
-        xp.matmul(w.reshape(m, c), x.reshape(n, c, -1), out=flat)
+        product(ctx, w.reshape(m, c), x.reshape(n, c, -1), flat)
         if bias is not None:
             xp.add(flat, bias.reshape(m, 1), out=flat)
         return
-    xp.matmul(
+    product(
+        ctx,
         w.reshape(group, m // group, c // group),
         x.reshape(n, group, c // group, -1),
-        out=out.reshape(n, group, m // group, -1),
+        out.reshape(n, group, m // group, -1),
     )
     if bias is not None:
         xp.add(out, bias.reshape((-1,) + (1,) * (out.ndim - 2)), out=out)
