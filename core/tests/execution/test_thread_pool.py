@@ -149,3 +149,22 @@ def test_parts_run_in_the_callers_context() -> None:
     with np.errstate(over="raise"):
         RowSplitter(3)(3, 1, lambda _start, _stop: states.append(np.geterr()["over"]))
     assert states == ["raise"] * 3
+
+
+def test_the_caller_s_part_does_not_wait_for_the_others_when_it_splits_again() -> None:
+    """A split inside a part runs inline on the calling thread too: the pool's threads are busy with the other parts."""
+    splitter = RowSplitter(2)
+    caller, entered, released = threading.get_ident(), threading.Event(), threading.Event()
+    inner: list[tuple[int, int, int]] = []
+
+    def part(start: int, _stop: int) -> None:
+        if start:  # the pool's part: busy until the caller's has ended
+            entered.set()
+            assert released.wait(10)
+            return
+        assert entered.wait(10)
+        splitter(8, 1, lambda first, last: inner.append((threading.get_ident(), first, last)))
+        released.set()
+
+    splitter(2, 1, part)
+    assert inner == [(caller, 0, 8)]

@@ -120,7 +120,12 @@ class RowSplitter:
                 call = partial(contextvars.copy_context().run, fn, bounds[part], bounds[part + 1])
                 queue.put(one := _Part(call, finished))
                 submitted.append(one)
-            fn(bounds[0], bounds[1])
+            # What the caller's own part splits again would wait for threads that are busy with the other parts.
+            _worker.inside = True
+            try:
+                fn(bounds[0], bounds[1])
+            finally:
+                _worker.inside = False
             _wait(submitted, finished)
         except BaseException:
             # A failure, or Ctrl-C: parts that have not begun are dropped, and nothing may still write to the caller's
