@@ -45,8 +45,8 @@ from ort_py.graph.weights.weights import MappedWeight
 from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices
-from ort_py.memory.heap import give_back, keep_freed_memory
 from ort_py.kernels.seeds import process_seed
+from ort_py.memory.heap import give_back, keep_freed_memory
 from ort_py.partition.assignment import Assignment
 from ort_py.profiling.chrome_trace import write_chrome_trace
 from ort_py.profiling.recorder import Recorder

@@ -28,7 +28,6 @@ class NodeArg:
     shape: list[int | str | None]
     rank_known: bool = field(default=True, repr=False)
 
-
     def __hash__(self) -> int:
         return hash((self.name, self.type))  # the shape is a list, as in onnxruntime, where NodeArgs can be hashed
 
