@@ -14,6 +14,7 @@ whole images, or of output rows where one image is too large.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -80,8 +81,8 @@ class Columns:
     """
 
     __slots__ = (
-        *("_block", "_channels", "_crop", "_ctx", "_filters", "_group", "_images", "_inner", "_layout", "_picture"),
-        *("_strides", "_width", "_xp"),
+        *("_block", "_blocks", "_channels", "_crop", "_ctx", "_filters", "_grain", "_group", "_inner", "_layout"),
+        *("_picture", "_strides", "_width", "_xp"),
     )
 
     def __init__(
@@ -95,7 +96,7 @@ class Columns:
         limit: int,
     ) -> None:
         self._ctx, self._xp = ctx, ctx.xp
-        self._group, self._images = group, images
+        self._group = group
         self._filters, self._channels = w_shape[0] // group, w_shape[1]
         self._picture = picture = PaddedRows(place)
         self._inner = prod(place.out[1:])
@@ -108,7 +109,14 @@ class Columns:
         crop = self._layout == "runs" and picture.sizes[1:] != place.out[1:]
         self._crop = tuple(slice(0, size) for size in place.out[1:]) if crop else None
         row_bytes = self._channels * place.taps * self._width * itemsize
-        self._block = _Block.of(images, group, place.out[0], row_bytes, limit)
+        self._block = block = _Block.of(images, group, place.out[0], row_bytes, limit)
+        self._blocks = tuple(
+            (slice(image, min(image + block.images, images)), slice(start, min(start + block.rows, place.out[0])))
+            for image in range(0, images, block.images)
+            for start in range(0, place.out[0], block.rows)
+        )
+        work = self._filters * self._channels * place.taps * prod(place.out) * images
+        self._grain = max(1, -(-_PART * len(self._blocks) // max(1, work)))
 
     def __call__(self, x: Array, w: Array, bias: Array | None, out: Array) -> None:
         """Convolve.
@@ -122,29 +130,17 @@ class Columns:
         column = None if bias is None else bias.reshape((-1,) + (1,) * (out.ndim - 2))
         operands = _Operands(x, w, column, out)
         if self._group > 1:
-            self._ctx.parallel_for(self._group, self._block.groups, partial(self._part, operands, None))
+            self._ctx.parallel_for(self._group, self._block.groups, partial(self._part, operands, self._blocks))
             return
+
         # One group: blocks of images and rows are the parts; a single block's product is split instead.
-        blocks = self._blocks()
-        work = self._filters * self._channels * self._picture.place.taps * self._inner * self._picture.place.out[0]
-        grain = -(-_PART * len(blocks) // max(1, work * self._images))
-
         def part(first: int, last: int) -> None:
-            self._part(operands, blocks[first:last], 0, 1)
+            self._part(operands, self._blocks[first:last], 0, 1)
 
-        self._ctx.parallel_for(len(blocks), max(1, grain), part)
+        self._ctx.parallel_for(len(self._blocks), self._grain, part)
 
-    def _blocks(self) -> list[tuple[slice, slice]]:
-        """Images and rows of each block."""
-        block, total = self._block, self._picture.place.out[0]
-        return [
-            (slice(image, min(image + block.images, self._images)), slice(start, min(start + block.rows, total)))
-            for image in range(0, self._images, block.images)
-            for start in range(0, total, block.rows)
-        ]
-
-    def _part(self, operands: _Operands, chosen: list[tuple[slice, slice]] | None, first: int, last: int) -> None:
-        """Convolve some blocks (all where None) of the groups from `first` to `last`, with scratch of its own."""
+    def _part(self, operands: _Operands, chosen: Sequence[tuple[slice, slice]], first: int, last: int) -> None:
+        """Convolve some blocks of the groups from `first` to `last`, with scratch of its own."""
         xp, block, dtype = self._xp, self._block, operands.x.dtype
         units = block.images * block.groups
         source = self._picture.empty(xp, (block.images, block.groups * self._channels), block.rows, dtype)
@@ -153,7 +149,7 @@ class Columns:
         products = xp.empty(units * self._filters * block.rows * self._width, dtype) if self._crop else None
         for group in range(first, last, block.groups):
             groups = slice(group, min(group + block.groups, last))
-            for images, rows in self._blocks() if chosen is None else chosen:
+            for images, rows in chosen:
                 self._convolve(operands, groups, images, rows, source, columns, products)
 
     def _convolve(
