@@ -31,7 +31,6 @@ __all__ = [
     "for_each_call",
     "is_floating",
     "quantized",
-    "rows_of",
     "versions_of",
     "wide",
 ]
@@ -257,8 +256,3 @@ def quantized(values: Any, dtype: Any) -> Any:
         return np.clip(values, -limit, limit).astype(dtype)
     low, high = bounds(dtype)
     return np.clip(np.rint(values), low, high).astype(np.int64).astype(dtype)
-
-
-def rows_of(*groups: Sequence[Row]) -> list[Row]:
-    """The rows of several families as one list."""
-    return [row for group in groups for row in group]
