@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
-from ort_py_array import convolution_methods, convolution_transpose
+from ort_py_array import convolution_methods, convolution_transpose, convolution_windows
 
 from .oracle import BF16, bound, run, sample
 from .runtime_oracle import agree_with_runtime
@@ -38,6 +38,15 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
 }
 
 
+@pytest.fixture(params=["few windows", "many windows"])
+def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either way to convolve, whatever the shapes would have chosen."""
+    limit = 1 << 40 if request.param == "few windows" else 0
+    monkeypatch.setattr(convolution_windows, "_ROWS", limit)
+    monkeypatch.setattr(convolution_windows, "_ELEMENTS", limit)
+
+
+@pytest.mark.usefixtures("route")
 @pytest.mark.parametrize("opset", [1, 11])
 @pytest.mark.parametrize("case", CASES)
 def test_conv_equals_onnxruntime(case: str, opset: int) -> None:
@@ -52,9 +61,11 @@ def test_blocks_do_not_show(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With scratch for a few rows only, results are the same to the last bits of reordering; no bias here."""
     shape, weights, attributes = CASES[case]
     monkeypatch.setattr(convolution_methods, "_COLUMN_BYTES", 3000)
+    monkeypatch.setattr(convolution_windows, "_ROWS", 0)
     agree_with_runtime("Conv", [sample(shape, np.float32), sample(weights, np.float32, 1)], opset=11, **attributes)
 
 
+@pytest.mark.usefixtures("route")
 @pytest.mark.parametrize("seed", range(40))
 def test_random_geometries_equal_onnxruntime(seed: int) -> None:
     """Sizes, kernels, strides, dilations, pads and groups drawn at random."""
@@ -79,6 +90,7 @@ def test_random_geometries_equal_onnxruntime(seed: int) -> None:
 def test_long_kernels_equal_onnxruntime(seed: int, scratch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels longer than the output, as of spectrograms, at once and in blocks; sizes and attributes at random."""
     monkeypatch.setattr(convolution_methods, "_COLUMN_BYTES", scratch)
+    monkeypatch.setattr(convolution_windows, "_ROWS", 0)
     draw = random.Random(seed)
     rank, group = draw.randint(1, 2), draw.choice([1, 1, 2])
     long = draw.randint(33, 70)

@@ -24,6 +24,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py_array.pictures import PaddedRows
 from ort_py_array.products import product
+from ort_py_array.strided_views import strided_view
 from ort_py_array.windows import Placement
 
 __all__ = ["Columns"]
@@ -219,7 +220,7 @@ class Columns:
 def _copied(xp: Any, source: Array, shape: tuple[int, ...], strides: tuple[int, ...], scratch: Array) -> Array:
     """The strided view of `source` as a contiguous array at the beginning of `scratch`."""
     block = scratch[: prod(shape)].reshape(shape)
-    block[...] = xp.lib.stride_tricks.as_strided(source, shape, strides)
+    block[...] = strided_view(xp, source, shape, strides)
     return block
 
 

@@ -1,8 +1,8 @@
-"""Two ways to convolve, chosen by the shape of the weights: plain GEMM, or columns and GEMM.
+"""Three ways to convolve, chosen by the shapes: few windows at once, plain GEMM, or columns and GEMM.
 
-`plan` decides for shapes, once; what it returns does the work. Comes after `convolution_columns`; `convolution` and
-`quantized_convolution` use it. Knows nothing of nodes, attributes and rounding: floating-point arrays of one type in,
-one array out.
+`plan` decides for shapes, once; what it returns does the work. Comes after `convolution_columns` and
+`convolution_windows`; `convolution` and `quantized_convolution` use it. Knows nothing of nodes, attributes and
+rounding: floating-point arrays of one type in, one array out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py_array.convolution_columns import Columns
+from ort_py_array.convolution_windows import FewWindows
 from ort_py_array.products import product
 from ort_py_array.windows import Placement
 
@@ -48,6 +49,8 @@ def plan(
         return _nothing
     if 0 in w_shape:
         return _bias_only
+    if FewWindows.suits(x_shape[0], w_shape, place, group):
+        return FewWindows(ctx.xp, x_shape[0], w_shape, itemsize, place)
     if place.taps == 1 and not any(place.begin) and not any(place.end):
         return partial(_pointwise, ctx, place.strides, group)
     limit = _COLUMN_BYTES if group > 1 else _COLUMN_BYTES * 3 // 8

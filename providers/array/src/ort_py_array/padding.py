@@ -1,7 +1,7 @@
 """Pad: a border of a constant, of the edge, of the mirrored or of the repeated tensor; negative pads crop.
 
 A constant border is written around a copy. The other modes gather along one axis after the other, so they may be wider
-than the tensor and mix with crops.
+than the tensor and mix with crops; a node remembers the places it gathered from for the last few shapes.
 """
 
 from __future__ import annotations
@@ -9,11 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import KernelContext, kernel
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument, Location
 from ort_py_array.checks import host_ints, normalized_axis
 
 _HOST = frozenset({1, 2, 3})
+
+_Gathers = tuple[tuple[int, Array], ...]
+"""Axes, and which element of it stands at each place of the padded axis."""
+
+_REMEMBERED = 8
+"""Shapes and pads whose places a node keeps; a dictionary that stops growing is safe to share between threads."""
+
 _Pads = list[tuple[int, int]]
 
 
@@ -55,57 +62,79 @@ def _positions(xp: Any, mode: str, size: int, begin: int, end: int) -> Array:
     return xp.minimum(places, period - places)
 
 
-def _padded(ctx: KernelContext, x: Array, pads: _Pads, mode: str, value: Any) -> Array:
-    where = ctx.node.location
+def _shape(ctx: KernelContext, x: Array, pads: _Pads) -> tuple[int, ...]:
+    """The padded shape, which may be made."""
     shape = tuple(dim + b + e for dim, (b, e) in zip(x.shape, pads, strict=True))
     if min(shape, default=0) < 0:
         raise InvalidArgument(
             f"Pads {pads} crop more than a tensor of shape {tuple(x.shape)} has.",
-            where=where,
+            where=ctx.node.location,
             fix="Crop less: a size plus its two pads must not be negative.",
         )
     ctx.check_allocation(shape, x.dtype)
-    if mode == "constant":
-        return _constant(ctx, x, pads, shape, value)
+    return shape
+
+
+def _gathers(ctx: KernelContext, x: Array, pads: _Pads, mode: str) -> _Gathers:
+    """What the modes that repeat elements gather, one axis after the other."""
+    _shape(ctx, x, pads)
     if mode not in ("reflect", "edge", "wrap"):
         raise InvalidArgument(
-            f"Pad has the unknown mode '{mode}'.", where=where, fix="Known: constant, reflect, edge, wrap (opset 19)."
+            f"Pad has the unknown mode '{mode}'.",
+            where=ctx.node.location,
+            fix="Known: constant, reflect, edge, wrap (opset 19).",
         )
-    result = x
+    found: list[tuple[int, Array]] = []
     for axis, (begin, end) in enumerate(pads):
         if begin == end == 0:
             continue
         if x.shape[axis] == 0:
             raise InvalidArgument(
                 f"Pad cannot repeat elements of the empty axis {axis} of shape {tuple(x.shape)}.",
-                where=where,
+                where=ctx.node.location,
                 fix="Only mode 'constant' can pad an empty axis.",
             )
-        result = ctx.xp.take(result, _positions(ctx.xp, mode, x.shape[axis], begin, end), axis=axis)
-    return ctx.xp.array(x) if result is x else result
+        found.append((axis, _positions(ctx.xp, mode, x.shape[axis], begin, end)))
+    return tuple(found)
 
 
-@kernel("Pad", since=11, until=25, strided=True, host_inputs=_HOST)
-def pad(
-    ctx: KernelContext,
-    x: Array,
-    pads: Array,
-    constant_value: Array | None = None,
-    axes: Array | None = None,
-    *,
-    mode: str = "constant",
-) -> Array:
+def _gathered(xp: Any, x: Array, gathers: _Gathers) -> Array:
+    result = x
+    for axis, places in gathers:
+        result = xp.take(result, places, axis=axis)
+    return xp.array(x) if result is x else result
+
+
+def _padded(ctx: KernelContext, x: Array, pads: _Pads, mode: str, value: Any) -> Array:
+    if mode == "constant":
+        return _constant(ctx, x, pads, _shape(ctx, x, pads), value)
+    return _gathered(ctx.xp, x, _gathers(ctx, x, pads, mode))
+
+
+def pad(ctx: KernelContext) -> KernelCallable:
     """Pad-11..25: pads, value and (from 18) axes are host inputs; mode wrap exists from 19.
 
-    Raises:
-        InvalidArgument: The pads do not fit the axes, crop too much, or the mode is unknown.
-        LimitError: The result would be too large.
+    The kernel raises InvalidArgument where the pads do not fit the axes, crop too much, or the mode is unknown, and
+    LimitError where the result would be too large.
     """
-    by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, ctx.node.location)
-    value: Any = "" if x.dtype.kind == "O" else None
-    if constant_value is not None and constant_value.size:
-        value = constant_value.reshape(-1)[0]
-    return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value)
+    mode, where, xp = ctx.node.attributes.get("mode", "constant"), ctx.node.location, ctx.xp
+    planned: dict[Any, _Gathers] = {}
+
+    def run(x: Array, pads: Array, constant_value: Array | None = None, axes: Array | None = None) -> Array:
+        if mode != "constant":
+            gathers = planned.get(key := (x.shape, host_ints(pads), host_ints(axes)))
+            if gathers is None:
+                gathers = _gathers(ctx, x, _pads_by_axis(key[1] or (), key[2], x.ndim, where), mode)
+                if len(planned) < _REMEMBERED:
+                    planned[key] = gathers
+            return _gathered(xp, x, gathers)
+        by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, where)
+        value: Any = "" if x.dtype.kind == "O" else None
+        if constant_value is not None and constant_value.size:
+            value = constant_value.reshape(-1)[0]
+        return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value)
+
+    return run
 
 
 @kernel("Pad", since=2, strided=True)
@@ -120,3 +149,16 @@ def pad_1(
 ) -> Array:
     """Pad-1: as version 2 under another attribute name."""
     return pad_2(ctx, x, pads=paddings, mode=mode, value=value)
+
+
+KERNELS = [
+    KernelDef(
+        "Pad",
+        pad,
+        since=11,
+        until=25,
+        strided=True,
+        host_inputs=_HOST,
+        implementation=f"{pad.__module__}:{pad.__qualname__}",
+    )
+]

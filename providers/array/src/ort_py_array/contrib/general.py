@@ -37,12 +37,14 @@ def _declared(function: Callable[..., Any]) -> KernelDef:
     return definition
 
 
-@kernel("Pad", domain=DOMAIN, since=1, strided=True, host_inputs=frozenset({1, 2}))
-def contrib_pad(
-    ctx: KernelContext, x: Array, pads: Array, value: Array | None = None, *, mode: str = "constant"
-) -> Array:
+def contrib_pad(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.Pad-1: ONNX's, whose pads may also stand in one row of a matrix."""
-    return pad(ctx, x, pads.reshape(-1), value, mode=mode)
+    run = pad(ctx)
+
+    def with_row(x: Array, pads: Array, value: Array | None = None) -> Array:
+        return run(x, pads.reshape(-1), value)
+
+    return with_row
 
 
 @kernel("Unique", domain=DOMAIN, since=1, outputs=3, strided=True)
@@ -149,6 +151,15 @@ KERNELS = [
     _borrowed(_declared(trilu)),
     _borrowed(_declared(gather_nd)),
     *(_borrowed(one, types={"T1": tensors(DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE)}) for one in GRID_SAMPLE),
+    KernelDef(
+        "Pad",
+        contrib_pad,
+        domain=DOMAIN,
+        since=1,
+        strided=True,
+        host_inputs=frozenset({1, 2}),
+        implementation=f"{__name__}:contrib_pad",
+    ),
     KernelDef(
         "ConvTransposeWithDynamicPads",
         conv_transpose_with_dynamic_pads,

@@ -12,6 +12,7 @@ from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.precision import rounded, widened
 from ort_py_array.signal.fourier import as_pairs, as_signal, complex_of, scalar
+from ort_py_array.strided_views import strided_view
 
 __all__ = ["stft"]
 
@@ -50,7 +51,7 @@ def stft(
     shape = (batch, frames, length // 2 + 1 if onesided else length)
     ctx.check_allocation(shape, xp.dtype(complex_of(xp, parts)))
     strides = (samples.strides[0], samples.strides[1] * step, samples.strides[1])
-    pieces = xp.lib.stride_tricks.as_strided(samples, (batch, frames, length), strides)
+    pieces = strided_view(xp, samples, (batch, frames, length), strides)
     weights = None if window is None else widened(xp, window)
     transform = xp.fft.rfft if onesided else xp.fft.fft
     out = xp.empty(shape, complex_of(xp, parts))

@@ -19,6 +19,7 @@ from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument, Location
 from ort_py_array.checks import host_ints, shape_error
 from ort_py_array.precision import is_narrow, rounded, widened
+from ort_py_array.strided_views import strided_view
 
 __all__ = ["KERNELS", "col2im"]
 
@@ -125,7 +126,7 @@ def _lay_out(ctx: KernelContext, y: Array, columns: Array, layout: _Layout) -> N
         shape += [layout.blocks[axis], layout.block[axis]]
         steps += [y.strides[1 + axis] * strides[axis], y.strides[1 + axis] * dilations[axis]]
         order += [1 + rank + axis, 1 + axis]
-    target = ctx.xp.lib.stride_tricks.as_strided(y, tuple(shape), tuple(steps))
+    target = strided_view(ctx.xp, y, tuple(shape), tuple(steps))
     target[...] = columns.transpose(tuple(order))
 
 
