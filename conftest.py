@@ -5,7 +5,12 @@ Deriving it keeps the two from drifting apart: a test is quick unless somebody s
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# Sessions of tests must not fill the cache of whoever runs them; tests of the cache name a folder of their own.
+os.environ["ORT_PY_CACHE"] = "off"
 
 SLOWER_TIERS = ("models", "packaging", "slow", "gpu")
 

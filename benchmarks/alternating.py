@@ -57,6 +57,7 @@ class _Child:
         environment = dict(os.environ)
         # The same number for the BLAS of whichever runtime uses one.
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        environment["ORT_PY_CACHE"] = "off"  # every session is prepared; `benchmarks.creation` measures the cache
         command = [sys.executable, "-m", "benchmarks.runtime_child", runtime, str(threads)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

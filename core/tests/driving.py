@@ -15,7 +15,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from ort_py.api.results import finish_result
-from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, KernelDef
+from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream, KernelDef
 from ort_py.devices import Device
 from ort_py.execution.frame import FramePool
 from ort_py.execution.program import Program
@@ -163,7 +163,14 @@ def drive(
     services = KernelServices(limits or Limits())
     if parallel_for is not None:
         services = KernelServices(limits or Limits(), parallel_for)
-    resources = PlanResources(assignment, by_name, compiled, transfers, constants, services, streams)
+    allocators: dict[Device, IAllocator] = {}
+    for provider in providers:
+        allocator = provider.allocator()
+        if allocator is not None:
+            allocators.setdefault(provider.device, allocator)
+    resources = PlanResources(
+        assignment, by_name, compiled, transfers, constants, services, streams, allocators=allocators
+    )
     return Driven(model, assignment, compiled, constants, Program(build_plan(model.graph, resources)), errors)
 
 

@@ -19,6 +19,7 @@ RELU = model("g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }")
 
 OWN = {
     "limits",
+    "memory_limit_bytes",
     "precision",
     "strict",
     "pin_cpu",
@@ -53,6 +54,13 @@ def test_every_attribute_and_method_is_there(kind: str) -> None:
         else wanted_methods - methods <= {"add_active_adapter"}
     )
     assert methods - wanted_methods == (OWN_METHODS if kind == "SessionOptions" else OWN_RUN_METHODS)
+
+
+@pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
+@pytest.mark.parametrize(("given", "named"), [((1,), {}), ((), {"logid": "x"})])
+def test_constructors_take_nothing(kind: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Options are set as attributes."""
+    expect_agreement(lambda runtime: getattr(runtime, kind)(*given, **named))
 
 
 # -- attributes ----------------------------------------------------------------------------------------------------
@@ -336,6 +344,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "context no bytes": lambda options: options.set_ep_context_data_read_func(lambda name, buffer: None, 0),
     "context fewer bytes": lambda options: options.set_ep_context_data_read_func(lambda name, buffer: None, -1),
     "context cleared": lambda options: options.clear_ep_context_data_read_func(),
+    "context without bytes": lambda options: options.set_ep_context_data_read_func(print),
+    "context by another name": lambda options: options.set_ep_context_data_read_func(print, max_size=5),
+    "context half a byte": lambda options: options.set_ep_context_data_read_func(print, 1.5),
+    "context bytes as text": lambda options: options.set_ep_context_data_read_func(print, "5"),
+    "context most bytes": lambda options: options.set_ep_context_data_read_func(print, (1 << 64) - 2),
+    "context every byte": lambda options: options.set_ep_context_data_read_func(print, (1 << 64) - 1),
+    "context more bytes": lambda options: options.set_ep_context_data_read_func(print, 1 << 64),
+    "context twice": lambda options: [options.set_ep_context_data_read_func(print, 5) for _ in range(2)],
 }
 
 
@@ -343,6 +359,23 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 def test_methods_take_and_refuse_alike(name: str) -> None:
     """Arguments are checked when a method is called."""
     expect_agreement(lambda runtime: CALLS[name](runtime.SessionOptions()))
+
+
+def test_functions_for_compiled_models_are_for_compiled_models() -> None:
+    """A model without compiled parts never calls them."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.set_ep_context_data_read_func(lambda *_: 1 // 0, 5)
+        results = [runtime.InferenceSession(RELU, options, providers=CPU).run(None, {"x": np.ones((1, 3), np.float32)})]
+        options.clear_ep_context_data_read_func()
+        options.clear_ep_context_data_read_func()
+        return [
+            *results,
+            runtime.InferenceSession(RELU, options, providers=CPU).run(None, {"x": np.ones((1, 3), np.float32)}),
+        ]
+
+    expect_agreement(case)
 
 
 def test_a_native_library_of_operators_is_refused(tmp_path: Path) -> None:

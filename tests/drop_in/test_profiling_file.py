@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import time
@@ -134,6 +135,62 @@ def test_nodes_tell_what_they_read_and_write(tmp_path: Path) -> None:
     def case(runtime: Any) -> Any:
         _, events = profiled(runtime, str(tmp_path / "run"))
         return [{key: event["args"][key] for key in told} for event in events if event["cat"] == "Node"]
+
+    expect_agreement(case)
+
+
+def names_of(path: Path) -> list[str]:
+    """Names of a file's events about the session."""
+    return [event["name"] for event in json.loads(path.read_text(encoding="utf-8")) if event["cat"] == "Session"]
+
+
+def test_parallel_execution_has_the_same_events(tmp_path: Path) -> None:
+    """The events of a session are called the same, whatever the mode."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = str(tmp_path / "run")
+        options.execution_mode = runtime.ExecutionMode.ORT_PARALLEL
+        session = runtime.InferenceSession(MODEL, options, providers=CPU)
+        session.run(None, {"x": X})
+        return names_of(Path(session.end_profiling()))
+
+    expect_agreement(case)
+
+
+def test_a_dropped_session_writes_its_file(tmp_path: Path) -> None:
+    """Also where nobody ended profiling."""
+
+    def case(runtime: Any) -> Any:
+        folder = tmp_path / runtime.__name__
+        folder.mkdir()
+        options = runtime.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = str(folder / "run")
+        session = runtime.InferenceSession(MODEL, options, providers=CPU)
+        session.run(None, {"x": X})
+        del session
+        gc.collect()
+        return [names_of(path) for path in folder.iterdir()]
+
+    expect_agreement(case)
+
+
+def test_runs_with_values_have_the_same_events(tmp_path: Path) -> None:
+    """Bindings and values as plain feeds."""
+
+    def case(runtime: Any) -> Any:
+        options = runtime.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = str(tmp_path / "run")
+        session = runtime.InferenceSession(MODEL, options, providers=CPU)
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", X)
+        binding.bind_output("y")
+        session.run_with_iobinding(binding)
+        session.run_with_ort_values(None, {"x": runtime.OrtValue.ortvalue_from_numpy(X)})
+        return names_of(Path(session.end_profiling()))
 
     expect_agreement(case)
 

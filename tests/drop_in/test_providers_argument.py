@@ -160,6 +160,24 @@ def test_nothing_is_printed(
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.parametrize("name", ["absent, then CPU", "twice", "CPU"])
+def test_skipped_providers_are_warned_of_alike(name: str) -> None:
+    """A UserWarning where one of the list is skipped or stands twice, none otherwise."""
+
+    def case(runtime: Any) -> Any:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            runtime.InferenceSession(RELU, providers=REQUESTS[name][0])
+        return any(issubclass(warning.category, UserWarning) for warning in caught)
+
+    expect_agreement(case)
+
+
+def test_fallback_does_not_hide_a_wrong_model() -> None:
+    """Another provider is no answer to a model nobody can run."""
+    expect_agreement(lambda runtime: runtime.InferenceSession(b"junk", providers=[CPU, CUDA]))
+
+
 def test_a_skipped_provider_is_told() -> None:
     """By a warning of a class that `except` and filters for UserWarning catch, and in the session's report."""
     with pytest.warns(UserWarning, match="not used") as caught:
@@ -331,6 +349,37 @@ def test_the_assignment_is_told_alike(recorded: str) -> None:
     expect_agreement(case)
 
 
+DYNAMIC: dict[str, Any] = {
+    "a number as value": {"ep.dynamic.workload_type": 1},
+    "a number as key": {1: "a"},
+    "another value": {"ep.dynamic.workload_type": "zzz"},
+    "another key": {"foo": "bar"},
+    "an empty key": {"": "x"},
+    "two": {"ep.dynamic.workload_type": "Default", "x": "y"},
+    "pairs": [("a", "b")],
+    "a text": "abc",
+}
+
+TUNED: dict[str, Any] = {
+    "a text": "abc",
+    "a mapping": {},
+    "None": None,
+    "a tuple": (),
+    "numbers": [1],
+    "of the CPU": [{"ep": CPU, "results": {}, "validators": {}}],
+    "with more in it": [{"ep": "X", "results": {}, "validators": {}, "q": 1}],
+    "results a number": [{"ep": "X", "results": 3, "validators": {}}],
+    "provider a number": [{"ep": 3, "results": {}, "validators": {}}],
+    "with kernels": [{"ep": "X", "results": {"op": {"p": 1}}, "validators": {"v": "1"}}],
+    "with a kernel that is no number": [{"ep": "X", "results": {"op": {"p": "a"}}, "validators": {"v": 1}}],
+}
+
+
+def runs_after(session: Any, told: Any) -> Any:
+    """A run after something was told to the session."""
+    return told, session.run(None, {"x": X})
+
+
 LATER: dict[str, Callable[[Any], Any]] = {
     "tuning results": lambda session: session.get_tuning_results(),
     "no tuning results": lambda session: session.set_tuning_results([]),
@@ -349,6 +398,24 @@ LATER: dict[str, Callable[[Any], Any]] = {
     "another captured graph": lambda session: session.release_captured_graph(3),
     "fallback off and on": lambda session: (session.disable_fallback(), session.enable_fallback()),
     "devices of inputs": lambda session: [device.ep_name for device in session.get_input_epdevices()],
+    "error_on_invalid by place": lambda session: session.set_tuning_results([], True),
+    "run after dynamic options": lambda session: runs_after(session, session.set_ep_dynamic_options({"foo": "bar"})),
+    "run after tuning results": lambda session: runs_after(session, session.set_tuning_results(TUNED["with kernels"])),
+}
+
+
+def telling(what: str, given: Any, **arguments: Any) -> Callable[[Any], Any]:
+    """A function that tells a session something."""
+    return lambda session: getattr(session, what)(given, **arguments)
+
+
+LATER |= {f"dynamic options, {name}": telling("set_ep_dynamic_options", given) for name, given in DYNAMIC.items()}
+LATER |= {
+    f"tuning results, {name}, {'checked' if checked else 'as they are'}": telling(
+        "set_tuning_results", given, error_on_invalid=checked
+    )
+    for name, given in TUNED.items()
+    for checked in (False, True)
 }
 
 

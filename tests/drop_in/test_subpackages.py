@@ -6,6 +6,7 @@ import enum
 import importlib
 import inspect
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from ort_py.tools.onnx_model_utils import fix_output_shapes, make_dim_param_fixe
 from ort_py.tools.remove_initializer_from_input import remove_initializer_from_input
 from ort_py.tools.symbolic_shape_infer import SymbolicShapeInference
 from ort_py.tools.update_onnx_opset import update_onnx_opset
+from scripts import absent_names
 from tests.drop_in.both_runtimes import expect_agreement
 
 with warnings.catch_warnings():
@@ -55,6 +57,52 @@ def test_there_is_one_set_of_exception_classes() -> None:
     theirs = [name for name, kind in vars(their_state).items() if inspect.isclass(kind) and issubclass(kind, Exception)]
     assert len(theirs) == 15
     assert all(getattr(our_state, name) is getattr(errors, name) for name in theirs)
+
+
+LOW_LEVEL: dict[str, Callable[[Any], Any]] = {
+    "default options": lambda runtime: type(_state(runtime).get_default_session_options()).__name__,
+    "hardware": lambda runtime: {device.type.name for device in _state(runtime).get_hardware_devices()} >= {"CPU"},
+    "schemas": lambda runtime: len(_state(runtime).get_all_operator_schema()) > 300,
+    "compatibility": lambda runtime: _state(runtime).get_model_compatibility_for_ep_devices(
+        [device for device in runtime.get_ep_devices() if device.ep_name == "CPUExecutionProvider"], "x"
+    ),
+    "capsule of bytes": lambda runtime: _state(runtime).is_dlpack_uint8_tensor(np.zeros(2, np.uint8).__dlpack__()),
+    "capsule of floats": lambda runtime: _state(runtime).is_dlpack_uint8_tensor(np.zeros(2).__dlpack__()),
+    "value": lambda runtime: (
+        _state(runtime)
+        .OrtValue.ortvalue_from_numpy(np.ones(2), runtime.OrtDevice.make("cpu", 0)._get_c_device())
+        .numpy()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOW_LEVEL)
+def test_low_level_functions_answer_alike(name: str) -> None:
+    """Functions of the inner module that the Python classes do not have."""
+    expect_agreement(LOW_LEVEL[name])
+
+
+def test_classes_are_caught_by_the_same_builtin_clauses() -> None:
+    """None of the fifteen is a RuntimeError, ValueError or TypeError by itself."""
+    for name in (name for name, kind in vars(their_state).items() if inspect.isclass(kind)):
+        theirs = getattr(their_state, name)
+        if issubclass(theirs, Exception):
+            for builtin in (RuntimeError, ValueError, TypeError, AttributeError):
+                assert issubclass(getattr(our_state, name), builtin) == issubclass(theirs, builtin)
+
+
+def test_a_program_may_raise_them() -> None:
+    """With a text of its own, which is all the message says."""
+    expect_agreement(lambda runtime: str(_state(runtime).Fail("mine")))
+    expect_agreement(lambda runtime: _raise(_state(runtime).InvalidArgument("mine")))
+
+
+def _state(runtime: Any) -> Any:
+    return importlib.import_module(f"{runtime.__name__}.capi.onnxruntime_pybind11_state")
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 @pytest.mark.parametrize(
@@ -192,6 +240,20 @@ def test_what_is_missing_says_so(name: str) -> None:
         getattr(ort_py.quantization, name)("in.onnx", "out.onnx")
     assert isinstance(caught.value, ort_py.NotYetError)
     assert caught.value.fix
+
+
+def test_the_table_of_absent_names_is_up_to_date() -> None:
+    """It holds what the installed onnxruntime defines and ort-py does not."""
+    assert absent_names.TABLE.read_text(encoding="utf-8") == absent_names.rendered(absent_names.absent())
+
+
+def test_every_absent_name_can_be_imported() -> None:
+    """From the module where onnxruntime has it."""
+    for module, names in absent_names.absent().items():
+        ours = importlib.import_module(f"ort_py.{module}")
+        imported = [name for group in names.imported.values() for name in group]
+        for name in (*names.classes, *names.functions, *names.values, *names.enums, *names.tables, *imported):
+            assert hasattr(ours, name), f"{module}.{name}"
 
 
 @pytest.mark.parametrize("writer", ["ort_py", "onnxruntime"])

@@ -417,6 +417,7 @@ def test_deliberate_differences_of_values(name: str) -> None:
 ENUMS = (
     *("GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder", "OrtAllocatorType", "OrtMemType"),
     *("OrtDeviceMemoryType", "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtDeviceVendorId"),
+    *("OrtHardwareDeviceType", "OrtExecutionProviderDevicePolicy", "OrtCompileApiFlags"),
 )
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         register_execution_provider_library,
         unregister_execution_provider_library,
     )
+    from ort_py.api.fingerprint import Fingerprint
     from ort_py.api.graph_assignment import (
         OrtEpAssignedNode,
         OrtEpAssignedSubgraph,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from ort_py.api.placement import NodePlacement, Placement
     from ort_py.api.preloading import preload_dlls
     from ort_py.api.session import InferenceSession
+    from ort_py.api.session_manager import SessionLease, SessionManager, SessionManagerStats
     from ort_py.api.values.copying import copy_tensors
     from ort_py.api.values.device import OrtDevice
     from ort_py.api.values.device_table import OrtDeviceVendorId
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     )
     from ort_py.api.values.ort_value import OrtValue
     from ort_py.api.values.sparse import SparseTensor
+    from ort_py.api.warmup import WarmedShape, WarmupReport
     from ort_py.compat.alias import install_as_onnxruntime
     from ort_py.discovery import (
         ProviderRecord,
@@ -97,14 +100,15 @@ if TYPE_CHECKING:
         EPFail,
         ExecutionError,
         Fail,
-        FeedTypeError,
         InconsistentGraph,
         InvalidArgument,
         InvalidGraph,
         InvalidProtobuf,
         KernelConflictError,
+        KernelInputError,
         KernelNotFoundError,
         LimitError,
+        MemoryLimitError,
         MissingInputError,
         ModelLoadCanceled,
         ModelLoaded,
@@ -129,6 +133,9 @@ if TYPE_CHECKING:
 # Where each public name lives, by group: sessions, values and metadata, enumerations, providers, limits, errors.
 _HOMES: dict[str, tuple[str, ...]] = {
     "ort_py.api.session": ("InferenceSession",),
+    "ort_py.api.session_manager": ("SessionLease", "SessionManager", "SessionManagerStats"),
+    "ort_py.api.fingerprint": ("Fingerprint",),
+    "ort_py.api.warmup": ("WarmedShape", "WarmupReport"),
     "ort_py.api.options": ("RunOptions", "SessionOptions"),
     "ort_py.api.values.ort_value": ("OrtValue",),
     "ort_py.api.values.copying": ("copy_tensors",),
@@ -220,8 +227,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "InvalidGraph",
         "InvalidProtobuf",
         "KernelConflictError",
+        "KernelInputError",
         "KernelNotFoundError",
         "LimitError",
+        "MemoryLimitError",
         "MissingInputError",
         "ModelLoadCanceled",
         "ModelLoaded",
@@ -242,7 +251,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "BindingError",
         "UsageError",
         "ArgumentTypeError",
-        "FeedTypeError",
         "AbsentInputError",
     ),
 }
@@ -261,7 +269,7 @@ __all__ = [
     "ExecutionMode",
     "ExecutionOrder",
     "Fail",
-    "FeedTypeError",
+    "Fingerprint",
     "GraphOptimizationLevel",
     "IOBinding",
     "InconsistentGraph",
@@ -270,10 +278,12 @@ __all__ = [
     "InvalidGraph",
     "InvalidProtobuf",
     "KernelConflictError",
+    "KernelInputError",
     "KernelNotFoundError",
     "LimitError",
     "Limits",
     "LoraAdapter",
+    "MemoryLimitError",
     "MissingInputError",
     "ModelCompiler",
     "ModelLoadCanceled",
@@ -320,9 +330,14 @@ __all__ = [
     "RunTimeoutError",
     "RuntimeException",
     "SessionIOBinding",
+    "SessionLease",
+    "SessionManager",
+    "SessionManagerStats",
     "SessionOptions",
     "SparseTensor",
     "UsageError",
+    "WarmedShape",
+    "WarmupReport",
     "__version__",
     "copy_tensors",
     "create_and_register_allocator",

@@ -12,6 +12,7 @@ raises in the same place is a second base where the two differ.
     OrtPyError
     ├── Fail                            1
     │   ├── LimitError                  a budget of `Limits` was exceeded
+    │   │   └── MemoryLimitError        the memory that a session or a run may take
     │   ├── RunTimeoutError             also TimeoutError: a run took longer than its caller allowed
     │   ├── BindingError                also RuntimeError: a run with an IOBinding failed; `__cause__` says how
     │   ├── PluginError                 a plug-in broke; `__cause__` is its own exception
@@ -21,8 +22,8 @@ raises in the same place is a second base where the two differ.
     │   ├── MissingInputError           also ValueError
     │   ├── OptionError                 also ValueError: unknown or malformed option
     │   ├── UsageError                  also RuntimeError: a call onnxruntime's binding refuses
-    │   ├── ArgumentTypeError           also TypeError: an argument of a type nothing can be made of
-    │   │   └── FeedTypeError           also AttributeError: the feed of a run is no mapping
+    │   ├── KernelInputError            also Fail, RuntimeException: a kernel refused what reached it in a run
+    │   ├── ArgumentTypeError           also TypeError, AttributeError: an argument nothing can be made of
     │   └── KernelConflictError         two kernels claim the same operator version and types
     ├── NoSuchFile                      3  also FileNotFoundError
     ├── NoModel                         4
@@ -61,15 +62,16 @@ __all__ = [
     "EngineError",
     "ExecutionError",
     "Fail",
-    "FeedTypeError",
     "InconsistentGraph",
     "InvalidArgument",
     "InvalidGraph",
     "InvalidProtobuf",
     "KernelConflictError",
+    "KernelInputError",
     "KernelNotFoundError",
     "LimitError",
     "Location",
+    "MemoryLimitError",
     "MissingInputError",
     "ModelLoadCanceled",
     "ModelLoaded",
@@ -201,6 +203,29 @@ class LimitError(Fail):
     """A model or a run asked for more than `Limits` allow; nothing was allocated."""
 
 
+class MemoryLimitError(LimitError):
+    """A session, or one of its runs, would hold more memory than `SessionOptions.memory_limit_bytes` allows.
+
+    Attributes:
+        largest: What takes most: (name of a node or a constant, bytes), the largest first.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: Location | str = "",
+        why: str | Iterable[str] = (),
+        fix: str = "",
+        largest: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        super().__init__(what, where=where, why=why, fix=fix)
+        self.largest = largest
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"largest": self.largest})
+
+
 class RunTimeoutError(Fail, TimeoutError):
     """A run took longer than the caller of `run_asyncio` allowed, and was stopped."""
 
@@ -239,12 +264,12 @@ class UsageError(InvalidArgument, RuntimeError):
     """A call that cannot be answered. onnxruntime's binding raises a builtin RuntimeError in these places."""
 
 
-class ArgumentTypeError(InvalidArgument, TypeError):
-    """An argument of a wrong type. onnxruntime raises a builtin TypeError in these places."""
+class ArgumentTypeError(InvalidArgument, TypeError, AttributeError):
+    """An argument of a wrong type.
 
-
-class FeedTypeError(ArgumentTypeError, AttributeError):
-    """The feed of a run is no mapping. onnxruntime raises a builtin AttributeError here."""
+    onnxruntime's binding raises a builtin TypeError in these places, its Python part asks the object for something and
+    so raises an AttributeError.
+    """
 
 
 class KernelConflictError(InvalidArgument):
@@ -273,6 +298,13 @@ class RuntimeException(OrtPyError):
     """An unexpected failure while running (onnxruntime status 6, RUNTIME_EXCEPTION)."""
 
     code = 6
+
+
+class KernelInputError(InvalidArgument, Fail, RuntimeException):
+    """A kernel refused, during a run, what reached it: shapes that do not fit, an index out of range, a zero divisor.
+
+    onnxruntime has three classes for it, another one from operator to operator, so all of them are bases.
+    """
 
 
 class InvalidProtobuf(OrtPyError):

@@ -45,15 +45,17 @@ check(session, {"n": 1, "x": np.ones(4, np.float32)}, -np.ones(4))
 """
 
 IN_PARTS = """
-from ort_py.execution.thread_pool import RowSplitter
+from ort_py.execution.row_splitter import RowSplitter
 
 session, splitter = open_model(RELU), RowSplitter(3)
 running = []
 
 def part(start, stop):
     running.append(start)
-    time.sleep(0.4 if start else 0)
-    running.remove(start)
+    try:
+        time.sleep(0.4 if start else 0)
+    finally:
+        running.remove(start)  # the caller's own part is interrupted where it is
 
 try:
     print("begun", flush=True)

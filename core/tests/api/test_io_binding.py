@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from core.tests.api.small_models import RELU, open_model
 from ort_py import BindingError, InferenceSession, IOBinding, OrtValue
+from ort_py.errors import ArgumentTypeError
 
 
 def bound(session: InferenceSession, x: np.ndarray[Any, Any]) -> IOBinding:
@@ -55,3 +57,19 @@ def test_memory_that_does_not_fit_is_refused() -> None:
     binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_shape_and_type([9, 3], np.float32))
     with pytest.raises(BindingError, match=r"bound to output 'y'.*\n.*\n.*\[9, 3\]; result: float \[2, 3\]"):
         session.run_with_iobinding(binding)
+
+
+def test_names_are_texts() -> None:
+    """Of inputs and of outputs: a number is no misspelled name."""
+    binding = open_model(RELU).io_binding()
+    value = OrtValue.ortvalue_from_numpy(np.ones((1, 3), np.float32))
+    wrong: Any = 3
+    bindings: list[Callable[[], None]] = [
+        lambda: binding.bind_cpu_input(wrong, value.numpy()),
+        lambda: binding.bind_output(wrong),
+        lambda: binding.bind_ortvalue_output(wrong, value),
+    ]
+    for bind in bindings:
+        with pytest.raises(ArgumentTypeError, match="The name to bind is 3") as caught:
+            bind()
+        assert "name of an input or output" in caught.value.fix

@@ -69,7 +69,7 @@ def test_child_forked_while_others_run() -> None:
     In the child the session runs, runs asynchronously, splits rows on threads, pickles and closes: no lock that
     another thread held is waited for, and no frame that another thread had.
     """
-    from ort_py.execution.thread_pool import RowSplitter
+    from ort_py.execution.row_splitter import RowSplitter
 
     session, splitter, stop = open_model(RELU), RowSplitter(3), threading.Event()
 

@@ -71,3 +71,16 @@ def test_closing_writes_the_profile(tmp_path: Path) -> None:
         session.run(None, {"x": X})
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_text())
+
+
+def test_sequences_have_neither_type_nor_size(tmp_path: Path) -> None:
+    """What is no array is told as nothing."""
+    options = SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "run")
+    session = open_model("g (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct(x, x) }", options)
+    session.run(None, {"x": X[:, 0]})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    (told,) = [event["args"] for event in events if event["args"].get("op_name") == "SequenceConstruct"]
+    assert (told["input_type_shape"], told["activation_size"]) == ([{"float": [2]}] * 2, "16")
+    assert (told["output_type_shape"], told["output_size"]) == ([], "0")

@@ -27,11 +27,11 @@ def test_help_lists_the_commands(call: Call) -> None:
     """``--help`` names every command."""
     outcome = call("--help")
     assert outcome.code == 0
-    for name in ("run", "info", "explain", "providers"):
+    for name in ("run", "info", "explain", "providers", "cache"):
         assert f"  {name}" in outcome.out
 
 
-@pytest.mark.parametrize("name", ["run", "info", "explain", "providers"])
+@pytest.mark.parametrize("name", ["run", "info", "explain", "providers", "cache"])
 def test_every_command_has_help_and_json(call: Call, name: str) -> None:
     """Each command explains itself, and all of them report as JSON."""
     outcome = call(name, "--help")

@@ -103,10 +103,12 @@ def test_the_version_is_the_emulated_one() -> None:
     """Everything that tells a version names the onnxruntime release, the package's metadata included."""
     done = run_code(
         "import importlib.metadata, onnxruntime\n"
+        "from onnxruntime.capi import _pybind_state, build_and_package_info, onnxruntime_pybind11_state\n"
         "print(onnxruntime.__version__, onnxruntime.version, onnxruntime.get_version_string(),\n"
-        "      importlib.metadata.version('onnxruntime'))"
+        "      importlib.metadata.version('onnxruntime'), build_and_package_info.__version__,\n"
+        "      onnxruntime_pybind11_state.get_version_string(), _pybind_state.get_version_string())"
     )
-    assert done.stdout.split() == [VERSION] * 4, done.stderr
+    assert done.stdout.split() == [VERSION] * 7, done.stderr
 
 
 def test_tools_run_as_modules(tmp_path: Path) -> None:

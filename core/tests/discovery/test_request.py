@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ort_py.discovery import Request, parse_request
-from ort_py.errors import OptionError
+from ort_py.errors import ArgumentTypeError, OptionError
 
 
 @pytest.mark.parametrize("providers", [None, [], ()])
@@ -47,7 +48,6 @@ def test_duplicates_are_named_once() -> None:
         ("CPUExecutionProvider", None, "Pass a list: providers=['CPUExecutionProvider']"),
         ({"A", "B"}, None, "providers is a set"),
         ({"A": {}}, None, "providers is a dict"),
-        (3, None, "providers is 3"),
         ([3], None, "providers contains 3"),
         ([("A",)], None, "providers contains ('A',)"),
         ([("A", 1)], None, "providers contains ('A', 1)"),
@@ -65,3 +65,25 @@ def test_shapes_that_cannot_be_meant(providers: Any, options: Any, text: str) ->
         parse_request(providers, options)
     assert text in str(caught.value)
     assert caught.value.fix
+
+
+@pytest.mark.parametrize("providers", [3, 1.5, True, object()])
+def test_nothing_to_go_through(providers: Any) -> None:
+    """What is no list at all is a TypeError, as in onnxruntime."""
+    with pytest.raises(ArgumentTypeError, match=r"(?s)providers is .*Pass a list of names or of") as caught:
+        parse_request(providers)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_options_that_are_no_list() -> None:
+    """Options that nobody can go through are as malformed as others."""
+    options: Any = 3
+    with pytest.raises(OptionError, match="provider_options is a int"):
+        parse_request(["A"], options)
+
+
+def test_names_from_numpy_are_plain_texts() -> None:
+    """An array of names gives plain texts, which is what `get_providers` returns then."""
+    found = parse_request(np.array(["A", "B"]))
+    assert found is not None
+    assert [type(request.name) for request in found] == [str, str]

@@ -178,3 +178,13 @@ def test_floating_point_warnings_are_off_in_a_run() -> None:
     (y,) = drive("g (float[1] x) => (float[1] y) { y = Div(x, x) }").run({"x": np.zeros(1, np.float32)})
     assert np.isnan(y).all()
     assert np.geterr() == settings
+
+
+def test_a_forked_child_forgets_what_other_threads_had() -> None:
+    """Idle frames and the forking thread's own stay; those of threads that are not there are waited for by nobody."""
+    pool = FramePool(drive("g (float[4] x) => (float[4] y) { y = Abs(x) }").program)
+    idle, mine, theirs = pool.take(), pool.take(), pool.take()
+    pool.give_back(idle)
+    theirs.thread = -1
+    pool.after_fork()
+    assert pool._made == {idle, mine}

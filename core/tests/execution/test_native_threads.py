@@ -11,7 +11,7 @@ import pytest
 
 from ort_py.execution.native_libraries import FAMILIES
 from ort_py.execution.native_threads import ActiveRuns, NativeLibrary, find_libraries
-from ort_py.execution.thread_pool import RowSplitter
+from ort_py.execution.row_splitter import PARTS_A_THREAD, RowSplitter
 
 BLAS, OPENMP = FAMILIES[0], next(family for family in FAMILIES if family.per_thread)
 
@@ -126,16 +126,16 @@ def test_runs_at_a_time_share_the_threads(threads: int, others: int, share: int)
 
 
 def test_rows_are_split_by_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs at a time on four threads: two parts each."""
+    """Two runs at a time on four threads: as many parts as for two threads."""
     runs, leave = runs_with(), threading.Event()
-    monkeypatch.setattr("ort_py.execution.thread_pool.active_runs", runs)
+    monkeypatch.setattr("ort_py.execution.row_splitter.active_runs", runs)
     other = in_a_thread(runs, threading.Event(), leave)
     before, parts = runs.begin(4), []
-    RowSplitter(4)(8, 1, lambda start, stop: parts.append((start, stop)))
+    RowSplitter(4)(80, 1, lambda start, stop: parts.append((start, stop)))
     runs.end(before)
     leave.set()
     other.join()
-    assert sorted(parts) == [(0, 4), (4, 8)]
+    assert len(parts) == 2 * PARTS_A_THREAD
 
 
 def test_threads_that_begin_and_end_at_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from core.tests.driving import HostProvider, drive, floats
 from ort_py.contracts import KernelDef
-from ort_py.errors import ExecutionError, Fail, InvalidArgument, Location
+from ort_py.errors import ExecutionError, Fail, InvalidArgument, InvalidGraph, KernelInputError, Location, UsageError
 from ort_py.execution.watch import RunWatch
 from ort_py.profiling.recorder import Recorder
 from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeProvider, fake_kernels
@@ -43,11 +43,41 @@ def test_a_kernels_exception_becomes_an_execution_error(watch: Callable[[], RunW
 
 
 @pytest.mark.parametrize("watch", WATCHES)
-def test_a_refusal_of_a_kernel_stays_what_it_is(watch: Callable[[], RunWatch | None]) -> None:
-    """An error of ort-py keeps its class and gets its place."""
-    with pytest.raises(InvalidArgument) as caught:
-        drive(CHAIN, failing(InvalidArgument("axis 7"))).run({"x": floats(4)}, watch())
-    assert caught.value.location == Location("b", "Abs", "", "HostExecutionProvider")
+def test_a_refusal_of_a_kernel_gets_its_place(watch: Callable[[], RunWatch | None]) -> None:
+    """It says what the kernel said, and is caught as any of the classes onnxruntime has for refusals."""
+    said = InvalidArgument("axis 7", why=("rank 2", "rank 3"), fix="Use 1.")
+    said.add_note("seen by the test")
+    with pytest.raises(KernelInputError) as caught:
+        drive(CHAIN, failing(said)).run({"x": floats(4)}, watch())
+    error = caught.value
+    assert error.location == Location("b", "Abs", "", "HostExecutionProvider")
+    assert (error.what, error.why, error.fix) == ("axis 7", ("rank 2", "rank 3"), "Use 1.")
+    assert error.__notes__ == ["seen by the test"]
+    assert {"InvalidArgument", "Fail", "RuntimeException"} < {kind.__name__ for kind in type(error).__mro__}
+
+
+def test_a_refusal_of_a_kernel_keeps_its_cause_and_its_frames() -> None:
+    """The kernel's own lines are in the traceback, and what it was raised from is its cause."""
+    why = IndexError("7")
+
+    def refuse(*_inputs: Any) -> Any:
+        raise InvalidArgument("index 7") from why
+
+    others = [kernel for kernel in fake_kernels() if kernel.op_type != "Abs"]
+    provider = HostProvider([KernelDef("Abs", lambda _ctx: refuse, since=1, until=99), *others])
+    with pytest.raises(KernelInputError) as caught:
+        drive(CHAIN, provider).run({"x": floats(4)})
+    assert caught.value.__cause__ is why
+    assert "refuse" in [entry.name for entry in caught.traceback]
+
+
+@pytest.mark.parametrize("error", [UsageError("no"), Fail("no"), InvalidGraph("no")])
+def test_other_errors_of_a_kernel_keep_their_class(error: InvalidArgument) -> None:
+    """An error of ort-py that says more than that something was refused is raised as it is, with its place."""
+    with pytest.raises(type(error)) as caught:
+        drive(CHAIN, failing(error)).run({"x": floats(4)})
+    assert caught.value is error
+    assert caught.value.location.node == "b"
 
 
 def test_a_place_in_words_is_kept() -> None:
@@ -72,11 +102,12 @@ def test_an_error_inside_a_body_has_its_path() -> None:
       >
     }
     """
-    with pytest.raises(ExecutionError) as caught:
-        drive(text, failing(RuntimeError("boom"))).run({"c": np.array(True), "x": floats(4)})
-    assert caught.value.location.node == "v"
-    assert caught.value.location.path == ("y", "r")
-    assert "inside 'y' > 'r'" in str(caught.value)
+    for raised, expected in ((RuntimeError("boom"), ExecutionError), (InvalidArgument("no"), KernelInputError)):
+        with pytest.raises(expected) as caught:
+            drive(text, failing(raised)).run({"c": np.array(True), "x": floats(4)})
+        assert caught.value.location.node == "v"
+        assert caught.value.location.path == ("y", "r")
+        assert "inside 'y' > 'r'" in str(caught.value)
 
 
 def test_inputs_are_described_whatever_they_are() -> None:

@@ -1,170 +1,108 @@
-"""Rows are split on one pool; what a part raises reaches the caller, and nothing runs on after it."""
+"""The pool of the process: it offers what is free, counts right, and belongs to its process."""
 
 from __future__ import annotations
 
-import gc
+import os
 import threading
 import time
-import weakref
-from typing import Any
 
 import numpy as np
 import pytest
 
-from ort_py.execution.thread_pool import RowSplitter
+from ort_py.execution.thread_pool import ThreadPool, pool_of
 
 
-def parts_of(threads: int, rows: int, grain: int) -> list[tuple[int, int]]:
-    """How rows are split, in order."""
-    parts: list[tuple[int, int]] = []
-    RowSplitter(threads)(rows, grain, lambda start, stop: parts.append((start, stop)))
-    return sorted(parts)
+def all_free(pool: ThreadPool, threads: int) -> bool:
+    """Whether all threads have nothing to do soon."""
+    end = time.monotonic() + 10
+    while pool.free() < threads and time.monotonic() < end:
+        time.sleep(0.001)
+    return pool.free() == threads
 
 
-@pytest.mark.parametrize(
-    ("threads", "rows", "grain", "parts"),
-    [
-        (1, 100, 1, [(0, 100)]),
-        (4, 0, 1, [(0, 0)]),
-        (4, 7, 4, [(0, 7)]),
-        (4, 8, 4, [(0, 4), (4, 8)]),
-        (3, 10, 1, [(0, 3), (3, 6), (6, 10)]),
-        (4, 10, 0, [(0, 2), (2, 5), (5, 7), (7, 10)]),
-    ],
-)
-def test_rows_are_covered_once(threads: int, rows: int, grain: int, parts: list[tuple[int, int]]) -> None:
-    """At most one part a thread, none below the grain, nothing left out."""
-    assert parts_of(threads, rows, grain) == parts
+def test_calls_are_made_by_threads_of_the_pool() -> None:
+    """One call by each of the threads it was offered to."""
+    pool, barrier, seen = ThreadPool(2), threading.Barrier(3, timeout=10), []
 
-
-def test_parts_run_at_the_same_time() -> None:
-    """Two parts meet at a barrier, which one thread alone never passes."""
-    barrier = threading.Barrier(2, timeout=10)
-
-    def meet(_start: int, _stop: int) -> None:
+    def call() -> None:
+        seen.append(threading.current_thread().name)
         barrier.wait()
 
-    RowSplitter(2)(2, 1, meet)
+    assert pool.offer(call, 2) == 2
+    barrier.wait()
+    assert sorted(seen) == ["ort_py_0", "ort_py_1"]
 
 
-@pytest.mark.parametrize("failing", [0, 1, 2])
-def test_a_parts_exception_is_raised_by_the_call(failing: int) -> None:
-    """The caller's own part and those of the pool alike."""
+def test_busy_threads_are_offered_nothing() -> None:
+    """Whoever offers hears that nobody is free, and that they are again."""
+    pool, free, begun = ThreadPool(2), threading.Event(), threading.Barrier(3, timeout=10)
 
-    def work(start: int, _stop: int) -> None:
-        if start == failing:
-            raise ValueError(f"part {start}")
+    def call() -> None:
+        begun.wait()
+        free.wait(10)
 
-    with pytest.raises(ValueError, match=f"part {failing}"):
-        RowSplitter(3)(3, 1, work)
-
-
-def test_no_part_runs_on_after_an_exception() -> None:
-    """When the caller's part fails, the call still waits for the others that have begun: they write to its arrays."""
-    begun = threading.Event()
-    finished: list[int] = []
-
-    def work(start: int, _stop: int) -> None:
-        if start == 0:
-            begun.wait(10)
-            raise ValueError("first")
-        begun.set()
-        time.sleep(0.05)
-        finished.append(start)
-
-    with pytest.raises(ValueError, match="first"):
-        RowSplitter(2)(2, 1, work)
-    assert finished == [1]
+    assert pool.offer(call, 5) == 2
+    begun.wait()
+    assert pool.offer(call, 1) == 0
+    free.set()
+    assert all_free(pool, 2)
+    assert pool.offer(lambda: None, 1) == 1
 
 
-def test_parts_that_have_not_begun_are_dropped_after_an_exception() -> None:
-    """A failure, or Ctrl-C, does not wait for work that nobody needs any more."""
-    splitter, busy, free = RowSplitter(2), threading.Event(), threading.Event()
-    done: list[int] = []
-
-    def hold(start: int, _stop: int) -> None:
-        if start == 1:
-            busy.set()
-            free.wait(10)
-
-    def work(start: int, _stop: int) -> None:
-        if start == 0:
-            free.set()
-            raise KeyboardInterrupt
-        done.append(start)
-
-    holder = threading.Thread(target=splitter, args=(2, 1, hold))
-    holder.start()
-    busy.wait(10)  # the pool's one thread is taken, so the next call's part waits
-    with pytest.raises(KeyboardInterrupt):
-        splitter(2, 1, work)
-    holder.join(10)
-    assert done == []
+def test_a_thread_that_has_not_woken_yet_is_free() -> None:
+    """What it will find may be over by then: two short pieces of work in a row are both offered."""
+    pool, done = ThreadPool(1), threading.Semaphore(0)
+    assert all(pool.offer(done.release, 1) for _ in range(3))
+    assert all(done.acquire(timeout=10) for _ in range(3))
 
 
-def test_a_part_keeps_nothing_alive() -> None:
-    """What the call worked on goes when it returns: the pool's threads and the parts hold none of it."""
+def test_what_a_call_returns_is_called_when_the_thread_is_free() -> None:
+    """So whoever is told of the end can offer the next call at once."""
+    pool, told = ThreadPool(1), []
+    done = threading.Event()
 
-    class Rows:
-        """Something that can be watched dying."""
+    def leave() -> None:
+        told.append(pool.free())
+        done.set()
 
-        def __call__(self, _start: int, _stop: int) -> None:
-            pass
-
-    rows = Rows()
-    alive = weakref.ref(rows)
-    gc.disable()
-    try:
-        RowSplitter(3)(30, 1, rows)
-        del rows
-        until = time.monotonic() + 10
-        while alive() is not None and time.monotonic() < until:
-            time.sleep(0.001)  # a thread of the pool lets go right after it said that it has ended
-        assert alive() is None
-    finally:
-        gc.enable()
+    pool.offer(lambda: leave, 1)
+    assert done.wait(10)
+    assert told == [1]
 
 
-def test_a_part_may_split_again() -> None:
-    """Nested splits run inline on the pool's threads: they never wait for themselves."""
-    seen: list[int] = []
-    splitter = RowSplitter(2)
+def test_numpys_warnings_are_off() -> None:
+    """As in a frame's context."""
+    pool, found, done = ThreadPool(1), [], threading.Event()
 
-    def inner(start: int, stop: int) -> None:
-        seen.extend(range(start, stop))
+    def call() -> None:
+        found.append(np.geterr())
+        done.set()
 
-    def outer(_start: int, _stop: int) -> None:
-        splitter(4, 1, inner)
-
-    done = threading.Thread(target=splitter, args=(2, 1, outer), daemon=True)
-    done.start()
-    done.join(10)
-    assert not done.is_alive()
-    assert sorted(seen) == [0, 0, 1, 1, 2, 2, 3, 3]
+    pool.offer(call, 1)
+    assert done.wait(10)
+    assert set(found[0].values()) == {"ignore"}
 
 
-def test_parts_run_in_the_callers_context() -> None:
-    """NumPy's error settings of the caller hold in every part."""
-    states: list[Any] = []
-    with np.errstate(over="raise"):
-        RowSplitter(3)(3, 1, lambda _start, _stop: states.append(np.geterr()["over"]))
-    assert states == ["raise"] * 3
+def test_sessions_with_one_number_share_a_pool() -> None:
+    """One pool for each number, with one thread less: the caller works too."""
+    assert pool_of(3) is pool_of(3)
+    assert pool_of(3) is not pool_of(2)
+    assert all_free(pool_of(3), 2)
 
 
-def test_the_caller_s_part_does_not_wait_for_the_others_when_it_splits_again() -> None:
-    """A split inside a part runs inline on the calling thread too: the pool's threads are busy with the other parts."""
-    splitter = RowSplitter(2)
-    caller, entered, released = threading.get_ident(), threading.Event(), threading.Event()
-    inner: list[tuple[int, int, int]] = []
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_a_pool_of_its_own() -> None:
+    """The parent's threads are not there."""
+    pool = pool_of(2)
+    child = os.fork()
+    if child == 0:
+        done = threading.Event()
 
-    def part(start: int, _stop: int) -> None:
-        if start:  # the pool's part: busy until the caller's has ended
-            entered.set()
-            assert released.wait(10)
-            return
-        assert entered.wait(10)
-        splitter(8, 1, lambda first, last: inner.append((threading.get_ident(), first, last)))
-        released.set()
+        def call() -> None:
+            done.set()
 
-    splitter(2, 1, part)
-    assert inner == [(caller, 0, 8)]
+        own = pool_of(2)
+        own.offer(call, 1)
+        os._exit(5 if own is not pool and done.wait(10) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5

@@ -10,6 +10,7 @@ from ort_py.errors import (
     ExecutionError,
     InvalidArgument,
     InvalidGraph,
+    KernelInputError,
     LimitError,
     MissingInputError,
     PluginError,
@@ -18,7 +19,13 @@ from ort_py.errors import (
 from ort_py.fallback.policy import FallbackPolicy, Strictness
 
 PROVIDERS_FAULT = [ExecutionError("x"), EPFail("x"), DeviceReset("x"), RuntimeError("x"), MemoryError(), ImportError()]
-CALLERS_FAULT = [InvalidArgument("x"), MissingInputError("x"), InvalidGraph("x"), LimitError("x")]
+CALLERS_FAULT = [
+    InvalidArgument("x"),
+    MissingInputError("x"),
+    KernelInputError("x"),
+    InvalidGraph("x"),
+    LimitError("x"),
+]
 OTHER = [PluginError("x"), RuntimeException("x")]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from core.tests.driving import HostProvider
-from ort_py.contracts import KernelContext, KernelDef, NodeSpec, ValueSpec
+from ort_py.contracts import KernelContext, KernelDef, KernelForms, NodeSpec, ValueSpec, kernel
 from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import InvalidArgument, LimitError, PluginError
 from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel, make_context
@@ -185,3 +185,63 @@ def test_a_kernel_may_ask_the_context() -> None:
     parts: list[tuple[int, int]] = []
     context.parallel_for(10, 2, lambda start, stop: parts.append((start, stop)))
     assert parts == [(0, 10)]
+
+
+def test_a_kernel_that_writes_where_it_is_told() -> None:
+    """One that declares `out` has a second form, not guarded: the array is there already."""
+    bound = bind(np.add, node(2, shape=("n",)), SMALL, out=True, output_shape=broadcast)
+    assert bound.into is not None
+    x, out = np.ones(3, np.float32), np.empty(3, np.float32)
+    assert bound.into(x, x, out) is out
+    assert out.tolist() == [2, 2, 2]
+    assert bind(np.add, node(2)).into is None
+
+
+def test_a_second_form_fills_all_outputs() -> None:
+    """It is used where the node wants just what the kernel makes, and no output is left out."""
+
+    def call(x: Any, *outs: Any) -> Any:
+        return outs or (x, x)
+
+    assert bind(call, node(outputs=2), out=True, outputs=2).into is call
+    assert bind(call, node(outputs=1), out=True, outputs=2).into is None
+    spec = node(outputs=2)
+    assert bind(call, replace(spec, outputs=(None, spec.outputs[1])), out=True, outputs=2).into is None
+    several = bind(call, node(outputs=1), out=True, outputs=None).into
+    assert several is not None
+    out = np.empty(1)
+    assert several(np.ones(1), out) is out
+
+
+def test_two_forms_may_be_two_functions() -> None:
+    """The engine calls each without asking which; who wraps the kernel calls it in either form."""
+    forms = KernelForms(1, lambda x: ("plain", x), lambda x, out: ("into", x, out))
+    bound = bind(forms, node(), out=True)
+    assert bound.call(1) == ("plain", 1)
+    assert bound.into is not None
+    assert bound.into(1, 2) == ("into", 1, 2)
+    assert (forms(1), forms(1, 2)) == (("plain", 1), ("into", 1, 2))
+
+
+def test_a_node_may_have_no_second_form() -> None:
+    """Though the kernel declares one: its factory declines where it cannot promise the shape."""
+    forms = KernelForms(1, lambda *arrays: ("plain", *arrays), None)
+    bound = bind(forms, node(), out=True)
+    assert bound.into is None
+    assert (bound.call(1), forms(1)) == (("plain", 1), ("plain", 1))
+
+
+def test_a_decorated_function_gets_its_output_by_keyword() -> None:
+    """One array for one output, a tuple for several; None in the first form."""
+
+    @kernel("Frob", domain="com.example", out=True)
+    def frob(_ctx: KernelContext, x: Any, *, out: Any = None) -> Any:
+        return "made" if out is None else (x, out)
+
+    (definition,) = frob.__kernel_defs__  # type: ignore[attr-defined]  # what the decorator left
+    bound = bind_kernel(node(), definition, HostProvider([]), KernelServices(), {})
+    assert bound.into is not None
+    assert (bound.call(1), bound.into(1, 2)) == ("made", (1, 2))
+    several = bind_kernel(node(outputs=2), definition.replace(outputs=2), HostProvider([]), KernelServices(), {})
+    assert several.into is not None
+    assert several.into(1, 2, 3) == (1, (2, 3))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from core.tests.driving import drive, typed_model
+from core.tests.driving import HostProvider, drive, typed_model
 from ort_py.contracts import KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.memory.transfer import TransferTable
@@ -65,3 +65,58 @@ def test_arrays_a_factory_makes_are_there_before_the_first_run() -> None:
     provider = FakeProvider(behaviour=FakeBehaviour(kernels=[kernel]))
     driven = drive("g (float[2] x) => (float[2] y) { y = Neg(x) }", provider)
     assert driven.run({"x": np.ones(2, np.float32)})[0].tolist() == [6, 6]
+
+
+def packing(made: list[int]) -> KernelDef:
+    """A kernel of Add that reads twice its second input, where that is known, in its place."""
+
+    def factory(ctx: KernelContext) -> Any:
+        def twice(w: Any) -> Any:
+            made.append(1)
+            return ctx.xp.add(w, w)
+
+        prepared = ctx.packed((1,), "twice", twice)
+
+        def run(x: Any, w: Any) -> Any:
+            assert (w.shape, w.dtype) == ((2,), np.float32)
+            return ctx.xp.add(x, w if prepared is None else prepared)
+
+        return run
+
+    return KernelDef("Add", factory, since=14)
+
+
+PACKED = "g (float[2] x) => (float[2] y, float[2] z) <float[2] v = {5, 7}> { y = Add(x, v) z = Add(x, v) }"
+
+
+def test_a_packed_constant_is_made_once_for_all_who_read_it() -> None:
+    """Two nodes of two plans share one form, and no plan keeps the original."""
+    made: list[int] = []
+    plans = [drive(PACKED, HostProvider([packing(made)])) for _ in range(2)]
+    for driven in plans:
+        assert [result.tolist() for result in driven.run({"x": np.ones(2, np.float32)})] == [[11, 15], [11, 15]]
+        arrays = [item for item in driven.program.plan.template if isinstance(item, np.ndarray)]
+        assert [array.strides for array in arrays] == [(0,), (0,)]
+        assert driven.constants.packed_bytes() == {HOST: 8}
+    assert made == [1]
+
+
+def test_a_packed_constant_of_a_device_belongs_to_its_plan() -> None:
+    """Its memory is of the session's allocator; no copy of the original is made for the nodes that packed it."""
+    made: list[int] = []
+    plans = []
+    for _ in range(2):
+        provider = FakeProvider(behaviour=FakeBehaviour(kernels=[packing(made)]))
+        plans.append(drive(PACKED, provider))
+        assert plans[-1].run({"x": np.ones(2, np.float32)})[0].tolist() == [11, 15]
+        assert plans[-1].constants.packed_bytes() == {provider.device: 8}
+        assert plans[-1].constants.device_bytes() == {}
+    assert made == [1, 1]
+
+
+def test_what_is_not_known_cannot_be_packed() -> None:
+    """A fed input reaches the kernel as it is."""
+    made: list[int] = []
+    driven = drive("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }", HostProvider([packing(made)]))
+    assert driven.run({"x": np.ones(2, np.float32), "w": np.ones(2, np.float32)})[0].tolist() == [2, 2]
+    assert not made

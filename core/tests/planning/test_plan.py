@@ -24,7 +24,7 @@ def test_a_plan_prints_what_happens() -> None:
         "  in  x -> %2 on cpu:0\n"
         "  in  c -> %3 on cpu:0\n"
         "     0 copy cpu:0 to fake:0 on FakeExecutionProvider: (%2) -> (%4)\n"
-        "     1 Add 'a' on FakeExecutionProvider: (%4, %5) -> (%6)  release (%4)\n"
+        "     1 Add 'a' on FakeExecutionProvider: (%4, %5) -> (%6)  release (%4)  may reuse memory\n"
         "     2 copy fake:0 to cpu:0 on FakeExecutionProvider: (%6) -> (%7)  release (%6)\n"
         "     3 wait for fake:0 on FakeExecutionProvider: () -> ()\n"
         "     4 If 'y': (%3, %7, %7) -> (%10)  release (%3, %7)\n"

@@ -8,7 +8,11 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from core.tests.driving import HostProvider, drive, floats
+from ort_py.errors import OrtPyError
 from ort_py.execution.watch import RunWatch
 from ort_py.profiling.chrome_trace import write_chrome_trace
 from ort_py.profiling.recorder import Recorder
@@ -95,3 +99,56 @@ def test_an_empty_trace_is_valid(tmp_path: Path) -> None:
     """Nothing recorded is an empty array."""
     write_chrome_trace(Recorder(), tmp_path / "trace.json")
     assert json.loads((tmp_path / "trace.json").read_text()) == []
+
+
+def test_other_shapes_are_told_as_they_were() -> None:
+    """Runs of several shapes in turn: each event has the sizes of its own run, whichever is the usual one."""
+    recorder = Recorder()
+    driven = drive("g (float[N] x) => (float[N] y) { a = Neg(x) y = Abs(a) }")
+    sizes = [2, 2, 3, 5, 2]
+    for size in sizes:
+        driven.run({"x": floats(size)}, RunWatch(recorder=recorder))
+    told = [event.arguments for event in recorder.events if event.name == "y_kernel_time"]
+    assert [one["output_type_shape"] for one in told] == [[{"float": [size]}] for size in sizes]
+    assert [one["input_type_shape"] for one in told] == [[{"float": [size]}] for size in sizes]
+
+
+def test_checks_between_steps_change_nothing_that_is_told() -> None:
+    """A run that can be cancelled goes another way, and is recorded alike."""
+    told = []
+    for terminate in (None, lambda: False):
+        recorder = Recorder()
+        driven = drive(TEXT, FakeProvider(behaviour=FakeBehaviour(operators={"Neg"})), HostProvider())
+        driven.run({"x": floats(4)}, RunWatch(recorder=recorder, terminate=terminate))
+        told.append([(event.category, event.name, event.arguments) for event in recorder.events])
+    assert told[0] == told[1]
+
+
+def test_several_outputs() -> None:
+    """All outputs are told, in runs of the usual shapes too."""
+    recorder = Recorder()
+    driven = drive("g (float[4] x) => (float[2] y) { a, b = Split <num_outputs = 2> (x) y = Add(a, b) }")
+    for _ in range(2):
+        driven.run({"x": floats(4)}, RunWatch(recorder=recorder))
+    told = [event.arguments for event in recorder.events if event.arguments.get("op_name") == "Split"]
+    assert [one["output_type_shape"] for one in told] == [[{"float": [2]}, {"float": [2]}]] * 2
+    assert [one["output_size"] for one in told] == ["16", "16"]
+
+
+def test_a_failed_run_keeps_what_it_did() -> None:
+    """The steps before the failure, and no event for the whole."""
+    recorder = Recorder()
+    driven = drive("g (float[6] x, int64[2] s) => (float[a, b] y) { a = Neg(x) y = Reshape(a, s) }")
+    with pytest.raises(OrtPyError):
+        driven.run({"x": floats(6), "s": np.array([4, 4])}, RunWatch(recorder=recorder))
+    assert [event.name for event in recorder.events] == ["a_kernel_time"]
+
+
+def test_facts_stand_in_the_first_event(tmp_path: Path) -> None:
+    """What is true of the whole file, beside the event's own arguments."""
+    recorder = Recorder()
+    for name in "ab":
+        recorder.record("Session", name, 1, 2, own="x")
+    write_chrome_trace(recorder, tmp_path / "trace.json", {"fingerprint": "f"})
+    told = [event["args"] for event in json.loads((tmp_path / "trace.json").read_text())]
+    assert told == [{"own": "x", "fingerprint": "f"}, {"own": "x"}]

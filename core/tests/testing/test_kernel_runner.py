@@ -82,10 +82,33 @@ def test_spec_keeps_absent_inputs() -> None:
 
 
 def test_spec_describes_sequences() -> None:
-    """A list of arrays is a sequence."""
+    """A list of arrays is a sequence, whose elements may have any shape."""
     (value,) = make_node_spec("SequenceLength", [[X]]).inputs
     assert value is not None
-    assert value.type == SequenceType(TensorType(DataType.FLOAT, (2,)))
+    assert value.type == SequenceType(TensorType(DataType.FLOAT))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": 1.5}, "map(string,tensor(float))"),
+        ({1: "a"}, "map(int64,tensor(string))"),
+        ({np.int64(1): np.float64(2)}, "map(int64,tensor(double))"),
+        ([{1: 2}], "seq(map(int64,tensor(int64)))"),
+    ],
+)
+def test_spec_describes_maps(value: Any, text: str) -> None:
+    """A dict is a map, of the types of its first entry."""
+    (spec,) = make_node_spec("ZipMap", [value], domain="ai.onnx.ml", opset=1).inputs
+    assert spec is not None
+    assert str(spec.type) == text
+
+
+def test_spec_says_nothing_of_an_empty_map() -> None:
+    """There is no entry to say its types."""
+    (spec,) = make_node_spec("DictVectorizer", [{}], domain="ai.onnx.ml", opset=1).inputs
+    assert spec is not None
+    assert spec.type is None
 
 
 def test_masked_outputs_are_absent() -> None:

@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ort_py.contracts import GraphTransform
+from ort_py.contracts import Transform
 from ort_py.graph.ir import Model, walk
 from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.dead_code import EliminateDeadCode
-from ort_py.transforms.pipeline import TransformReport, run_transforms
+from ort_py.transforms.pipeline import run_transforms
+from ort_py.transforms.report import OptimisationReport
 
 __all__ = ["notes", "operators", "optimise"]
 
 
 def optimise(
-    text: str, *transforms: GraphTransform, feeds: Mapping[str, Any] | None = None, opset: int = 21
-) -> tuple[Model, TransformReport]:
+    text: str, *transforms: Transform, feeds: Mapping[str, Any] | None = None, opset: int = 21
+) -> tuple[Model, OptimisationReport]:
     """Run transforms and remove what is dead then; with `feeds`, check that outputs have names and values as before."""
     model = typed_model(text, opset)
     names = [value.name for value in model.graph.outputs]
@@ -36,6 +37,6 @@ def operators(model: Model) -> Counter[str]:
     return Counter(node.op_type for graph in walk(model.graph) for node in graph.nodes)
 
 
-def notes(report: TransformReport) -> str:
+def notes(report: OptimisationReport) -> str:
     """All notes in one text."""
-    return "\n".join(note for run in report.runs for note in run.notes)
+    return "\n".join(str(line) for one in report.passes for line in (*one.refusals, *one.notes))

@@ -10,7 +10,8 @@ from core.tests.transforms.support import notes, operators, optimise
 from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.batch_normalization import FoldBatchNormalization
-from ort_py.transforms.pipeline import TransformReport, run_transforms
+from ort_py.transforms.pipeline import run_transforms
+from ort_py.transforms.report import OptimisationReport
 
 RANDOM = np.random.default_rng(7)
 X = RANDOM.standard_normal((2, 4, 5, 5)).astype(np.float32)
@@ -25,7 +26,7 @@ WEIGHTS = {
 CONV = "Conv<group = 2, pads = [1, 1, 1, 1]>"
 
 
-def fold(body: str, outputs: str = "float[2, 6, 5, 5] y") -> tuple[dict[str, int], TransformReport]:
+def fold(body: str, outputs: str = "float[2, 6, 5, 5] y") -> tuple[dict[str, int], OptimisationReport]:
     """Optimise a body over the weights above, compare the outputs, and give the operators left."""
     proto = model_from_text(f"g (float[2, 4, 5, 5] x) => ({outputs}) {{ {body} }}")
     proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in WEIGHTS.items())

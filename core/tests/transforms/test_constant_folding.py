@@ -12,7 +12,8 @@ from ort_py.contracts import Array, NodeSpec
 from ort_py.errors import InvalidArgument
 from ort_py.testing.graphs import ReferenceContext, typed_model
 from ort_py.transforms.constant_folding import ConstantFolding
-from ort_py.transforms.pipeline import TransformReport, run_transforms
+from ort_py.transforms.pipeline import run_transforms
+from ort_py.transforms.report import OptimisationReport
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -25,7 +26,7 @@ def test_chains_fold_in_one_visit() -> None:
         feeds={"x": X},
     )
     assert operators(model) == {"Mul": 1}
-    assert report.runs[0].changes == 3
+    assert report.passes[0].changes == 3
 
 
 def test_shape_of_known_sizes_folds() -> None:
@@ -117,7 +118,7 @@ class _Context(ReferenceContext):
         return self._answer
 
 
-def _fold_with(answer: Sequence[Array] | Exception | None) -> TransformReport:
+def _fold_with(answer: Sequence[Array] | Exception | None) -> OptimisationReport:
     model = typed_model("g (float x) => (float y) <float w = {2}> { a = Neg(w) y = Add(a, x) }")
     report = run_transforms(model, [ConstantFolding()], 1, _Context(answer))
     assert len(model.graph.nodes) == 2

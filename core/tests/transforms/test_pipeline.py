@@ -54,7 +54,7 @@ class ReluToAbs(RewriteRule):
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         if node.inputs[0] is None or node.outputs[0] is None:
             return False
-        graph.replace_nodes([node.index], [NodeTemplate("Abs", (node.inputs[0].name,), (node.outputs[0].name,))])
+        graph.replace_nodes([node], [NodeTemplate("Abs", (node.inputs[0].name,), (node.outputs[0].name,))])
         return True
 
 
@@ -84,7 +84,7 @@ def test_runs_until_nothing_changes() -> None:
 
     report = run_transforms(typed_model(TEXT), [Probe("twice", twice)], 1, ReferenceContext())
     assert (len(calls), report.rounds, report.settled, report.changes) == (3, 3, True, 2)
-    assert report.runs[0].notes == ("settled",)
+    assert report.passes[0].notes == ("settled",)
 
 
 def test_endless_change_is_bounded() -> None:
@@ -105,7 +105,7 @@ def test_new_nodes_carry_the_name() -> None:
     report = run_transforms(model, [ReluToAbs()], 1, ReferenceContext(), check=True)
     node = model.graph.nodes[-1]
     assert (node.op_type, node.origin, node.name, node.since_version) == ("Abs", "ReluToAbs", "ReluToAbs/y", 13)
-    assert "ReluToAbs: 1 changes" in str(report)
+    assert "ReluToAbs: 1 changes, 2 -> 2 nodes" in str(report)
 
 
 def test_rules_without_their_operators_are_passed_over() -> None:

@@ -15,13 +15,13 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ort_py.contracts.kernel import KernelDef
+from ort_py.contracts.kernel import KernelDef, KernelForms
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import KernelNotFoundError
 from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array import kernel_defs
 
-__all__ = ["UNDETERMINED", "Case", "cases", "compare", "definition_for", "run_case"]
+__all__ = ["UNDETERMINED", "Case", "cases", "compare", "definition_for", "run_case", "writing_cases"]
 
 DEFINITIONS = kernel_defs()
 
@@ -165,22 +165,39 @@ def run_case(
         xp: Array module.
         to_device: Applied to each input that the kernel does not read on the host.
         constants: Whether all inputs but the first are known when the kernel is bound.
-        outputs: Arrays to write to, for kernels that declare `out`.
+        outputs: Arrays to write to, for cases that are among `writing_cases`.
 
     Returns:
         The present outputs.
     """
+    definition, kernel = _bound(case, xp, constants)
+    inputs = [value if index in definition.host_inputs else to_device(value) for index, value in enumerate(case.inputs)]
+    result = kernel(*inputs, *outputs)
+    results = [result] if definition.outputs == 1 else list(result)
+    return [result for result, present in zip(results, case.mask, strict=False) if present]
+
+
+def _bound(case: Case, xp: Any, constants: bool) -> tuple[KernelDef, Any]:
     definition = definition_for(case)
     known = {
         index: value
         for index, value in enumerate(case.inputs)
         if constants and index > 0 and isinstance(value, np.ndarray)
     }
-    kernel = definition.factory(LocalKernelContext(_node(case), xp, known))
-    inputs = [value if index in definition.host_inputs else to_device(value) for index, value in enumerate(case.inputs)]
-    result = kernel(*inputs, *outputs)
-    results = [result] if definition.outputs == 1 else list(result)
-    return [result for result, present in zip(results, case.mask, strict=False) if present]
+    return definition, definition.factory(LocalKernelContext(_node(case), xp, known))
+
+
+@functools.cache
+def writing_cases() -> list[str]:
+    """Names of the cases whose kernel writes where it is told, with all inputs but the first known."""
+    found = []
+    for name, case in sorted(cases().items()):
+        definition = definition_for(case)
+        if definition.out and all(case.mask) and definition.outputs in (None, len(case.mask)):
+            _, kernel = _bound(case, np, True)
+            if not isinstance(kernel, KernelForms) or kernel.into is not None:
+                found.append(name)
+    return found
 
 
 def compare(actual: Any, expected: Any, case: Case) -> None:

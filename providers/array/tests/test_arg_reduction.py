@@ -67,6 +67,13 @@ def test_running_total_axis_out_of_range() -> None:
         run("CumSum", [np.zeros((2, 2), np.float32), i64(-3)])
 
 
+@pytest.mark.parametrize("axes", [(), (0, 1)], ids=str)
+def test_running_total_along_other_than_one_axis(axes: tuple[int, ...]) -> None:
+    """It runs along one axis: none and two are refused."""
+    with pytest.raises(InvalidArgument, match=r"CumSum has the axes \(.*\)\.(.|\n)*It must be one axis"):
+        run("CumSum", [np.zeros((2, 2), np.float32), i64(*axes)])
+
+
 def test_narrow_floats_run_wide() -> None:
     """A float16 running sum does not lose its small terms on the way."""
     (result,) = run("CumSum", [np.full(4000, 1, np.float16), i64(0)])

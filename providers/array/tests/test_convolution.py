@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -203,3 +204,30 @@ def test_conv_transpose_refuses_what_does_not_fit(
     """With the numbers."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("ConvTranspose", [np.zeros(shape, np.float32) for shape in shapes], opset=11, **attributes)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("shape", [(2, 4, 1, 900), (2, 4, 900, 1), (2, 4, 1, 900, 1)], ids=str)
+def test_sequences_that_come_as_pictures(shape: tuple[int, ...], group: int) -> None:
+    """Axes of one position change nothing: the same as without them, padding and strides along the others included."""
+    long = shape.index(900)
+    flat, w = sample((2, 4, 900), np.float32), sample((6, 4 // group, 35), np.float32, 1)
+    (expected,) = run("Conv", [flat, w], group=group, strides=[2], pads=[3, 0])
+    axes = range(2, len(shape))
+    kernel = [35 if axis == long else 1 for axis in axes]
+    pads = [3 if axis == long else 0 for axis in axes] + [0] * len(axes)
+    strides = [2 if axis == long else 3 for axis in axes]
+    inputs = [flat.reshape(shape), w.reshape(6, 4 // group, *kernel)]
+    (y,) = run("Conv", inputs, group=group, strides=strides, pads=pads)
+    np.testing.assert_array_equal(y.reshape(expected.shape), expected)
+
+
+def test_scratch_of_a_long_sequence_is_bounded() -> None:
+    """A row of 44,000 samples is convolved in blocks; all its columns at once would take 21 MiB."""
+    x, w = sample((1, 1, 1, 44000), np.float32), sample((1, 1, 1, 256), np.float32, 1)
+    tracemalloc.start()
+    try:
+        run("Conv", [x, w], strides=[1, 2])
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()

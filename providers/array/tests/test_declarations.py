@@ -20,7 +20,7 @@ from ort_py_array import LibraryKernels, kernel_defs
 from ort_py_array.contrib.schemas import schemas as contributed_schemas
 from ort_py_array.families import FAMILIES
 
-from .backend_cases import cases, compare, definition_for, run_case
+from .backend_cases import cases, compare, definition_for, run_case, writing_cases
 
 pytestmark = pytest.mark.slow  # thousands of cases; the tests of each family are quick
 
@@ -102,35 +102,54 @@ def test_inputs_are_neither_written_nor_returned(name: str) -> None:
             assert result.flags.c_contiguous, f"output {index} is strided, though the inputs are not"
 
 
-def _writing() -> list[str]:
-    return sorted(
-        name for name, case in cases().items() if definition_for(case).out and definition_for(case).outputs == 1
-    )
-
-
-@pytest.mark.parametrize("name", _writing())
+@pytest.mark.parametrize("name", writing_cases())
 def test_declared_outputs_are_written(name: str) -> None:
-    """A kernel that declares `out` fills the array behind its inputs, whatever was in it."""
+    """A kernel that declares `out` fills the arrays behind its inputs with the very bits that it returns without them.
+
+    Whatever was in them; and it returns those arrays.
+    """
     case = cases()[name]
-    out = np.full(case.expected[0].shape, 77).astype(case.expected[0].dtype)
-    run_case(case, outputs=(out,))
-    compare(out, case.expected[0], case)
+    expected = [np.asarray(result) for result in run_case(case, constants=True)]
+    outs = tuple(_garbage(result) for result in expected)
+    returned = run_case(case, constants=True, outputs=outs)
+    for result, out, given in zip(expected, outs, returned, strict=True):
+        _same_bits(out, result)
+        assert given is out
 
 
-@pytest.mark.parametrize("name", [name for name in _writing() if definition_for(cases()[name]).inplace])
+@pytest.mark.parametrize("name", [name for name in writing_cases() if definition_for(cases()[name]).inplace])
 def test_declared_pairs_share_a_buffer(name: str) -> None:
-    """Each input that may be overwritten may also be the output, where shape and type allow it."""
+    """Each input that may be overwritten may also be the output, where shape and type allow it: to the bit."""
     case = cases()[name]
-    for source, _ in definition_for(case).inplace:
-        if source >= len(case.inputs):
+    expected = [np.asarray(result) for result in run_case(case, constants=True)]
+    for source, target in definition_for(case).inplace:
+        x = case.inputs[source] if source < len(case.inputs) else None
+        if x is None or x.shape != expected[target].shape or x.dtype != expected[target].dtype:
             continue
-        x = case.inputs[source]
-        if x is None or x.shape != case.expected[0].shape or x.dtype != case.expected[0].dtype:
-            continue
-        buffer = x.copy()
+        buffer = np.array(x, order="C")
         inputs = (*case.inputs[:source], buffer, *case.inputs[source + 1 :])
-        run_case(replace(case, inputs=inputs), outputs=(buffer,))
-        compare(buffer, case.expected[0], case)
+        outs = tuple(buffer if index == target else _garbage(result) for index, result in enumerate(expected))
+        run_case(replace(case, inputs=inputs), constants=True, outputs=outs)
+        for result, out in zip(expected, outs, strict=True):
+            _same_bits(out, result)
+
+
+def _garbage(like: Any) -> Any:
+    """An array of the same form with other content."""
+    out = np.empty(like.shape, like.dtype)
+    if like.dtype.kind == "O":
+        out[...] = "garbage"
+    else:
+        out.reshape(-1).view(np.uint8)[...] = 1 if like.dtype.kind == "b" else 0x55
+    return out
+
+
+def _same_bits(actual: Any, expected: Any) -> None:
+    assert actual.dtype == expected.dtype
+    if expected.dtype.kind == "O":
+        assert actual.tolist() == expected.tolist()
+    else:
+        assert actual.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("name", sorted(name for name, case in cases().items() if definition_for(case).strided))

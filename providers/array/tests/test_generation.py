@@ -173,3 +173,26 @@ def test_sizes_decided_by_data_are_announced(op_type: str, inputs: list[Any], at
 def test_sample_covers_integers() -> None:
     """`sample` gives integer types whole numbers."""
     assert sample((3,), np.int8).dtype == np.int8
+
+
+@pytest.mark.parametrize("values", [[1], [0, 1, 2], [[0, 1]]], ids=str)
+def test_one_hot_values_are_two(values: Any) -> None:
+    """Off and on: the specification has exactly two elements in one axis."""
+    with pytest.raises(InvalidArgument, match=r"OneHot has values of shape .*(.|\n)*They must be two"):
+        run("OneHot", [i64(0, 1), np.array(3), np.array(values, np.float32)])
+
+
+@pytest.mark.parametrize("start", [[0.0, 1.0], []], ids=str)
+def test_range_takes_one_number_each(start: Any) -> None:
+    """One element in an axis passes for a scalar, as in onnxruntime; several or none do not."""
+    one = np.array([1], np.float32)
+    np.testing.assert_array_equal(run("Range", [one, np.array(3, np.float32), one])[0], [1, 2])
+    with pytest.raises(InvalidArgument, match="Range takes one number each"):
+        run("Range", [np.array(start, np.float32), np.array(3, np.float32), one])
+
+
+@pytest.mark.parametrize("shape", [[[2, 3]], 3], ids=str)
+def test_constant_of_shape_takes_a_list(shape: Any) -> None:
+    """The specification has a tensor with one axis."""
+    with pytest.raises(InvalidArgument, match=r"The shape was given as a tensor of shape (.|\n)*one axis"):
+        run("ConstantOfShape", [np.array(shape)])

@@ -63,7 +63,10 @@ def test_negative_pads_crop() -> None:
 
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_borders_wider_than_the_tensor(mode: str) -> None:
-    """Mirroring and repeating go on as long as it takes, as in NumPy."""
+    """Mirroring and repeating go on as long as it takes, as in NumPy, which the specification's reference calls.
+
+    The specification sets no bound; onnxruntime refuses to mirror more than once, and repeats as often as asked.
+    """
     x = np.arange(3.0)
     np.testing.assert_array_equal(run("Pad", [x, i64(7, 8)], mode=mode)[0], np.pad(x, (7, 8), mode=mode))  # type: ignore[call-overload]  # mode is a str
 

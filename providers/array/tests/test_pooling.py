@@ -24,6 +24,8 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "same_lower": ((1, 2, 7, 8), {"kernel_shape": [2, 3], "strides": [1, 2], "auto_pad": "SAME_LOWER"}),
     "one_dimensional": ((2, 3, 11), {"kernel_shape": [4], "strides": [3]}),
     "three_dimensional": ((1, 2, 5, 6, 7), {"kernel_shape": [2, 3, 2], "pads": [1, 1, 0, 0, 1, 1]}),
+    "clipped": ((1, 2, 1, 7), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "without_a_window": ((1, 2, 1, 7), {"kernel_shape": [2, 2]}),
     "dilated": ((1, 2, 9, 9), {"kernel_shape": [3, 2], "dilations": [2, 3]}),
 }
 
@@ -130,7 +132,7 @@ def test_an_empty_batch_gives_an_empty_result() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "text"),
-    [((2, 3), "has shape [2, 3]; pooling needs"), ((1, 1, 2, 2), "spans 3 positions")],
+    [((2, 3), "has shape [2, 3]; pooling needs"), ((1, 1, 1, 1), "spans 3 positions")],
 )
 def test_inputs_that_do_not_fit_are_refused(shape: tuple[int, ...], text: str) -> None:
     """With the numbers."""

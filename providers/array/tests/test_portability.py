@@ -16,7 +16,7 @@ import pytest
 
 from ort_py.contracts.kernel import kernel_defs
 
-from .backend_cases import Case, cases, compare, definition_for, run_case
+from .backend_cases import Case, cases, compare, definition_for, run_case, writing_cases
 from .standin import StandInArray, array_module, to_device, to_host
 
 pytestmark = pytest.mark.slow  # thousands of cases; the tests of each family are quick
@@ -76,6 +76,16 @@ def test_backend_case_on_the_stand_in(name: str, request: pytest.FixtureRequest)
     for index, (left, right) in enumerate(zip(actual, case.expected, strict=True)):
         assert isinstance(left, StandInArray) == (index not in host_outputs)
         compare(to_host(left), right, case)
+
+
+@pytest.mark.parametrize("name", [name for name in writing_cases() if _on_device(cases()[name])])
+def test_outputs_are_written_on_the_stand_in(name: str) -> None:
+    """Kernels that declare `out` write to arrays of any array module, and leave nothing of what was in them."""
+    case = cases()[name]
+    outs = tuple(to_device(np.ones_like(value)) for value in case.expected)
+    run_case(case, array_module, to_device, constants=True, outputs=outs)
+    for out, right in zip(outs, case.expected, strict=True):
+        compare(to_host(out), right, case)
 
 
 def test_every_operator_of_these_families_runs_on_the_stand_in() -> None:

@@ -135,3 +135,9 @@ def test_large_arrays_are_quantised_as_small_ones(zero: Any) -> None:
 def test_large_arrays_are_quantised_dynamically_as_in_onnxruntime() -> None:
     """In blocks, the last of them shorter."""
     agree_with_runtime("DynamicQuantizeLinear", [sample((3, 90001), np.float32)], opset=11, outputs=3)
+
+
+def test_numpy_scalars_are_dequantised() -> None:
+    """What NumPy's functions make of tensors without axes is taken for a tensor, with and without a zero point."""
+    assert run("DequantizeLinear", [np.int8(5), np.float32(0.5), np.int8(1)], opset=21)[0] == 2
+    assert run("DequantizeLinear", [np.int8(5), np.float32(0.5)], opset=21)[0] == 2.5

@@ -170,6 +170,15 @@ def test_shapes_that_do_not_fit_are_refused(index: int, shape: tuple[int, ...], 
         run("LSTM", inputs, opset=14, outputs=3, hidden_size=HIDDEN)
 
 
+@pytest.mark.parametrize("length", [STEPS + 1, -1])
+def test_lengths_outside_the_sequence_are_refused(length: int) -> None:
+    """With the number and what is allowed; nothing and the whole sequence are."""
+    inputs = _inputs("LSTM", 1)
+    inputs[4] = np.array([0, STEPS, length], np.int32)
+    with pytest.raises(InvalidArgument, match=rf"length {length}, but the input has 5 steps(.|\n)*in \[0, 5\]"):
+        run("LSTM", inputs, opset=14, outputs=3, hidden_size=HIDDEN)
+
+
 @pytest.mark.parametrize(
     ("attributes", "text"),
     [

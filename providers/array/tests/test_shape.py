@@ -63,6 +63,20 @@ def test_reshape_to_another_number_of_elements(target: Any, constants: Any) -> N
     assert "it has 6 elements" in str(caught.value)
 
 
+@pytest.mark.parametrize("constants", [(), (1,)], ids=["fed", "constant"])
+def test_reshape_to_a_negative_size(constants: Any) -> None:
+    """Only -1 stands for a size that is worked out; NumPy would take -2 for it too."""
+    with pytest.raises(InvalidArgument, match=r"shape \(-2, 4\) has a size below -1\.(.|\n)*One size may be -1"):
+        run("Reshape", [np.zeros((3, 4), np.float32), i64(-2, 4)], constants=constants)
+
+
+@pytest.mark.parametrize("constants", [(), (1,)], ids=["fed", "constant"])
+def test_a_list_of_sizes_has_one_axis(constants: Any) -> None:
+    """Sizes and axes that come as a matrix are refused, whatever the operator."""
+    with pytest.raises(InvalidArgument, match=r"An input of shape \(1, 2\) was given for a list of sizes"):
+        run("Reshape", [np.zeros((3, 4), np.float32), np.array([[4, 3]])], constants=constants)
+
+
 def test_reshape_of_version_1() -> None:
     """The shape was an attribute once."""
     assert run("Reshape", [np.zeros((2, 3), np.float32)], opset=4, shape=(3, -1))[0].shape == (3, 2)

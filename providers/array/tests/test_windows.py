@@ -79,3 +79,14 @@ def test_impossible_attributes_are_refused_at_once(attributes: dict[str, object]
     """They need no input to be wrong."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         Window(WHERE, **attributes)  # type: ignore[arg-type]  # a table of attributes
+
+
+@pytest.mark.parametrize(("size", "stride", "out"), [(1, 2, 1), (1, 1, 0), (0, 2, 0), (0, 1, None)], ids=str)
+def test_a_clipped_window_may_reach_past_the_picture(size: int, stride: int, out: int | None) -> None:
+    """By less than a stride: it sees what there is. By less than two: there is none. By more it is refused."""
+    window = Window(WHERE, kernel=(2,), strides=(stride,), clipped=True)
+    if out is not None:
+        assert window.placed((size,)).out == (out,)
+    else:
+        with pytest.raises(InvalidArgument, match="larger than the padded input"):
+            window.placed((size,))

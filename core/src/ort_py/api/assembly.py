@@ -1,34 +1,26 @@
 """From a model and providers to a program: each stage of the way takes a value and returns one.
 
-``load → validate → infer types → optimise → partition → compile → plan``. The session calls `load` once and
-`assemble` as often as it plans, because run fallback plans again without a provider.
+``optimise → partition → compile → plan``, after `loading`. The session calls `assemble` as often as it plans, because
+run fallback plans again without a provider. What changes graphs needs the onnx package and is in `preparation`,
+imported when it is called: a session restored from the cache begins with `plan_restored`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ort_py.api.contributions import Contributions
-from ort_py.api.evaluation import KernelEvaluator
-from ort_py.api.optimised_model import write_optimised
 from ort_py.api.options import SessionOptions
-from ort_py.api.replaced_values import external_folder, replace_initializers, supplied_by
 from ort_py.api.reports import LoadReport
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
 from ort_py.devices import Device
 from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
 from ort_py.execution.program import Program
-from ort_py.graph.checking.schema import SchemaRegistry
-from ort_py.graph.checking.validate import check_types, validate
-from ort_py.graph.ir import Model, Node, walk
-from ort_py.graph.reading.functions import expand_schema_function
-from ort_py.graph.reading.loader import load_model
-from ort_py.graph.reading.names import Names
-from ort_py.graph.typing.shapes import infer_types
+from ort_py.graph.ir import Model, Node
+from ort_py.graph.weights.accounting import release_weights
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable
@@ -38,10 +30,11 @@ from ort_py.partition.partitioner import partition
 from ort_py.planning.builder import build_plan
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.resources import PlanResources
-from ort_py.transforms.builtin import builtin_transforms
-from ort_py.transforms.pipeline import run_transforms
 
-__all__ = ["Assembled", "Assembler", "load"]
+if TYPE_CHECKING:
+    from ort_py.graph.checking.schema import SchemaRegistry
+
+__all__ = ["Assembled", "Assembler"]
 
 EXPANSION_ROUNDS = 8
 """How often nodes nobody runs are replaced by their function bodies: bodies may hold function operators again."""
@@ -64,52 +57,13 @@ class Assembled:
     constants: ConstantPool
 
 
-def load(
-    source: str | os.PathLike[str] | bytes | Any, options: SessionOptions, schemas: SchemaRegistry, report: LoadReport
-) -> Model:
-    """Read, validate and type a model.
-
-    Raises:
-        OrtPyError: Anything wrong with the model, all problems of a stage in one message.
-    """
-    with report.stage("load") as notes:
-        flag = options.additions().load_flag
-        model = load_model(
-            source,
-            limits=options.limits,
-            external_data_folder=external_folder(options, source),
-            supplied=supplied_by(options.additions()),
-            cancelled=lambda: flag.cancelled,
-        )
-        replace_initializers(model, options.additions().initializers)
-        notes.append(f"{sum(len(graph.nodes) for graph in walk(model.graph))} nodes")
-    with report.stage("validate"):
-        validate(model, schemas)
-    model.declared_outputs = [value.type for value in model.graph.outputs]
-    with report.stage("infer types"):
-        infer_types(model, schemas)
-        check_types(model, schemas)
-    if any(node.op_type == "Gradient" for graph in walk(model.graph) for node in graph.nodes):
-        _differentiate(model, options, schemas, report)
-    return model
-
-
-def _differentiate(model: Model, options: SessionOptions, schemas: SchemaRegistry, report: LoadReport) -> None:
-    """Replace Gradient nodes, before anything renames or removes the tensors they name."""
-    from ort_py.transforms.gradient.lowering import lower_gradients  # few models need it, and it is large
-
-    with report.stage("gradients") as notes:
-        count = lower_gradients(model, schemas, options.limits)
-        notes.append(f"{count} Gradient nodes")
-
-
 class Assembler:
     """Makes programs of one model.
 
     Args:
         model: Loaded and typed; transforms change it.
         options: The session's options.
-        schemas: Operator schemas.
+        schemas: Makes the operator schemas, when they are first needed.
         services: What kernels are bound with.
         contributions: Kernels, transforms and copies of providers and plug-ins.
         on_provider_error: Told about a provider that failed while asked or compiling: (provider, error, node).
@@ -122,7 +76,7 @@ class Assembler:
         model: Model,
         *,
         options: SessionOptions,
-        schemas: SchemaRegistry,
+        schemas: Callable[[], SchemaRegistry],
         services: KernelServices,
         contributions: Contributions,
         on_provider_error: Callable[[str, Exception, str], None],
@@ -140,23 +94,23 @@ class Assembler:
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
         """Run the graph transforms of the session's level."""
-        level = int(self._options.graph_optimization_level)
-        with report.stage("optimise") as notes:
-            if level == 0:
+        if int(self._options.graph_optimization_level) == 0:
+            with report.stage("optimise"):
                 return
-            result = run_transforms(
-                self.model,
-                [*builtin_transforms(), *self._contributions.transforms],
-                level,
-                KernelEvaluator(providers, self._contributions.kernels, self._services),
-                schemas=self._schemas,
-                disabled=tuple(self._options.disabled_transforms),
-            )
-            notes.extend(str(result).splitlines())
+        from ort_py.api.preparation import optimise  # before the clock starts: importing is no work on this model
+
+        with report.stage("optimise") as notes:
+            schemas = self._schemas()
+            done = optimise(self.model, self._options, schemas, self._contributions, self._services, providers)
+            report.optimisation = done
+            notes.extend(done.lines())
 
     def write_optimised(self) -> None:
         """Write the graph as it is now where the options ask for it; see `ort_py.api.optimised_model`."""
-        write_optimised(self.model, self._options)
+        if self._options.optimized_model_filepath:
+            from ort_py.api.optimised_model import write_optimised
+
+            write_optimised(self.model, self._options)
 
     def assemble(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> Assembled:
         """Partition, compile and plan.
@@ -177,6 +131,35 @@ class Assembler:
             # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
             # again for this model.
             providers = [provider for provider in providers if provider.name != failed]
+        return self._plan(assignment, compiled, providers, report)
+
+    def plan_restored(
+        self, assignment: Assignment, providers: Sequence[IExecutionProvider], report: LoadReport
+    ) -> Assembled:
+        """Compile or restore the regions of an assignment that is known already, and plan.
+
+        Raises:
+            Exception: Whatever a provider raises; nothing falls back here.
+        """
+        by_name = {provider.name: provider for provider in providers}
+        compiled: dict[Region, CompiledRegion] = {}
+        try:
+            with report.stage("compile"):
+                for region in (region for regions in assignment.regions.values() for region in regions):
+                    compiled[region] = self._compile_region(by_name[region.provider], region)
+            return self._plan(assignment, compiled, providers, report)
+        except BaseException:
+            for done in compiled.values():
+                done.close()
+            raise
+
+    def _plan(
+        self,
+        assignment: Assignment,
+        compiled: Mapping[Region, CompiledRegion],
+        providers: Sequence[IExecutionProvider],
+        report: LoadReport,
+    ) -> Assembled:
         with report.stage("plan"):
             transfers = TransferTable(
                 [one for provider in providers for one in self._contributions.provider_transfers[provider.name]]
@@ -195,9 +178,12 @@ class Assembler:
                     services=self._services,
                     streams=streams,
                     threads=self._threads,
+                    allocators=self._contributions.allocators_on(providers),
                 ),
             )
-            program = Program(plan)
+            reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse
+            program = Program(plan, reuses_memory=reuses_memory)
+            release_weights(self.model)
         return Assembled(program, assignment, compiled, constants)
 
     def _partition(self, providers: Sequence[IExecutionProvider]) -> Assignment:
@@ -210,15 +196,10 @@ class Assembler:
             assignment = partition(self.model.graph, providers, self._contributions.kernels, cost_model, report_error)
             if not assignment.unassigned:
                 return assignment
-            names = Names.of(self.model)
-            expanded = [
-                expand_schema_function(node, self._schemas, names=names, limits=self._options.limits)
-                for node in assignment.unassigned
-            ]
-            if not any(expanded):
+            from ort_py.api.preparation import expand_functions
+
+            if not expand_functions(self.model, assignment.unassigned, self._schemas(), self._options.limits):
                 break
-            infer_types(self.model, self._schemas)
-            check_types(self.model, self._schemas)
         raise _nobody_runs(assignment.unassigned)
 
     def _compile(

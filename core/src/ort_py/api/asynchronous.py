@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_py.api.options import RunOptions
-from ort_py.errors import RunTimeoutError
+from ort_py.api.run_arguments import check_run_options, name_list
+from ort_py.errors import ArgumentTypeError, RunTimeoutError, UsageError
 from ort_py.execution.run_queue import Job, RunQueue
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def submit(
 ) -> None:
     """See `InferenceSession.run_async`; `feed` was looked at already."""
     if not callable(callback):
-        raise TypeError(
-            f"run_async's callback is a {type(callback).__name__}, which cannot be called. "
-            "Pass a function of (results, user_data, error)."
+        raise ArgumentTypeError(
+            f"run_async's callback is a {type(callback).__name__}, which cannot be called.",
+            fix="Pass a function of (results, user_data, error).",
         )
-    if isinstance(output_names, str):
-        raise TypeError(f"output_names is a list of names, not the string {output_names!r}.")
+    output_names = name_list(output_names)
+    check_run_options(run_options, UsageError)
     options = StoppableOptions(run_options)
     call = partial(_run_and_call_back, session, output_names, feed, options, callback, user_data)
     queue.submit(Job(partial(contextvars.copy_context().run, call), options.stop))
@@ -106,6 +107,7 @@ async def run_asyncio(
     timeout: float | None,
 ) -> list[Any]:
     """See `InferenceSession.run_asyncio`."""
+    check_run_options(run_options)
     options = StoppableOptions(run_options)
     call = partial(contextvars.copy_context().run, session.run, output_names, dict(feed), options)
     job = Job(call, options.stop)

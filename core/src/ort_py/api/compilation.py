@@ -6,10 +6,8 @@ Comes between `partition` and `planning`; `assembly` calls it for each region. O
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from ort_py.api.options import SessionOptions
 from ort_py.cache.artifacts import ArtifactCache, artifact_key
@@ -32,6 +30,12 @@ class RegionCompiler:
         provider_options: Options of each provider, as they are filled in; part of an artifact's key.
         hooks: Plug-ins' hooks.
         session_id: For the observers.
+        cache: Where artifacts are kept, None for nowhere.
+        least_seconds: What was compiled faster is not kept.
+
+    Attributes:
+        keys: Key of each region's artifact, as far as known. Whoever restores a session knows them already: to find
+            them out is to write each region as a model.
     """
 
     def __init__(
@@ -40,13 +44,16 @@ class RegionCompiler:
         provider_options: Mapping[str, Mapping[str, str]],
         hooks: HookManager,
         session_id: str,
+        cache: ArtifactCache | None = None,
+        least_seconds: float = 0.0,
     ) -> None:
+        self.keys: dict[Region, str] = {}
         self._precision: str = options.precision
         self._provider_options = provider_options
         self._hooks = hooks
         self._session_id = session_id
-        folder = os.fspath(options.cache_dir)
-        self._cache = ArtifactCache(Path(folder)) if folder else None
+        self._cache = cache
+        self._least_seconds = least_seconds
 
     def compile(self, provider: IExecutionProvider, region: Region) -> CompiledRegion:
         """A region, restored where a valid artifact is kept, else compiled and kept.
@@ -56,21 +63,27 @@ class RegionCompiler:
         """
         start = time.perf_counter()
         view = _view(region)
-        key = self._key(provider, view) if self._cache is not None else ""
+        key = self._key(provider, region, view) if self._cache is not None else ""
         compiled = self._restored(provider, key)
         from_cache = compiled is not None
         if compiled is None:
+            began = time.perf_counter()
             compiled = provider.compile(view)
-            self._keep(compiled, key)
+            if time.perf_counter() - began >= self._least_seconds:
+                self._keep(compiled, key)
         self._hooks.observe(
             "ort_py_region_compiled",
             CompileEvent(self._session_id, provider.name, len(region.nodes), time.perf_counter() - start, from_cache),
         )
         return compiled
 
-    def _key(self, provider: IExecutionProvider, view: RegionView) -> str:
-        options = sorted(self._provider_options.get(provider.name, {}).items())
-        return artifact_key([provider.name, repr(options), self._precision, view.to_model("inline")])
+    def _key(self, provider: IExecutionProvider, region: Region, view: RegionView) -> str:
+        found = self.keys.get(region)
+        if found is None:
+            options = sorted(self._provider_options.get(provider.name, {}).items())
+            parts: list[str | bytes] = [provider.name, repr(options), self._precision, view.to_model("inline")]
+            found = self.keys[region] = artifact_key(parts)
+        return found
 
     def _restored(self, provider: IExecutionProvider, key: str) -> CompiledRegion | None:
         artifact = self._cache.get(key) if self._cache is not None else None

@@ -260,7 +260,7 @@ def _place_constants(proto: onnx.ModelProto, model: Model, folder: Path, locate:
         assert weight is not None
         present = (
             OrtExternalInitializerInfo(os.path.relpath(weight.file.path, folder), weight.offset, weight.length)
-            if isinstance(weight, MappedWeight)
+            if isinstance(weight, MappedWeight) and weight.file.path
             else None
         )
         try:

@@ -9,51 +9,55 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ort_py.api.assembly import Assembled, Assembler, load
-from ort_py.api.compilation import RegionCompiler
-from ort_py.api.contributions import Contributions, quietly
+from ort_py.api.assembly import Assembled, Assembler
+from ort_py.api.cache_use import CacheUse, named_folder
+from ort_py.api.completion import check_completion
+from ort_py.api.contributions import Contributions, provider_failure, quietly, schemas_when_needed
+from ort_py.api.memory_limit import check_memory
+from ort_py.api.memory_report import MemoryReport, memory_report
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.api.options import SessionOptions
-from ort_py.api.provider_choice import choose, forbid_cpu
+from ort_py.api.provider_choice import choose, selection_notes
 from ort_py.api.replaced_values import report_negative_sizes
-from ort_py.api.reports import LoadReport, MemoryReport
+from ort_py.api.reports import LoadReport
 from ort_py.contracts import IExecutionProvider, SessionContext
-from ort_py.devices import HOST
 from ort_py.discovery import (
     FallbackKind,
     FallbackRecord,
     Origin,
     ProviderInstances,
+    ProviderRecord,
     Selection,
     create_instances,
     default_catalog,
     strictness,
 )
-from ort_py.errors import EPFail, InvalidArgument, KernelConflictError, Location, OrtPyError, PluginError
+from ort_py.errors import KernelConflictError, OrtPyError
+from ort_py.execution.row_splitter import RowSplitter
 from ort_py.execution.thread_count import ThreadCount, thread_count
-from ort_py.execution.thread_pool import RowSplitter
+from ort_py.execution.workspace import NO_WORKSPACE, Workspace
 from ort_py.fallback.policy import FallbackPolicy, Strictness
-from ort_py.graph.checking.schema import SchemaRegistry
-from ort_py.graph.ir import Model, Weight, walk
+from ort_py.graph.ir import Model
 from ort_py.graph.reading.collection import paused_collection
+from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.graph.weights.weight_store import process_store
-from ort_py.graph.weights.weights import MappedWeight
 from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.seeds import process_seed
 from ort_py.memory.heap import give_back, keep_freed_memory
-from ort_py.partition.assignment import Assignment
-from ort_py.profiling.chrome_trace import write_chrome_trace
+from ort_py.profiling.chrome_trace import write_profile
 from ort_py.profiling.recorder import Recorder
 
 __all__ = ["Construction", "ProviderArgument", "construct"]
 
 _logger = logging.getLogger("ort_py.session")
+
+_WORTH_TRIMMING = 8 << 20
+"""Bytes of constants from which what loading and packing them freed is given back: that takes a millisecond."""
 
 ProviderArgument = Sequence[str | tuple[str, Mapping[str, Any]]]
 
@@ -83,8 +87,10 @@ def construct(
     try:
         construction.choose(selection)
         with paused_collection():
-            construction.load(source)
-            construction.assemble()
+            if not construction.restore(source):
+                construction.load(source)
+                construction.assemble()
+        construction.settle_memory()
     except BaseException:
         construction.close()
         raise
@@ -104,6 +110,7 @@ class Construction:
         profiling_started_ns: When profiling started, in nanoseconds since 1970; 0 where it is off.
         threads: Threads of one run.
         names: Provider names as asked for.
+        records: The providers that were created.
         provider_options: Options of each provider.
         assembled: The program and the decisions behind it; None before it is made and after closing.
         title: The model's file name, for messages.
@@ -128,6 +135,7 @@ class Construction:
         self.recorder: Recorder | None = Recorder() if options.enable_profiling else None
         self.profiling_started_ns = time.time_ns() if options.enable_profiling else 0
         self.names: list[str] = []
+        self.records: list[ProviderRecord] = []
         self.provider_options: dict[str, dict[str, str]] = {}
         self.title = "model"
         self.fingerprint = ""
@@ -135,6 +143,8 @@ class Construction:
         self.assembled: Assembled | None = None
         self._retired: list[Assembled] = []
         self._assembler: Assembler | None = None
+        self._schemas = schemas_when_needed(hooks)
+        self._cache = CacheUse(options, self.provider_options, hooks, session_id)
         self._contributions = Contributions()
         self._model: Model | None = None
         self._unusable: set[str] = set()
@@ -143,6 +153,11 @@ class Construction:
     def model(self) -> Model | None:
         """The model as it was optimised and partitioned; None before loading and after closing."""
         return self._model
+
+    @property
+    def kept(self) -> KeptBytes | None:
+        """The model's bytes without its large constants; None where it came from a file, or has none."""
+        return self._model.kept if self._model is not None else None
 
     @property
     def providers(self) -> list[IExecutionProvider]:
@@ -166,7 +181,7 @@ class Construction:
         context = SessionContext(
             threads=self.threads.count,
             precision=self._options.precision,
-            cache_folder=os.fspath(self._options.cache_dir) or None,
+            cache_folder=named_folder(self._options),
             deterministic=self._options.use_deterministic_compute,
         )
         for record in selection.fallbacks:
@@ -182,10 +197,11 @@ class Construction:
                 {provider.name for provider in self.providers},
                 override_kernels=self._options.is_set("session.plugin_kernels_override"),
             )
-            notes.extend(_selection_notes(selection))
+            notes.extend(selection_notes(selection))
             notes.extend(f"left out: {line}" for line in self._contributions.kernels.skipped)
             notes.extend(f"the session option {name} has no effect" for name in self._options.without_effect())
-        created = {found.address for found, provider in self._instances if provider.name not in self._unusable}
+        self.records = [found for found, provider in self._instances if provider.name not in self._unusable]
+        created = {found.address for found in self.records}
         # A role is there as long as one of those who fill it is.
         self.names = [
             name
@@ -205,19 +221,39 @@ class Construction:
             self._provider_failed(provider.name, error, "", "initialisation")
             self._unusable.add(provider.name)
 
-    def _add_schemas(self, schemas: SchemaRegistry) -> None:
-        for plugin, schema in self.hooks.contributions("ort_py_operator_schemas"):
-            try:
-                schemas.add([schema])
-            except InvalidArgument as error:
-                _logger.warning("plug-in '%s' contributes a schema that is not used: %s", plugin, error)
+    def restore(self, source: Any) -> bool:
+        """Take the model from the cache and plan it; False where it has to be loaded."""
+        wishes = (self.policy.strictness.value, self.threads.count)
+        in_use = [pair for pair in self._instances or () if pair[1].name not in self._unusable]
+        start = time.perf_counter_ns()
+        before = len(self.report.stages)
+        restored = self._cache.look(source, in_use, self._contributions, wishes, self.report)
+        if restored is None:
+            return False
+        assembler = self._describe(restored.model)
+        self._record("model_loading_uri" if restored.model.source else "model_loading_array", start)
+        start = time.perf_counter_ns()
+        try:
+            self.assembled = assembler.plan_restored(restored.assignment, self.providers, self.report)
+        except Exception as error:  # of a plug-in, maybe: preparing the model anew decides whether others take over
+            _logger.info("the cached model is prepared anew: %s: %s", type(error).__name__, error)
+            del self.report.stages[before:]
+            return False
+        self._record("session_initialization", start)
+        check_completion(self.assembled.assignment, self.providers, self._options, self.policy.strictness)
+        return True
 
     def load(self, source: Any) -> None:
         """Load the model and describe it."""
-        schemas = SchemaRegistry(ask=self._add_schemas)
+        from ort_py.api.loading import load
+
         start = time.perf_counter_ns()
-        model = load(source, self._options, schemas, self.report)
+        model = load(source, self._options, self._schemas(), self.report)
         self._record("model_loading_uri" if model.source else "model_loading_array", start)
+        self._describe(model)
+
+    def _describe(self, model: Model) -> Assembler:
+        """Take over a model that is loaded or restored."""
         self._model = model
         graph = model.graph
         self.title = Path(model.source).name if model.source else graph.name or "model"
@@ -234,13 +270,14 @@ class Construction:
         self._assembler = Assembler(
             model,
             options=self._options,
-            schemas=schemas,
+            schemas=self._schemas,
             services=services,
             contributions=self._contributions,
             on_provider_error=self._provider_failed,
-            compile_region=RegionCompiler(self._options, self.provider_options, self.hooks, self._session_id).compile,
+            compile_region=self._cache.compiler.compile,
             threads=self.threads.count,
         )
+        return self._assembler
 
     def assemble(self) -> None:
         """Optimise, partition, compile and plan."""
@@ -250,7 +287,8 @@ class Construction:
         self.assembled = self._assembler.assemble(self.providers, self.report)
         self._assembler.write_optimised()
         self._record("session_initialization", start)
-        self._forbid_completion(self.assembled.assignment)
+        check_completion(self.assembled.assignment, self.providers, self._options, self.policy.strictness)
+        self._cache.keep(self._assembler.model, self.assembled.assignment, self.report)
 
     def replan_without(self, provider: str, error: Exception) -> bool:
         """Plan again without a provider that failed in a run; False where that is forbidden or impossible."""
@@ -258,6 +296,7 @@ class Construction:
         known = len(remaining) < len(self.providers)
         if not known or not remaining or not self.policy.may_replace(error) or self._assembler is None:
             return False
+        self._cache.settle()  # planning again may change the graph
         try:
             assembled = self._assembler.assemble(remaining, self.report)
         except OrtPyError as replan_error:
@@ -282,36 +321,34 @@ class Construction:
             except Exception:  # a plug-in's code, and the run itself has ended: its result counts
                 _logger.exception("%s: on_run_end failed", provider.name)
 
-    def end_profiling(self) -> str:
-        """Write the profile next to its prefix; returns the path, also where the file cannot be written."""
+    def end_profiling(self, facts: Mapping[str, str]) -> str:
+        """Write the profile, and some facts, next to its prefix; returns the path, also where it cannot be written."""
         recorder, self.recorder = self.recorder, None
         if recorder is None:
             return ""
-        prefix = os.fsdecode(self._options.profile_file_prefix)
-        stamp = datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S_%f")[:-3]
-        path = f"{prefix}_{stamp}.json"
-        try:
-            write_chrome_trace(recorder, Path(path))
-        except OSError as error:  # onnxruntime says nothing here; a run that is over is not undone
-            _logger.warning("the profile cannot be written to '%s': %s", path, error)
-        return path
+        return write_profile(recorder, os.fsdecode(self._options.profile_file_prefix), facts)
 
-    def memory_report(self) -> MemoryReport:
-        """Bytes of constants, each once, and what the providers' allocators say."""
-        seen: dict[str, Weight] = {}
-        for graph in walk(self._model.graph) if self._model is not None else ():
-            for value in graph.initializers.values():
-                if value.weight is not None:
-                    seen[value.weight.key] = value.weight
-        devices = self.assembled.constants.device_bytes() if self.assembled is not None else {}
-        return MemoryReport(
-            weights=sum(weight.nbytes for weight in seen.values()),
-            weights_mapped=sum(
-                weight.nbytes for weight in seen.values() if isinstance(weight, MappedWeight) and weight.in_place
-            ),
-            device_weights={str(device): size for device, size in devices.items()},
-            allocators=self._contributions.allocator_stats(),
-        )
+    def memory_report(self, workspace: Workspace = NO_WORKSPACE) -> MemoryReport:
+        """Bytes of constants and what was made of them, and what runs need."""
+        constants = self.assembled.constants if self.assembled is not None else None
+        limit = self._options.limits.total_memory_bytes
+        return memory_report(self._model, constants, workspace, self._contributions.allocator_stats(), limit)
+
+    def settle_memory(self) -> None:
+        """Give back what making the session took beside what it keeps, and check that against its limit.
+
+        Raises:
+            MemoryLimitError: It keeps more than it may.
+        """
+        report = self.memory_report()
+        if report.weights + report.packed + report.weights_released >= _WORTH_TRIMMING:
+            give_back()
+        check_memory(report, self._model)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of what kernels made of constants, on all devices."""
+        return sum(self.assembled.constants.packed_bytes().values()) if self.assembled is not None else 0
 
     def trim(self) -> None:
         """Let allocators give unused memory back, and forget what can be read from its file again."""
@@ -334,39 +371,11 @@ class Construction:
 
     def _provider_failed(self, provider: str, error: Exception, node: str, kind: FallbackKind = "assignment") -> None:
         """A provider failed while it was introduced, asked or compiling: others take over where they may."""
+        self._cache.failed = True
         others = [other.name for other in self.providers if other.name != provider]
         if not others or not self.policy.may_replace(error):
-            raise PluginError(
-                f"{provider} failed while the session was created: {type(error).__name__}: {error}",
-                where=Location(node=node, provider=provider),
-                why="another provider may not take over" if others else "there is no other provider",
-                fix="Report this to the provider's author, or leave the provider out.",
-            ) from error
+            raise provider_failure(provider, error, node, alone=not others) from error
         self._note(FallbackRecord(kind, provider, f"{type(error).__name__}: {error}", node, others[0]))
-
-    def _forbid_completion(self, assignment: Assignment) -> None:
-        """Strict mode ``node``: a session that asked for an accelerator may not run nodes on the host."""
-        devices = {provider.name: provider.device for provider in self.providers}
-        forbid_cpu(
-            self._options,
-            [(node.location, one.provider) for node, one in assignment if devices.get(one.provider) == HOST],
-        )
-        if self.policy.strictness is not Strictness.NODE:
-            return
-        if all(device == HOST for device in devices.values()):
-            return
-        on_host = [node for node, assigned in assignment if devices.get(assigned.provider) == HOST]
-        if on_host:
-            raise EPFail(
-                f"{len(on_host)} node(s) would run on the host, which strict mode 'node' forbids.",
-                where=on_host[0].location,
-                why=[
-                    f"{node.name}: {provider}: {reason}"
-                    for node in on_host[:10]
-                    for provider, reason in assignment.nodes[node].refusals
-                ],
-                fix="Use strict mode 'provider', or a model whose operators the provider has.",
-            )
 
     def _note(self, record: FallbackRecord) -> None:
         self.fallbacks.append(record)
@@ -387,12 +396,3 @@ class Construction:
     def _record(self, name: str, start_ns: int) -> None:
         if self.recorder is not None:
             self.recorder.record("Session", name, start_ns, time.perf_counter_ns())
-
-
-def _selection_notes(selection: Selection) -> list[str]:
-    """Lines for the load report: who was chosen and why, what was left out, which options have no effect."""
-    notes = [f"{one.record.name}: {one.origin.value}" for one in selection.selected]
-    notes += [f"{record.name}: left out, {record.state.value}: {record.reason}" for record in selection.passed_over]
-    for one in selection.selected:
-        notes += [f"{one.record.name}: option '{key}' ignored: {why}" for key, why in one.ignored_options.items()]
-    return notes

@@ -7,21 +7,28 @@ Knows no model and no plan; `assembly` takes everything from here. Allocators ar
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
+from typing import TYPE_CHECKING
 
 from ort_py.contracts import (
     AllocatorStats,
-    GraphTransform,
     IAllocator,
     IDataTransfer,
     IExecutionProvider,
     KernelCatalog,
+    Transform,
 )
+from ort_py.devices import HOST, Device
+from ort_py.errors import Location, PluginError
 from ort_py.hooks.guard import Failure, guarded
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.registry import KernelRegistry
 
-__all__ = ["Contributions", "quietly"]
+if TYPE_CHECKING:
+    from ort_py.graph.checking.schema import SchemaRegistry
+
+__all__ = ["Contributions", "provider_failure", "quietly", "schemas_when_needed"]
 
 _logger = logging.getLogger("ort_py.session")
 
@@ -38,7 +45,7 @@ class Contributions:
 
     def __init__(self) -> None:
         self.kernels = KernelRegistry()
-        self.transforms: list[GraphTransform] = []
+        self.transforms: list[Transform] = []
         self.provider_transfers: dict[str, list[IDataTransfer]] = {}
         self.transfers: list[IDataTransfer] = []
         self._allocators: dict[str, IAllocator] = {}
@@ -83,6 +90,15 @@ class Contributions:
         self.transforms[:0] = [transform for _, transform in hooks.contributions("ort_py_transforms")]
         self.transfers += [transfer for _, transfer in hooks.contributions("ort_py_data_transfers")]
 
+    def allocators_on(self, providers: Iterable[IExecutionProvider]) -> dict[Device, IAllocator]:
+        """Who makes memory on each device but the host: the allocator of the first provider there that has one."""
+        found: dict[Device, IAllocator] = {}
+        for provider in providers:
+            allocator = self._allocators.get(provider.name)
+            if allocator is not None and provider.device != HOST:
+                found.setdefault(provider.device, allocator)
+        return found
+
     def allocator_stats(self) -> dict[str, AllocatorStats]:
         """What the allocator of each provider says, where it has one."""
         return {name: allocator.stats() for name, allocator in self._allocators.items()}
@@ -104,3 +120,32 @@ def quietly(what: str, call: Callable[[], object]) -> None:
     outcome = guarded(call)
     if isinstance(outcome, Failure):
         _logger.warning("%s failed: %s", what, outcome, exc_info=outcome.error)
+
+
+def provider_failure(provider: str, error: Exception, node: str, *, alone: bool) -> PluginError:
+    """What a session raises for a provider that failed and that nobody may replace.
+
+    Args:
+        provider: Its name.
+        error: What it raised.
+        node: The node it was about, ``""`` for none.
+        alone: Whether there is no other provider.
+    """
+    return PluginError(
+        f"{provider} failed while the session was created: {type(error).__name__}: {error}",
+        where=Location(node=node, provider=provider),
+        why="there is no other provider" if alone else "another provider may not take over",
+        fix="Report this to the provider's author, or leave the provider out.",
+    )
+
+
+def schemas_when_needed(hooks: HookManager) -> Callable[[], SchemaRegistry]:
+    """Makes the operators' schemas, plug-ins' included, when it is first called: they take the onnx package."""
+
+    @cache
+    def make() -> SchemaRegistry:
+        from ort_py.api.loading import schema_registry
+
+        return schema_registry(hooks)
+
+    return make

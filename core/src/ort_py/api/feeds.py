@@ -27,7 +27,7 @@ from ort_py.dtypes import (
     data_type_of,
     numpy_dtype,
 )
-from ort_py.errors import AbsentInputError, FeedTypeError, InvalidArgument, Location, OrtPyError, UsageError
+from ort_py.errors import AbsentInputError, ArgumentTypeError, InvalidArgument, Location, OrtPyError, UsageError
 from ort_py.planning.plan import PlanInput
 
 __all__ = ["FeedSpec", "convert_feed", "feed_spec", "no_mapping"]
@@ -82,9 +82,9 @@ def feed_spec(value: PlanInput) -> FeedSpec:
     )
 
 
-def no_mapping(feed: Any) -> FeedTypeError:
+def no_mapping(feed: Any) -> ArgumentTypeError:
     """The error for a feed that is no mapping of names to values."""
-    return FeedTypeError(
+    return ArgumentTypeError(
         f"The feed of a run is a mapping of input names to values, not {type(feed).__name__}.",
         fix="Pass e.g. {session.get_inputs()[0].name: array}.",
     )

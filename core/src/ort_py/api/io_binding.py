@@ -25,6 +25,7 @@ from ort_py.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession
+    from ort_py.api.session_handle import SessionHandle
 
 __all__ = ["IOBinding", "SessionIOBinding"]
 
@@ -35,14 +36,16 @@ class SessionIOBinding:
     """Values bound to the inputs and outputs of a session.
 
     Args:
-        session: The session; held.
+        session: The session, or its handle; held.
     """
 
-    def __init__(self, session: InferenceSession) -> None:
-        self._session = session
-        arguments = (*session.get_inputs(), *session.get_overridable_initializers())
+    def __init__(self, session: InferenceSession | SessionHandle) -> None:
+        # A handle answers for its session, but only the session knows its own bindings.
+        unwrapped: Any = getattr(session, "handled_session", session)
+        self._session: InferenceSession = unwrapped
+        arguments = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
         self._input_names = [argument.name for argument in arguments]
-        self._types = {argument.name: argument.type for argument in session.get_outputs()}
+        self._types = {argument.name: argument.type for argument in self._session.get_outputs()}
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, OrtValue | None] = {}
         self._results: dict[str, OrtValue] = {}
@@ -91,8 +94,9 @@ class SessionIOBinding:
 
         Raises:
             UsageError: A type ONNX lacks, a negative size, or an address on another device than the host.
-            ArgumentTypeError: Another number of arguments, or no integers where there should be.
+            ArgumentTypeError: Another number of arguments, no text for the name, or no integers where there should be.
         """
+        _expect_name(name)
         if len(arguments) == 4:
             self.bind_ortvalue_output(name, _at(*arguments))
         elif len(arguments) > 1:
@@ -111,6 +115,7 @@ class SessionIOBinding:
             UsageError: The value is over read-only memory.
             ArgumentTypeError: It is no OrtValue.
         """
+        _expect_name(name)
         content = _expect_value(value).value
         if isinstance(content, np.ndarray) and not content.flags.writeable:
             raise UsageError(
@@ -187,6 +192,7 @@ class SessionIOBinding:
 
     def _bind(self, name: str, value: Any) -> None:
         if name not in self._input_names:
+            _expect_name(name)
             raise UsageError(
                 f"The model has no input '{name}' to bind.",
                 where=Location(value=str(name)),
@@ -333,6 +339,11 @@ def _at(device: OrtDevice, element_type: Any, shape: Any, address: Any) -> OrtVa
     if not address and 0 not in sizes:
         raise UsageError("The address is null.", fix="Pass the address of the first byte.")
     return OrtValue._at(int(address), data_type, sizes)
+
+
+def _expect_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"The name to bind is {name!r}.", fix="Pass the name of an input or output.")
 
 
 def _expect_value(value: Any) -> OrtValue:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import onnx
 
 from ort_py.api.options import SessionOptions
-from ort_py.errors import Fail, InvalidArgument, Location
+from ort_py.errors import Fail, Location, UsageError
 from ort_py.graph.ir import Model
 from ort_py.graph.writing.serialize import model_to_proto
 
@@ -28,8 +28,8 @@ def write_optimised(model: Model, options: SessionOptions) -> None:
     """Write the graph as it is now where the options ask for it.
 
     Raises:
-        InvalidArgument: The file cannot be written.
-        Fail: The file for constants cannot be written, or is not named plainly.
+        UsageError: The file cannot be written; a builtin RuntimeError too, as in onnxruntime for some reasons.
+        Fail: The file for constants cannot be written, or is not named plainly, or the entry for the size is no number.
         LimitError: The model passes protobuf's 2 GiB.
     """
     path = os.fspath(options.optimized_model_filepath)
@@ -42,7 +42,7 @@ def write_optimised(model: Model, options: SessionOptions) -> None:
     try:
         Path(path).write_bytes(proto.SerializeToString())
     except OSError as error:
-        raise InvalidArgument(
+        raise UsageError(
             "The optimised model cannot be written.",
             where=Location(file=path),
             why=str(error),
@@ -52,7 +52,14 @@ def write_optimised(model: Model, options: SessionOptions) -> None:
 
 def _smallest(options: SessionOptions) -> int:
     text = options.entry(_SIZE_KEY).strip()
-    return int(text) if text.isascii() and text.isdigit() else _DEFAULT_SIZE
+    if not text:
+        return _DEFAULT_SIZE
+    if not (text.isascii() and text.isdigit()):
+        raise Fail(
+            f"The config entry '{_SIZE_KEY}' is '{text}', which is no number of bytes.",
+            fix="Set it to a whole number, or leave it out.",
+        )
+    return int(text)
 
 
 def move_constants(proto: onnx.ModelProto, folder: Path, name: str, smallest: int) -> None:

@@ -1,4 +1,8 @@
-"""Who runs each node, and why: the session's placement as a value with a table and JSON."""
+"""Who runs each node, and why: the session's placement as a value with a table and JSON.
+
+A record for each of ten thousand nodes takes a tenth of the time of making their session, and few ask: they are made
+when somebody does, or when the session closes and lets its graph go.
+"""
 
 from __future__ import annotations
 
@@ -40,21 +44,62 @@ class NodePlacement:
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Placement:
-    """Placement of every node of a model, nested graphs included. Iterates over `NodePlacement`s."""
+    """Placement of every node of a model, nested graphs included. Iterates over `NodePlacement`s.
 
-    nodes: tuple[NodePlacement, ...]
+    Args:
+        assignment: The partitioner's decisions.
+    """
+
+    __slots__ = ("_assignment", "_counts", "_nodes")
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment: Assignment | None = assignment
+        self._counts = dict(assignment.counts().most_common())
+        self._nodes: tuple[NodePlacement, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[NodePlacement, ...]:
+        """A record for each node, in the order in which nodes were assigned."""
+        assignment = self._assignment
+        if assignment is not None:
+            # In this order: another thread that finds no assignment finds the records.
+            self._nodes = _records(assignment)
+            self._assignment = None
+        return self._nodes
+
+    def counted(self) -> Placement:
+        """The counts alone, for a session whose end nobody sees; who holds this placement keeps its records."""
+        counts = Placement(Assignment())
+        counts._counts, counts._assignment = self._counts, None
+        return counts
+
+    @classmethod
+    def of(cls, nodes: tuple[NodePlacement, ...]) -> Placement:
+        """A placement from its records, as pickle has them."""
+        placement = cls(Assignment())
+        placement._nodes, placement._assignment = nodes, None
+        placement._counts = dict(Counter(node.provider for node in nodes).most_common())
+        return placement
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Placement.of, (self.nodes,)
+
+    def __eq__(self, other: object) -> bool:
+        return self.nodes == other.nodes if isinstance(other, Placement) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.nodes)
 
     def __iter__(self) -> Iterator[NodePlacement]:
         return iter(self.nodes)
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return sum(self._counts.values())
 
     def counts(self) -> dict[str, int]:
         """Number of nodes each provider runs, most first."""
-        return dict(Counter(node.provider for node in self.nodes).most_common())
+        return dict(self._counts)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``json.dumps``."""
@@ -62,7 +107,7 @@ class Placement:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}: {count}" for name, count in self.counts().items())
-        return f"<Placement of {len(self.nodes)} nodes: {counts or 'none'}>"
+        return f"<Placement of {len(self)} nodes: {counts or 'none'}>"
 
     def __str__(self) -> str:
         rows = [("node", "operator", "provider", "how", "why")]
@@ -80,8 +125,12 @@ class Placement:
 
 def placement_of(assignment: Assignment) -> Placement:
     """The report of a partitioner's decisions."""
-    return Placement(
-        tuple(
+    return Placement(assignment)
+
+
+def _records(assignment: Assignment) -> tuple[NodePlacement, ...]:
+    return tuple(
+        [
             NodePlacement(
                 node.name,
                 node.op_type,
@@ -94,5 +143,5 @@ def placement_of(assignment: Assignment) -> Placement:
                 node.path,
             )
             for node, assigned in assignment
-        )
+        ]
     )

@@ -5,7 +5,7 @@ Comes after `session`, which calls this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -83,19 +83,35 @@ def check_tuning_results(results: Any, *, error_on_invalid: bool) -> None:
     """Refuse what is no list of tuning results.
 
     Raises:
-        TypeError: It is no list.
+        TypeError: It is no list, or a part of a result is no mapping.
         KeyError: A result lacks one of its parts.
+        ValueError: The number of a kernel is none.
         UsageError: There is one, `error_on_invalid` is set, and no provider here takes any.
     """
-    if not isinstance(results, Sequence) or isinstance(results, str):
+    if not isinstance(results, list):
         raise TypeError(f"Tuning results are a list, not {results!r}.")
     for result in results:
-        for key in _TUNING_KEYS:
-            if key not in result:
-                raise KeyError(key)
+        _expect_tuning_result(result)
+    for result in results:
         if error_on_invalid:
             raise UsageError(
                 f"The tuning results of {result['ep']} cannot be used.",
                 why="no provider of this session takes tuning results",
                 fix="Leave them out, or pass error_on_invalid=False.",
             )
+
+
+def _expect_tuning_result(result: Any) -> None:
+    for key in _TUNING_KEYS:
+        if key not in result:
+            raise KeyError(key)
+    for kernels in _mapping("results", result["results"]).values():
+        for number in _mapping("results", kernels).values():
+            int(number)
+    _mapping("validators", result["validators"])
+
+
+def _mapping(part: str, given: Any) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"The part '{part}' of a tuning result is a mapping, not {given!r}.")
+    return given

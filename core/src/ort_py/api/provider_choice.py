@@ -20,9 +20,11 @@ from ort_py.discovery.refusals import misspelt
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import Fail, InvalidArgument, Location, OrtPyError, ProviderFallbackWarning
 
-__all__ = ["check_provider_name", "choose", "forbid_cpu"]
+__all__ = ["NO_CPU", "check_provider_name", "choose", "selection_notes"]
 
-_NO_CPU = "session.disable_cpu_ep_fallback"
+NO_CPU = "session.disable_cpu_ep_fallback"
+"""Config entry: ``"1"`` forbids that nodes run on the CPU."""
+
 _MOST_DEVICES = 8
 """How many devices a delegate may choose; onnxruntime's number."""
 
@@ -91,10 +93,9 @@ def choose(
         providers, provider_options = [(name, {}) for name in _delegated(options, source)], None
     elif added.policy is not None:
         providers, provider_options = _by_policy(added.policy), None
-    forbidden = options.entry(_NO_CPU) == "1"
-    if forbidden and not _is_empty(providers) and CPU_ROLE in _names(providers):
+    if options.entry(NO_CPU) == "1" and not _is_empty(providers) and CPU_ROLE in _names(providers):
         raise InvalidArgument(
-            f"{CPU_ROLE} is asked for, and the config entry '{_NO_CPU}' forbids it.",
+            f"{CPU_ROLE} is asked for, and the config entry '{NO_CPU}' forbids it.",
             fix="Leave one of them out.",
         )
     lenient = not strict and compat_mode() and fallback_enabled
@@ -112,23 +113,13 @@ def choose(
         return select_providers([CPU_ROLE], strict=strict, pin_plain_cpu=options.pin_cpu)
 
 
-def forbid_cpu(options: SessionOptions, on_host: Sequence[tuple[Location, str]]) -> None:
-    """Refuse a session whose nodes would run on the CPU, where the options say so.
-
-    Args:
-        options: The session's options.
-        on_host: (place, provider) of each node that runs on the host.
-
-    Raises:
-        Fail: There is such a node.
-    """
-    if on_host and options.entry(_NO_CPU) == "1":
-        raise Fail(
-            f"{len(on_host)} node(s) would run on the CPU, which the config entry '{_NO_CPU}' forbids.",
-            where=on_host[0][0],
-            why=f"no other provider of the session takes them; the first runs on {on_host[0][1]}",
-            fix="Leave the entry out, or name a provider that runs the whole model.",
-        )
+def selection_notes(selection: Selection) -> list[str]:
+    """Lines for the load report: who was chosen and why, what was left out, which options have no effect."""
+    notes = [f"{one.record.name}: {one.origin.value}" for one in selection.selected]
+    notes += [f"{record.name}: left out, {record.state.value}: {record.reason}" for record in selection.passed_over]
+    for one in selection.selected:
+        notes += [f"{one.record.name}: option '{key}' ignored: {why}" for key, why in one.ignored_options.items()]
+    return notes
 
 
 def _is_empty(providers: Any) -> bool:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from ort_py.api.options import SessionOptions
 from ort_py.errors import InvalidArgument, Location
 from ort_py.execution.frame import session_closed
-from ort_py.graph.reading.sources import content_hash
+from ort_py.graph.reading.fingerprint import content_hash
+from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.limits import human_bytes
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ KEEP_BYTES_KEY = "session.keep_model_bytes"
 """Config entry: ``"1"`` keeps the bytes of a model of any size for pickling, ``"0"`` of none."""
 
 KEPT_BYTES = 64 << 20
-"""Models given as bytes are kept up to this size: constants are held once, and this would be a second time."""
+"""Models given as bytes are kept up to this size, large constants not counted, which the session has anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +53,37 @@ class Recipe:
     """What ``InferenceSession(...)`` was called with.
 
     Attributes:
-        source: The file, the bytes, a ModelProto, or None where the model was not kept.
+        kept: The file, the bytes, a ModelProto, or None where the model was not kept.
         reason: Why it was not kept.
         options: The session's own copy of the options.
         providers, provider_options: As given.
         fallback_enabled: Whether fallback is on.
     """
 
-    source: FileReference | bytes | Any
+    kept: FileReference | KeptBytes | bytes | Any
     reason: str
     options: SessionOptions
     providers: Any
     provider_options: Any
     fallback_enabled: bool = True
+
+    @property
+    def source(self) -> FileReference | bytes | Any:
+        """The file, the bytes, a ModelProto, or None."""
+        return self.kept.content() if isinstance(self.kept, KeptBytes) else self.kept
+
+    def condensed(self, kept: KeptBytes | None) -> Recipe:
+        """The recipe with the model's bytes given up for what is left of them beside the constants.
+
+        Args:
+            kept: That, where the session was made from bytes most of which are constants.
+        """
+        wanted = self.options.entry(KEEP_BYTES_KEY)
+        if kept is None or isinstance(self.kept, FileReference) or hasattr(self.kept, "ByteSize") or wanted == "0":
+            return self
+        if wanted != "1" and kept.nbytes > KEPT_BYTES:
+            return self
+        return replace(self, kept=kept, reason="")
 
 
 def recipe_of(source: Any, options: SessionOptions, providers: Any, provider_options: Any) -> Recipe:
@@ -157,7 +176,7 @@ def state_of(session: InferenceSession, recipe: Recipe, fingerprint: str, fallba
             )
     own = session._own_attributes
     return {
-        "recipe": replace(recipe, source=source, fallback_enabled=fallback_enabled),
+        "recipe": replace(recipe, kept=source, fallback_enabled=fallback_enabled),
         "attributes": {name: value for name, value in vars(session).items() if name not in own},
     }
 

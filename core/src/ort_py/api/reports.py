@@ -1,4 +1,4 @@
-"""What happened while a session was made: seconds a stage, transforms, memory. Plain values for users."""
+"""What happened while a session was made: seconds a stage, transforms. Plain values for users."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ort_py.contracts import AllocatorStats
+from ort_py.transforms.report import OptimisationReport
 
-__all__ = ["LoadReport", "MemoryReport", "StageReport"]
+__all__ = ["LoadReport", "StageReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,18 @@ class StageReport:
 
 @dataclass(slots=True)
 class LoadReport:
-    """Stages in the order they ran."""
+    """Stages in the order they ran.
+
+    Attributes:
+        stages: The stages.
+        optimisation: What each graph transform did; empty where the model came from the cache or nothing was optimised.
+        fingerprint: What the session is, see `InferenceSession.fingerprint`; ``""`` where it was closed before it was
+            asked.
+    """
 
     stages: list[StageReport] = field(default_factory=list)
+    fingerprint: str = ""
+    optimisation: OptimisationReport = field(default_factory=OptimisationReport)
 
     @property
     def seconds(self) -> float:
@@ -53,21 +62,5 @@ class LoadReport:
 
     def __str__(self) -> str:
         lines = [f"{stage.stage:<12} {stage.seconds * 1e3:9.1f} ms" for stage in self.stages]
-        return "\n".join([*lines, f"{'total':<12} {self.seconds * 1e3:9.1f} ms"])
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryReport:
-    """Bytes a session's model keeps in memory.
-
-    Attributes:
-        weights: Bytes of the model's constants on the host, each counted once however many sessions share it.
-        weights_mapped: Those of them that are mapped from a file.
-        device_weights: Bytes of constants on each other device, by its name.
-        allocators: What the allocator of each provider says, where it has one.
-    """
-
-    weights: int
-    weights_mapped: int
-    device_weights: dict[str, int]
-    allocators: dict[str, AllocatorStats]
+        lines.append(f"{'total':<12} {self.seconds * 1e3:9.1f} ms")
+        return "\n".join([*lines, f"{'fingerprint':<12} {self.fingerprint}"] if self.fingerprint else lines)

@@ -14,11 +14,12 @@ import numpy as np
 
 from ort_py.api.feeds import FeedSpec, convert_feed, feed_spec, no_mapping
 from ort_py.api.results import finish_result
+from ort_py.api.run_arguments import name_list, not_a_name
 from ort_py.errors import InvalidArgument, Location, MissingInputError
-from ort_py.execution.counted_runs import CountedRuns, is_light
+from ort_py.execution.executors import executor_of
 from ort_py.execution.frame import FramePool
+from ort_py.execution.memory_pressure import MemoryPressure, WatchedPool
 from ort_py.execution.program import Program
-from ort_py.execution.sequential import run
 from ort_py.execution.watch import RunWatch
 from ort_py.suggestions import close_names, did_you_mean
 
@@ -28,14 +29,20 @@ __all__ = ["Runner"]
 class Runner:
     """Runs one program.
 
+    Args:
+        program: The program.
+        lanes: Steps that may run at the same time.
+        pressure: Asked after runs whether memory is short, where given.
+
     Attributes:
         pool: Its frames.
+        executor: Tells in words how runs are executed, and why.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, lanes: int = 1, pressure: MemoryPressure | None = None) -> None:
         plan = program.plan
-        self.pool = FramePool(program)
-        self._execute = run if is_light(plan) else CountedRuns(plan.threads)
+        self.pool = FramePool(program) if pressure is None else WatchedPool(program, pressure)
+        self._execute, self.executor = executor_of(plan, lanes)
         self._template = plan.template
         self._required: list[FeedSpec] = [feed_spec(value) for value in plan.inputs if not value.default]
         self._required_names = {spec.name for spec in self._required}
@@ -160,11 +167,13 @@ class Runner:
                 else finish_result(value, output.copy)
                 for output in self._outputs
             ]
-        if isinstance(names, str):
-            raise TypeError(f"output_names is a list of names, not the string {names!r}.")
+        if type(names) is not list:
+            names = name_list(names)
         results: list[Any] = []
         taken: set[str] = set()
         for name in names:
+            if not isinstance(name, str):
+                raise not_a_name(name)
             output = self._output_by_name.get(name)
             if output is None:
                 raise InvalidArgument(

@@ -8,7 +8,6 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ort_py.api.assembly import Assembled
@@ -16,21 +15,23 @@ from ort_py.api.construction import Construction, ProviderArgument, construct
 from ort_py.api.detached_runs import DetachedRuns
 from ort_py.api.ep_devices import OrtEpDevice
 from ort_py.api.graph_assignment import OrtEpAssignedSubgraph, assignment_info
+from ort_py.api.memory_report import MemoryReport
 from ort_py.api.metadata import ModelMetadata, NodeArg
 from ort_py.api.options import RunOptions, SessionOptions
 from ort_py.api.placement import Placement, placement_of
 from ort_py.api.provider_changes import check_dynamic_options, check_tuning_results, input_devices, rebuild
 from ort_py.api.reopening import Recipe, Reopenable, recipe_of
-from ort_py.api.reports import LoadReport, MemoryReport
+from ort_py.api.run_arguments import check_run_options
 from ort_py.api.runner import Runner
-from ort_py.api.session_arguments import fallback_enabled, session_options
+from ort_py.api.service_methods import ServiceMethods
+from ort_py.api.session_arguments import fallback_enabled, lanes_of, session_options
+from ort_py.api.streams import ThreadedRuns
 from ort_py.api.value_runs import ValueRuns
 from ort_py.errors import OrtPyError
 from ort_py.execution.frame import session_closed
-from ort_py.execution.native_threads import active_runs
 from ort_py.execution.run_queue import RunQueue
-from ort_py.execution.thread_count import ThreadCount
 from ort_py.execution.watch import RunWatch
+from ort_py.execution.workspace import NO_WORKSPACE
 from ort_py.hooks import RunEvent, SessionEvent
 from ort_py.hooks.process_lock import ProcessLock
 
@@ -39,7 +40,7 @@ __all__ = ["InferenceSession"]
 _logger = logging.getLogger("ort_py.session")
 
 
-class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
+class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Reopenable):
     """A model ready to run.
 
     Args:
@@ -82,9 +83,12 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
             session_id=self._id,
             fallback_enabled=fallback_enabled(kwargs),
         )
+        self._recipe = self._recipe.condensed(self._built.kept)
         self._queue = RunQueue(self._built.threads.count)
+        self._fingerprint = None
         self._install()
         self._own_attributes = set(vars(self)) - others | {"_own_attributes"}
+        self._log_fingerprint()
         self._built.hooks.observe("ort_py_session_created", self._event())
 
     # -- running -----------------------------------------------------------------------------------------------
@@ -109,8 +113,10 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
 
         Raises:
             MissingInputError: A required input was not fed.
+            ArgumentTypeError: The feed, the names or the options are of a wrong type; a builtin TypeError too.
             InvalidArgument: An unknown name, or a feed of the wrong dtype, rank or size.
-            OrtPyError: A node refused its inputs or failed.
+            KernelInputError: A node refused what reached it.
+            OrtPyError: A node failed.
         """
         trimmed = False
         while True:
@@ -139,11 +145,13 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
         run_options: RunOptions | None,
     ) -> list[Any]:
         """`run` with everything that may look on: providers' callbacks, limits, cancellation, profile, hooks."""
+        check_run_options(run_options)
         shrinks = run_options is not None and run_options.shrinks_memory()
         watch = RunWatch(
             terminate=None if run_options is None else lambda: bool(run_options.terminate),
             seconds=self._options.limits.run_seconds,
             memory_bytes=self._options.limits.total_memory_bytes,
+            held_bytes=self._built.packed_bytes,
             recorder=self._built.recorder,
         )
         start, started_ns = time.perf_counter(), time.perf_counter_ns()
@@ -166,6 +174,7 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
                 self._built.hooks.observe(
                     "ort_py_run_finished", RunEvent(self._id, time.perf_counter() - start, failure)
                 )
+            failure = None  # it refers to this call, and would keep the run's arrays until cycles are collected
 
     # -- what it is --------------------------------------------------------------------------------------------
 
@@ -212,19 +221,9 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
         return str(self._assembled().program.plan)
 
     @property
-    def load_report(self) -> LoadReport:
-        """Seconds and notes of each stage of creation."""
-        return self._built.report
-
-    @property
     def fallback_report(self) -> list[Any]:
         """Everything that does not run where it was asked to, in order: `FallbackRecord`s."""
         return list(self._built.fallbacks)
-
-    @property
-    def threads(self) -> ThreadCount:
-        """Number of threads one run may use, the reason for it, and what native libraries are told."""
-        return replace(self._built.threads, native=active_runs.describe())
 
     @property
     def state(self) -> str:
@@ -232,8 +231,8 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
         return "closed" if self._closed else "recovered" if self._built.dropped else "ready"
 
     def memory_report(self) -> MemoryReport:
-        """Bytes of the model's constants, by place, and what the providers' allocators hold."""
-        return self._built.memory_report()
+        """Bytes of the model's constants, of what kernels made of them and of runs, by device."""
+        return self._built.memory_report(NO_WORKSPACE if self._runner is None else self._runner.pool.workspace())
 
     def trim(self) -> None:
         """Give back what is kept only for speed: idle frames, providers' unused memory, and copies of constants that no
@@ -244,7 +243,7 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
 
     def end_profiling(self) -> str:
         """Write the profile and stop profiling; returns the file's name, ``""`` where there is nothing to write."""
-        path = self._built.end_profiling()
+        path = self._built.end_profiling(self._profile_facts())
         self._observe()
         return path
 
@@ -329,12 +328,15 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
             self._closed, self._leaving = True, None
         self._queue.close()
         self._built.hooks.observe("ort_py_session_closed", self._event())
-        self._built.end_profiling()
+        self._built.end_profiling(self._profile_facts())
+        _ = self._placement.nodes  # made now at the latest: it outlives the graph
         self._built.close()
 
     def __del__(self) -> None:
         # Dropped without `close`. At interpreter exit nothing is left to do, and this module's names may be gone.
         if sys is not None and not sys.is_finalizing() and hasattr(self, "_built"):
+            if hasattr(self, "_placement"):
+                self._placement = self._placement.counted()  # no records for nobody
             self.close()
 
     def __enter__(self) -> InferenceSession:
@@ -357,7 +359,8 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
     def _install(self) -> None:
         """Take over a construction: what `run` and the reports need."""
         assembled = self._assembled()
-        self._runner = Runner(assembled.program)
+        lanes = lanes_of(self._options, self._built.threads.count)
+        self._runner = Runner(assembled.program, lanes, self._joined_pressure())
         self._placement = placement_of(assembled.assignment)
         self._observe()
 
@@ -391,10 +394,5 @@ class InferenceSession(ValueRuns, DetachedRuns, Reopenable):
         return True
 
     def _event(self) -> SessionEvent:
-        return SessionEvent(
-            self._id,
-            self._built.title,
-            tuple(self._built.names),
-            self._placement.counts(),
-            self._built.report.seconds,
-        )
+        built = self._built
+        return SessionEvent(self._id, built.title, tuple(built.names), self._placement.counts(), built.report.seconds)

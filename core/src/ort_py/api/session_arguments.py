@@ -19,7 +19,7 @@ from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, UsageError
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["fallback_enabled", "session_options"]
+__all__ = ["fallback_enabled", "lanes_of", "session_options"]
 
 _ARGUMENTS = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
 _VARIABLE = "ORT_LOAD_CONFIG_FROM_MODEL"
@@ -35,6 +35,18 @@ def fallback_enabled(arguments: Mapping[str, Any]) -> bool:
     return int(arguments.get("enable_fallback", 1)) == 1
 
 
+def lanes_of(options: SessionOptions, threads: int) -> int:
+    """Steps of a run that may run at the same time.
+
+    Args:
+        options: The session's options.
+        threads: Threads of a run.
+    """
+    if options.execution_mode != ExecutionMode.ORT_PARALLEL:
+        return 1
+    return min(threads, options.inter_op_num_threads) if options.inter_op_num_threads > 0 else threads
+
+
 def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> SessionOptions:
     """A session's own options.
 
@@ -44,13 +56,17 @@ def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> Se
         arguments: Keyword arguments of the session.
 
     Raises:
-        TypeError: `given` is something else, or the model cannot be one.
+        ArgumentTypeError: `given` is something else, or the model cannot be one; a builtin TypeError too.
+        TypeError: Optimisers are no names.
         UsageError: The model's settings, or config entries, are malformed; a builtin RuntimeError too.
         InvalidArgument, Fail: Config entries contradict the model.
     """
     if given is not None and not isinstance(given, SessionOptions):
         if given:
-            raise TypeError(f"sess_options must be a SessionOptions, not {type(given).__name__}.")
+            raise ArgumentTypeError(
+                f"sess_options must be a SessionOptions, not {type(given).__name__}.",
+                fix="Make one with options = ort_py.SessionOptions() and set its attributes.",
+            )
         given = None  # a falsy value counts as none, as in onnxruntime
     _expect_model(source)
     _warn_of_unknown(arguments)

@@ -6,11 +6,13 @@ Unwraps what goes in, calls `run`, wraps what comes out. Knows nothing of plans,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ort_py.api.enums import OrtAllocatorType, OrtMemType
 from ort_py.api.io_binding import IOBinding
 from ort_py.api.options import RunOptions
+from ort_py.api.private_names import PrivateNames
+from ort_py.api.run_arguments import check_run_options, name_list
 from ort_py.api.values.copying import copy_tensors
 from ort_py.api.values.memory_info import OrtMemoryInfo
 from ort_py.api.values.ort_value import OrtValue
@@ -24,12 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["ValueRuns"]
 
 
-class ValueRuns:
+class ValueRuns(PrivateNames):
     """What `InferenceSession` can do with `OrtValue` and `IOBinding`."""
-
-    @property
-    def _sess(self) -> Self:
-        return self  # onnxruntime's handle in C, which applications pass on to SessionIOBinding and read from
 
     def io_binding(self) -> IOBinding:
         """A new binding for this session."""
@@ -44,7 +42,7 @@ class ValueRuns:
 
         Raises:
             ValueError: The binding belongs to another session.
-            ArgumentTypeError: It is no binding.
+            ArgumentTypeError: It is no binding, or the options are none.
             BindingError: No output is bound, the run failed, or a bound buffer does not fit its result.
         """
         if not isinstance(iobinding, IOBinding):
@@ -53,6 +51,7 @@ class ValueRuns:
             )
         if iobinding._session is not self:
             raise ValueError("This IOBinding belongs to another session: use the one that made it.")
+        check_run_options(run_options)
         iobinding._iobinding.run(run_options)
 
     def run_with_ort_values(
@@ -69,16 +68,14 @@ class ValueRuns:
             run_options: Options of this run.
 
         Raises:
-            ArgumentTypeError: A feed is no OrtValue.
+            ArgumentTypeError: A feed is no OrtValue, or another argument of a wrong type.
             OrtPyError: As `run`.
         """
         feed = {name: _bare(name, value) for name, value in input_dict_ort_values.items()}
-        session = _session(self)
+        session, names = _session(self), name_list(output_names)
         types = {argument.name: argument.type for argument in session.get_outputs()}
-        results = session.run(output_names, feed, run_options)
-        return [
-            OrtValue.of_output(found, types[name]) for name, found in zip(output_names or types, results, strict=True)
-        ]
+        results = session.run(names, feed, run_options)
+        return [OrtValue.of_output(found, types[name]) for name, found in zip(names or types, results, strict=True)]
 
     def run_with_ortvaluevector(
         self,

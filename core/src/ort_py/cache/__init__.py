@@ -1,4 +1,6 @@
-"""Compiled artifacts on disk, so that a region compiled once is restored the next time.
+"""What preparing a model came to, on disk, so that the next session starts from there.
 
-Used by the session between `partition` and `planning`. Knows no provider: an artifact is bytes under a key.
+Two kinds of entries share one folder (`location`, `store`, `format`): prepared models (`model_record` and `constants`,
+found by `circumstances` and `model_source`, written by `writing`) and what providers compiled (`artifacts`). Knows no
+provider and no session.
 """

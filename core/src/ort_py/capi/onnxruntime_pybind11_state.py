@@ -73,7 +73,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "get_build_info",
         "get_device",
         "get_ep_devices",
-        "get_version_string",
         "has_collective_ops",
         "register_execution_provider_library",
         "set_default_logger_severity",
@@ -85,6 +84,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "ort_py.api.values.vector": ("OrtValueVector",),
     "ort_py.api.values.sparse": ("SparseBlockSparseView", "SparseCooView", "SparseCsrView"),
     "ort_py.api.enums": ("ArenaExtendStrategy", "OrtCompiledModelCompatibility", "OrtDeviceEpIncompatibilityReason"),
+    "ort_py.compat.emulated": ("get_version_string",),
     "ort_py.capi.low_level": (
         "get_all_operator_schema",
         "get_all_opkernel_def",

@@ -33,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
             report = {
                 "model": str(arguments.model),
                 "providers": session.get_providers(),
+                "fingerprint": session.fingerprint.to_json(),
                 **placement.to_json(),
+                "optimisation": session.load_report.optimisation.to_dict(),
                 "fallbacks": [asdict(record) for record in session.fallback_report],
             }
             print_json(report | ({"plan": session.plan.splitlines()} if arguments.plan else {}))

@@ -50,7 +50,9 @@ def _placement(arguments: argparse.Namespace) -> dict[str, Any]:
                 "created": True,
                 "providers": session.get_providers(),
                 "nodes": session.placement.counts(),
+                "fingerprint": session.fingerprint.to_json(),
                 "fallbacks": [str(record) for record in session.fallback_report],
+                "memory": session.memory_report().to_dict(),
             }
     except OrtPyError as error:
         return {

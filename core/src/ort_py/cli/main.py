@@ -31,6 +31,7 @@ _COMMANDS = {
     "info": "what a model file holds: inputs, outputs, operators, weights",
     "explain": "who runs each node of a model, and who refused it and why",
     "providers": "execution providers: installed, usable here, and if not, why",
+    "cache": "prepared models and compiled artifacts on disk: list, make smaller, check",
 }
 
 

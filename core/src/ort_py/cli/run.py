@@ -113,12 +113,14 @@ def _report(
         "model": str(arguments.model),
         "providers": session.get_providers(),
         "nodes": session.placement.counts(),
+        "fingerprint": session.fingerprint.to_json(),
         "threads": {"count": session.threads.count, "reason": session.threads.reason},
         "state": session.state,
         "fallbacks": [str(record) for record in session.fallback_report],
         "stages_ms": {stage.stage: stage.seconds * 1e3 for stage in load.stages},
         "load_ms": load.seconds * 1e3,
         "times": times.as_json(),
+        "memory": session.memory_report().to_dict(),
         "inputs": [{**summarise(name, value), "source": feeds.sources[name]} for name, value in feeds.values.items()],
         "outputs": [summarise(name, value) for name, value in outputs.items()],
         "saved": [str(path) for path in saved],
@@ -152,6 +154,8 @@ def _print(
     stages = ", ".join(f"{stage.stage} {time_text(stage.seconds)}" for stage in load.stages)
     say(f"loading  {time_text(load.seconds)} ({stages})")
     say(f"running  {times} on {session.threads.count} thread(s)")
+    say("memory")
+    say("\n".join(f"  {line}" for line in str(session.memory_report()).splitlines()))
 
 
 def _count(text: str) -> int:

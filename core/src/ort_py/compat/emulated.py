@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["PACKAGE", "VERSION"]
+__all__ = ["PACKAGE", "VERSION", "get_version_string"]
 
 PACKAGE = "onnxruntime"
 VERSION = "1.31.1"
+
+
+def get_version_string() -> str:
+    """The version of the onnxruntime release that is emulated: what its package, and its binding, tell."""
+    return VERSION

@@ -13,6 +13,7 @@ from ort_py.contracts.compiled import (
     NativeEntryPoint,
     RegionInstance,
 )
+from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.contracts.graph_view import Array, AttributeValue, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
 from ort_py.contracts.kernel import (
     ALL_FLOATS,
@@ -24,6 +25,7 @@ from ort_py.contracts.kernel import (
     KernelContext,
     KernelDef,
     KernelFactory,
+    KernelForms,
     KernelLookup,
     KernelMatch,
     Subgraph,
@@ -33,6 +35,8 @@ from ort_py.contracts.kernel import (
     tensors,
 )
 from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, IEvent, IStream
+from ort_py.contracts.pattern import Const, Match, Maybe, OneOf, Op, Pattern, Var
+from ort_py.contracts.pattern_rule import PatternRule
 from ort_py.contracts.provider import (
     ArtifactValidity,
     Availability,
@@ -46,8 +50,8 @@ from ort_py.contracts.transform import (
     GraphEditor,
     GraphTransform,
     Level,
-    NodeTemplate,
     RewriteRule,
+    Transform,
     TransformContext,
     TransformResult,
 )
@@ -70,8 +74,10 @@ __all__ = [
     "Claim",
     "ClaimKind",
     "CompiledRegion",
+    "Const",
     "FormalParameter",
     "FrameResources",
+    "FunctionBody",
     "FunctionRegion",
     "GraphEditor",
     "GraphTransform",
@@ -86,14 +92,21 @@ __all__ = [
     "KernelContext",
     "KernelDef",
     "KernelFactory",
+    "KernelForms",
     "KernelLookup",
     "KernelMatch",
     "Level",
+    "Match",
+    "Maybe",
     "NativeEntryPoint",
     "NodeSpec",
     "NodeTemplate",
+    "OneOf",
+    "Op",
     "OperatorSchema",
     "OptionSpec",
+    "Pattern",
+    "PatternRule",
     "ProviderFactory",
     "Refusal",
     "RegionInstance",
@@ -102,10 +115,12 @@ __all__ = [
     "SessionContext",
     "Subgraph",
     "SubgraphCallable",
+    "Transform",
     "TransformContext",
     "TransformResult",
     "TypeFunction",
     "ValueSpec",
+    "Var",
     "WeightMode",
     "kernel",
     "kernel_defs",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ort_py.contracts.function_body import FunctionBody
 from ort_py.dtypes import DataType, Shape, TensorType, ValueType
 from ort_py.errors import Location
 
@@ -68,6 +69,8 @@ class NodeSpec:
         attributes: Attributes the model sets (not the schema's defaults), by name.
         type_bindings: The schema's type variables as bound here, e.g. ``{"T": "tensor(float)"}``.
         path: Names of the enclosing control-flow nodes, outermost first.
+        body: What the node computes, in other operators, where a transform made it of several nodes; else None. A
+            provider that lacks the operator need not look: the engine puts the body in its place.
     """
 
     index: int
@@ -81,6 +84,7 @@ class NodeSpec:
     type_bindings: Mapping[str, str] = field(default_factory=dict)
     opset_version: int = 0
     path: tuple[str, ...] = ()
+    body: FunctionBody | None = None
 
     @property
     def location(self) -> Location:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array, NodeSpec
-from ort_py.devices import HOST, Device
+from ort_py.contracts.kernel_context import KernelContext, SubgraphCallable
 from ort_py.dtypes import DataType
 from ort_py.errors import operator_title
 
@@ -30,6 +30,7 @@ __all__ = [
     "KernelContext",
     "KernelDef",
     "KernelFactory",
+    "KernelForms",
     "KernelLookup",
     "KernelMatch",
     "Subgraph",
@@ -40,13 +41,44 @@ __all__ = [
 ]
 
 KernelCallable: TypeAlias = Callable[..., Any]
-"""``f(*inputs)``; where the `KernelDef` declares `out`, also ``f(*inputs, *outputs)``. Stateless, thread-safe.
+"""``f(*inputs)``: stateless, thread-safe, with as many arguments as the node has inputs, None for what is absent.
 
-It must not write to an input unless the `KernelDef` declares the pair in `inplace` and the input is passed as that
-output, and must not return an input or a view of one unless it declares `views`."""
+It must not write to an input, nor return one or a view of one unless it declares `views`.
 
-SubgraphCallable: TypeAlias = Callable[..., list[Any]]
-"""A graph of the node, to be called: ``subgraph(*inputs)`` → list of outputs. See `KernelContext.subgraph`."""
+Where the `KernelDef` declares `out`, it is called in two forms, and may not know which one comes next:
+
+- ``f(*inputs)`` makes its outputs, as above;
+- ``f(*inputs, *outputs)``: behind the node's inputs stands one array an output of the node, C-contiguous, of the very
+  shape and dtype that the first form would return, with any content. It writes the results there and returns what it
+  was given, an array or a tuple as in the first form. An output shares memory with no input, except with one that
+  `inplace` allows, which is then the same memory in the same layout.
+
+So the shapes and dtypes of its outputs must follow from those of its inputs, from constants and from attributes: it is
+called in the second form only with inputs of shapes that it was called with in the first. What such an array holds is
+the engine's again later: nothing of it may be kept beyond the call. Where one function for both forms would have to
+ask on each call which one it is, the factory returns `KernelForms`."""
+
+
+class KernelForms:
+    """The two forms of a kernel that declares `out`, where they are not one function. The engine calls the right one.
+
+    Args:
+        inputs: How many inputs the node has.
+        call: ``f(*inputs)``.
+        into: ``f(*inputs, *outputs)``; None where it could not promise that for this node, because a shape depends on
+            the values of an input that is no constant, or the output is a view.
+    """
+
+    __slots__ = ("call", "inputs", "into")
+
+    def __init__(self, inputs: int, call: KernelCallable, into: KernelCallable | None) -> None:
+        self.inputs = inputs
+        self.call = call
+        self.into = into
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Either form, for those who wrap a factory and know of no two functions."""
+        return self.call(*arrays) if self.into is None or len(arrays) <= self.inputs else self.into(*arrays)
 
 
 def tensors(*data_types: DataType) -> frozenset[str]:
@@ -67,65 +99,6 @@ ALL_INTEGERS = tensors(
 )
 ALL_NUMERIC = ALL_FLOATS | ALL_INTEGERS
 ALL_TENSORS = tensors(*(data_type for data_type in DataType if data_type is not DataType.UNDEFINED))
-
-
-class KernelContext(ABC):
-    """What a kernel may know and use. Made by the engine, one for each bound node; kept as long as the session.
-
-    Attributes:
-        node: The node this kernel was bound to.
-        xp: The array module of the node's provider: its arrays come from here (NumPy on the CPU).
-        device: Where inputs and outputs are, those that the `KernelDef` puts on the host excepted.
-    """
-
-    __slots__ = ("device", "node", "xp")
-
-    def __init__(self, node: NodeSpec, xp: Any, device: Device = HOST) -> None:
-        self.node = node
-        self.xp = xp
-        self.device = device
-
-    @abstractmethod
-    def constant(self, index: int) -> Array | None:
-        """Input `index` as a host array if it is known when the session is planned, else None."""
-
-    @abstractmethod
-    def check_allocation(self, shape: Sequence[int], dtype: Any) -> None:
-        """Ask before making an array whose size the *data* decides (Expand, Range, ConstantOfShape, Resize, …).
-
-        Args:
-            shape: Shape of the array to be made.
-            dtype: Its NumPy dtype.
-
-        Raises:
-            LimitError: The array would pass the session's limits. Let it pass through.
-        """
-
-    @abstractmethod
-    def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
-        """Call ``fn(start, stop)`` over ``range(rows)`` in parts of at least `grain`, on the process-wide pool.
-
-        Returns when all parts are done. Runs inline where the work is small or the thread count is one. An
-        exception of a part is raised here.
-        """
-
-    @abstractmethod
-    def random_generator(self, seed: float | None) -> Any:
-        """A NumPy ``Generator``: seeded by `seed`, else by the session's seed (``set_seed``), else by the system."""
-
-    @abstractmethod
-    def subgraph(self, name: str) -> SubgraphCallable | None:
-        """The graph that is the node's attribute `name`, to be called; None where the node has no such attribute.
-
-        The kernel declares the graph in `KernelDef.subgraphs`; the engine then partitions and plans it like any other,
-        with all it captures of the graphs around it. Ask in the factory, call in the kernel, as often as you like:
-        ``subgraph(*inputs)`` gives a list with one entry an output. It runs in the frame of the kernel's call, so call
-        it on the thread that the kernel was called on, never in `parallel_for`. What it returns may be shared with
-        other values: never write to it. Let exceptions pass through: they name the node that failed.
-
-        Raises:
-            PluginError: The kernel does not declare it.
-        """
 
 
 KernelFactory: TypeAlias = Callable[[KernelContext], KernelCallable]
@@ -154,7 +127,8 @@ class KernelDef:
     """Declaration of a kernel.
 
     Identity is (domain, op_type, version range, types) inside one provider; the rest is for the planner. `out` and
-    `inplace` are permissions: this core does not use them yet, and lets every kernel make its outputs.
+    `inplace` are permissions: a first run lets every kernel make its outputs, later runs of the same shapes may reuse
+    memory.
 
     Attributes:
         op_type: Operator.
@@ -166,8 +140,10 @@ class KernelDef:
         types: Allowed type strings for each of the schema's type variables; a variable not named is not restricted.
         outputs: What the callable returns: 1, the bare array of the first output; n > 1, always a tuple of n, which
             the engine cuts or pads to the node; None, a tuple with exactly one entry an output of the node.
-        out: The callable also takes its outputs as further positional arguments and writes there (a NumPy ufunc does).
-        inplace: Pairs (input, output) that may share one buffer when `out` is declared and the input dies here.
+        out: The callable also takes its outputs as further positional arguments and writes there (a NumPy ufunc does);
+            see `KernelCallable` for what it then owes.
+        inplace: Pairs (input, output) that may share one buffer when `out` is declared, shape and dtype are the same,
+            and nobody reads the input later. At most one pair is used in a call.
         views: Pairs (output, input): the output may be a view of that input, with any strides. Other outputs are new
             arrays, C-contiguous unless `strided` is declared and an input was not.
         strided: Inputs need not be C-contiguous.
@@ -231,7 +207,8 @@ def kernel(
     Attributes of the node are passed by keyword, so defaults stand in the signature, as in the schema; graphs declared
     in `subgraphs` arrive as callables (`KernelContext.subgraph`). The declaration is kept on the function (several
     decorators may be stacked); `KernelDef`s are collected by `kernel_defs`. Other keyword arguments are those of
-    `KernelDef`.
+    `KernelDef`. A function declared with ``out=True`` has a keyword-only parameter `out`, None by default: the array to
+    write to and return, for several outputs a tuple of arrays.
 
     Functions of another form are declared with `bind`, which makes the callable of the function and a node's context:
     it is how a library builds decorators of its own.
@@ -250,7 +227,7 @@ def kernel(
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         definition = KernelDef(
             op_type=op_type,
-            factory=partial(bind or partial(_bind_function, names), function),
+            factory=partial(bind or partial(_bind_function, names, bool(declaration.get("out"))), function),
             domain=domain,
             since=since,
             until=until,
@@ -264,13 +241,23 @@ def kernel(
     return declare
 
 
-def _bind_function(subgraphs: tuple[str, ...], function: Callable[..., Any], ctx: KernelContext) -> KernelCallable:
+def _bind_function(
+    subgraphs: tuple[str, ...], out: bool, function: Callable[..., Any], ctx: KernelContext
+) -> KernelCallable:
     attributes = dict(ctx.node.attributes)
     for name in subgraphs:
         callable_ = ctx.subgraph(name)
         if callable_ is not None:
             attributes[name] = callable_
-    return partial(function, ctx, **attributes)
+    call = partial(function, ctx, **attributes)
+    if not out:
+        return call
+    count, single = len(ctx.node.inputs), len(ctx.node.outputs) == 1
+
+    def into(*arrays: Array) -> Any:
+        return call(*arrays[:count], out=arrays[count] if single else arrays[count:])
+
+    return KernelForms(count, call, into)
 
 
 @dataclass(frozen=True, slots=True)

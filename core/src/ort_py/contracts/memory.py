@@ -2,7 +2,8 @@
 
 A provider whose device is the host needs none of this: the host has defaults. The engine keeps the bare arrays of a
 device in its slots and frees one by dropping it. Arrays are made by kernels and data transfers; the engine asks an
-allocator for figures and to give memory back, and waits for whole streams, not for events.
+allocator for memory that runs of known shapes use again, for figures and to give memory back, and waits for whole
+streams, not for events.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class IAllocator(ABC):
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
         """Required. An uninitialised C-contiguous array, at least 64-byte aligned where the device allows.
 
-        For the provider's own kernels and for plug-ins that share its device; this core makes no array itself. Raise
-        MemoryError where memory is short.
+        For the provider's own kernels, for plug-ins that share its device, and for the engine: a frame asks for a block
+        of ``uint8``, on the thread that runs it with its streams current, and cuts arrays from it with ``block[a:b]``,
+        ``.view(dtype)`` and ``.reshape(shape)``; only its kernels that declare `out` write there. Raise MemoryError
+        where memory is short: the run then does without.
         """
 
     def trim(self) -> int:

@@ -19,7 +19,7 @@ from ort_py.contracts.compiled import CompiledRegion
 from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView
 from ort_py.contracts.kernel import KernelCatalog, KernelDef, KernelLookup
 from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
-from ort_py.contracts.transform import GraphTransform
+from ort_py.contracts.transform import Transform
 from ort_py.contracts.version import API_VERSION, ApiRange
 from ort_py.devices import HOST, Device, DeviceClass
 
@@ -173,7 +173,7 @@ class IExecutionProvider(ABC):
         """
         return None
 
-    def transforms(self) -> Sequence[GraphTransform]:
+    def transforms(self) -> Sequence[Transform]:
         """Optional. Transforms it wants run before it is asked for its capability. Called once, after creation."""
         return ()
 

@@ -1,25 +1,32 @@
 """Graph transforms: how the optimiser, providers and plug-ins change a graph.
 
-A transform says what it does and at which level, gets an editor, and reports. All surgery goes through
-`GraphEditor`; the engine checks the graph's invariants after each transform.
+There are two kinds. A `RewriteRule` is local: the engine shows it nodes one by one, from a work-list, and it replaces
+a few of them; `PatternRule` (in `pattern`) is one written as a picture of the nodes it wants. A `GraphTransform` sees a
+graph as a whole. Both get a `GraphEditor`, the only way to change anything; what they read are frozen records.
+
+A record (`NodeSpec`) of a node stays valid as a handle as long as the node is there, whatever else changes: the editor
+knows nodes by name, and names are never used again. Ask `GraphEditor.node` for a newer record.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ort_py.contracts.graph_view import Array, AttributeValue, GraphView, NodeSpec
+from ort_py.contracts.function_body import FunctionBody, NodeTemplate
+from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, ValueSpec
 from ort_py.contracts.kernel import KernelContext
 
 __all__ = [
+    "FunctionBody",
     "GraphEditor",
     "GraphTransform",
     "Level",
     "NodeTemplate",
     "RewriteRule",
+    "Transform",
     "TransformContext",
     "TransformResult",
 ]
@@ -38,29 +45,8 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeTemplate:
-    """A node to be made.
-
-    Attributes:
-        op_type: Operator.
-        inputs: Names of existing values or of outputs of earlier templates; ``""`` where an optional input is absent.
-        outputs: Names of its outputs; a name that exists already is taken over from the node that wrote it.
-        attributes: Attributes as in `NodeSpec`.
-        domain: Operator domain.
-        name: Name; made from the transform's name and the first output where empty.
-    """
-
-    op_type: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, AttributeValue] | None = None
-    domain: str = ""
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class TransformResult:
-    """What a transform did.
+    """What a `GraphTransform` did.
 
     Attributes:
         changes: Number of places changed; 0 means the graph is as it was.
@@ -88,44 +74,149 @@ class TransformContext(ABC):
 
 
 class GraphEditor(ABC):
-    """Changes one graph. Names, uses and types stay consistent after each call."""
+    """Reads and changes one graph. Names, uses, types and order stay consistent after each call.
+
+    A call costs what it changes, not what the graph has; `nodes` and `view` read the whole graph.
+    """
+
+    # What is there ----------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def nodes(self) -> Sequence[NodeSpec]:
+        """Records of all nodes in topological order, as they are now; later changes do not touch the sequence."""
 
     @property
     @abstractmethod
     def view(self) -> GraphView:
-        """The graph as it is now. A new view after each change; indices of an older one are void."""
+        """The graph as it is now, for code that reads graphs. Void after the next change: it then raises."""
 
     @abstractmethod
-    def replace_nodes(self, nodes: Sequence[int], templates: Sequence[NodeTemplate]) -> None:
-        """Remove nodes of the current view and put new ones in their place.
+    def node(self, node: NodeSpec | str) -> NodeSpec | None:
+        """The newest record of a node, given by an older one or by name; None where it was removed.
 
-        Raises:
-            InvalidGraph: A value that is still read would have no producer, or a cycle would arise.
+        `NodeSpec.index` is -1 in all records but those of `view`: positions change.
         """
 
     @abstractmethod
-    def replace_uses(self, old: str, new: str) -> None:
+    def value(self, name: str) -> ValueSpec | None:
+        """The value called `name` here or in a graph around."""
+
+    @abstractmethod
+    def producer(self, value: ValueSpec | str | None) -> NodeSpec | None:
+        """The node of this graph that writes a value; None for inputs, constants, values of outer graphs, and None."""
+
+    @abstractmethod
+    def readers(self, value: ValueSpec | str) -> Sequence[NodeSpec]:
+        """The nodes of this graph that read a value, each once, those that hold a reading nested graph included."""
+
+    @abstractmethod
+    def uses(self, value: ValueSpec | str) -> int:
+        """How often a value is read: by inputs of nodes, nested ones included, and by outputs of graphs."""
+
+    @abstractmethod
+    def is_output(self, value: ValueSpec | str) -> bool:
+        """Whether this graph returns the value."""
+
+    @abstractmethod
+    def constant(self, value: ValueSpec | str | None) -> Array | None:
+        """A constant as a read-only NumPy array; None where it is no constant, or `value` is None. May map a file."""
+
+    @abstractmethod
+    def constant_key(self, value: ValueSpec | str) -> str:
+        """What stands for the content of a constant without reading it: equal keys are equal tensors.
+
+        Raises:
+            InvalidGraph: It is no constant.
+        """
+
+    @abstractmethod
+    def constants(self) -> Sequence[ValueSpec]:
+        """The constants of this graph, those of outer graphs not among them."""
+
+    @abstractmethod
+    def subgraphs(self) -> Sequence[GraphEditor]:
+        """Editors of the graphs nested directly in this one."""
+
+    # Changes ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def replace_nodes(self, nodes: Sequence[NodeSpec | str], templates: Sequence[NodeTemplate]) -> Sequence[NodeSpec]:
+        """Remove nodes and put new ones in their place; returns the new ones.
+
+        Raises:
+            InvalidGraph: A value that is still read would have no producer, a cycle would arise, a node was removed
+                before, or a new node contradicts its operator.
+        """
+
+    @abstractmethod
+    def fuse(self, nodes: Sequence[NodeSpec | str], template: NodeTemplate) -> NodeSpec:
+        """Put one node in the place of several; it carries the function these computed.
+
+        A provider that lacks the new operator gets that function instead. Constants that only the removed nodes read
+        go into it, where they are small; a larger one the new node must read as well.
+
+        Raises:
+            InvalidGraph: As `replace_nodes`; or the removed nodes read a value or a large constant that the new node
+                does not, or hold nested graphs.
+        """
+
+    @abstractmethod
+    def replace_uses(self, old: ValueSpec | str, new: ValueSpec | str) -> None:
         """Let every reader of `old` read `new`; a graph output keeps its name.
 
         Raises:
-            InvalidGraph: One of the values does not exist.
+            InvalidGraph: One of the values does not exist, or a reader would depend on itself.
         """
+
+    @abstractmethod
+    def free_name(self, wanted: str) -> str:
+        """A name for a value between new nodes: `wanted`, or with a suffix where a value has or had that name. Changes
+        nothing. A template that writes a name in use would take that value over."""
 
     @abstractmethod
     def add_constant(self, name: str, array: Array) -> str:
         """Add an initializer; returns its name, which gets a suffix where `name` is taken."""
 
     @abstractmethod
+    def inline_subgraph(self, node: NodeSpec | str, attribute: str) -> None:
+        """Put the nodes of a nested graph without inputs in place of the node that holds it.
+
+        Raises:
+            InvalidGraph: The graph has inputs, or fewer outputs than the node.
+        """
+
+    @abstractmethod
+    def infer(self, node: NodeSpec | str) -> NodeSpec:
+        """Type a node's outputs anew, after its inputs became known better; returns the newest record.
+
+        Raises:
+            InvalidGraph: The inputs contradict the operator.
+        """
+
+    @abstractmethod
     def remove_unused(self) -> int:
         """Remove nodes and constants nobody needs; returns how many. Nodes with side effects do not exist in ONNX."""
 
-    @abstractmethod
-    def subgraphs(self) -> Sequence[GraphEditor]:
-        """Editors of the graphs nested directly in this one."""
+    def bypass(self, node: NodeSpec, source: ValueSpec | str) -> bool:
+        """Remove a node whose first output is nothing but `source`, an input of it; its other outputs must be unused.
+
+        Returns:
+            Whether it was done: not where a graph output would become a second name of an input, of a constant, or of
+            another output.
+        """
+        output = node.outputs[0]
+        if output is None:
+            return False
+        if self.is_output(output) and (self.producer(source) is None or self.is_output(source)):
+            return False
+        self.replace_uses(output, source)
+        self.replace_nodes([node], ())
+        return True
 
 
-class GraphTransform(ABC):
-    """A change of whole graphs. Stateless: one instance serves many sessions and threads."""
+class Transform(ABC):
+    """What all transforms have. Stateless: one instance serves many sessions and threads."""
 
     @property
     @abstractmethod
@@ -137,46 +228,35 @@ class GraphTransform(ABC):
         """Optional. The level it belongs to."""
         return Level.BASIC
 
+
+class GraphTransform(Transform):
+    """A change of whole graphs."""
+
     @abstractmethod
     def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
-        """Required. Change the graph. Called at session creation on the creating thread, to a fixed point.
+        """Required. Change the main graph, and nested ones. Called at session creation on the creating thread, until
+        nothing changes any more.
 
         An exception fails the session's creation, naming the transform: a half-changed graph must not run.
         """
 
 
-class RewriteRule(GraphTransform):
-    """A local rule: nodes of some operators are looked at one by one and may be replaced."""
+class RewriteRule(Transform):
+    """A local rule: nodes of some operators are looked at one by one, in every graph, and may be replaced."""
 
     @property
     @abstractmethod
-    def op_types(self) -> frozenset[str]:
-        """Required. Operators (of any domain) the rule looks at."""
+    def op_types(self) -> frozenset[str] | None:
+        """Required. Operators (of any domain) the rule looks at; None for all."""
 
     @abstractmethod
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        """Required. Look at one node: True where it changed the graph, False where the rule does not concern it, a
-        reason where it looked like a match but must not be rewritten."""
+        """Required. Look at one node; called again when something near it has changed. On the creating thread.
 
-    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
-        """Visit every node of the graph and of its nested graphs once."""
-        changes = 0
-        notes: list[str] = []
-        pending = [graph]
-        while pending:
-            editor = pending.pop()
-            position = 0
-            while position < len(editor.view.nodes):
-                node = editor.view.nodes[position]
-                position += 1
-                if node.op_type not in self.op_types:
-                    continue
-                before = len(editor.view.nodes)
-                outcome = self.rewrite(node, editor, context)
-                if outcome is True:
-                    changes += 1
-                    position = max(0, position - 1 - max(0, before - len(editor.view.nodes)))
-                elif isinstance(outcome, str):
-                    notes.append(f"{node.name}: {outcome}")
-            pending.extend(editor.subgraphs())
-        return TransformResult(changes, tuple(notes))
+        Returns:
+            True where it changed the graph, False where the rule does not concern the node, and a reason in words
+            where the node looked like a match but must stay: users ask why.
+
+        An exception fails the session's creation, naming the rule and the node; so does changing the graph without
+        returning True.
+        """

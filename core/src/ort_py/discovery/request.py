@@ -12,7 +12,7 @@ from typing import Any
 
 from ort_py.discovery.environment import requested_providers
 from ort_py.discovery.user_warnings import warn_user
-from ort_py.errors import OptionError
+from ort_py.errors import ArgumentTypeError, OptionError
 
 __all__ = ["Request", "parse_request"]
 
@@ -34,6 +34,7 @@ def parse_request(
 
     Raises:
         OptionError: One of the arguments has a shape that cannot be meant.
+        ArgumentTypeError: `providers` is nothing to go through; a builtin TypeError too, as in onnxruntime.
     """
     if isinstance(providers, str):
         raise OptionError(f"providers is the string {providers!r}.", fix=f"Pass a list: providers=[{providers!r}].")
@@ -67,7 +68,7 @@ def _as_list(providers: Any) -> list[Any]:
     try:
         return list(providers)
     except TypeError:
-        raise OptionError(
+        raise ArgumentTypeError(
             f"providers is {providers!r}.", fix="Pass a list of names or of (name, options) pairs."
         ) from None
 
@@ -75,7 +76,7 @@ def _as_list(providers: Any) -> list[Any]:
 def _option_list(provider_options: Any) -> list[Mapping[str, Any]]:
     if provider_options is None:
         return []
-    if isinstance(provider_options, Mapping | str):
+    if isinstance(provider_options, Mapping | str) or not isinstance(provider_options, Iterable):
         raise OptionError(
             f"provider_options is a {type(provider_options).__name__}.", fix="Pass a list with one mapping a provider."
         )
@@ -88,10 +89,10 @@ def _option_list(provider_options: Any) -> list[Mapping[str, Any]]:
 
 def _request(entry: Any) -> Request:
     if isinstance(entry, str):
-        return Request(entry)
+        return Request(str(entry))  # NumPy has texts of its own class
     match entry:
         case (str() as name, Mapping() as options):
-            return Request(name, options)
+            return Request(str(name), options)
     raise OptionError(
         f"providers contains {entry!r}.", fix="Its entries are names, or pairs like ('NameExecutionProvider', {...})."
     )

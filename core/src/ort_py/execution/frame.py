@@ -21,8 +21,12 @@ import numpy as np
 from ort_py.contracts import FrameResources, IStream, RegionInstance
 from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
+from ort_py.execution.arena import Arena
+from ort_py.execution.planned_runs import PlannedRuns, Signature
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
+from ort_py.execution.workspace import Workspace
+from ort_py.hooks.forked_children import tell_in_children
 from ort_py.hooks.process_lock import ProcessLock
 from ort_py.planning.steps import FRAME_SLOT, NestedPlan, RegionStep
 
@@ -40,11 +44,18 @@ class Frame:
         streams: Stream of each device, the parent's for a body's frame.
         watch: What to look at between steps, None for nothing.
         thread: Identity of the thread that borrowed it, 0 while it is idle.
+        instructions: What its next run runs: the program's, or what `runs` chose.
+        runs: Chooses the instructions of a run; None where there is nothing to choose.
+        signature: Shapes of the inputs that the instructions were chosen for, None where the next run chooses again.
+        arena: Memory of planned values, made on first use.
         context: Where the frame's instructions run: NumPy's floating-point warnings are off in it, as ONNX has none,
             and the caller's own settings are not touched. Entering it costs a tenth of `np.errstate`.
     """
 
-    __slots__ = ("_children", "_instances", "context", "program", "slots", "streams", "thread", "watch")
+    __slots__ = (
+        *("_children", "_instances", "arena", "context", "instructions", "program", "runs", "signature", "slots"),
+        *("streams", "thread", "watch"),
+    )
 
     def __init__(self, program: Program, parent: Frame | None = None) -> None:
         self.program = program
@@ -52,6 +63,10 @@ class Frame:
         self.slots[FRAME_SLOT] = self
         self.watch: RunWatch | None = None
         self.thread = 0
+        self.instructions = program.instructions
+        self.runs: PlannedRuns | None = None if program.runs.over else program.runs
+        self.signature: Signature | None = None
+        self.arena: Arena | None = None
         self._children: list[Frame] = []
         self._instances: list[RegionInstance] = []
         self.streams: dict[Device, IStream] = {}
@@ -83,6 +98,22 @@ class Frame:
         self.slots[step.instance] = instance
         return instance
 
+    def run_plainly(self, signature: Signature | None = None) -> None:
+        """Let the kernels make all arrays in the next run, or in all runs of a signature."""
+        self.instructions = self.program.instructions
+        self.signature = signature
+        del self.slots[len(self.program.plan.template) :]
+
+    def go_on_plainly(self, number: int) -> None:
+        """In a planned run: a step made another shape than its plan counts on, so what follows makes its arrays itself.
+
+        What the arena holds stays where it is until the run ends.
+        """
+        self.instructions[:] = self.program.instructions  # the loop that runs them goes on at the same place
+        self.signature = None
+        if self.runs is not None:
+            self.runs.found_unsteady(number)
+
     @contextlib.contextmanager
     def current_streams(self) -> Iterator[None]:
         """Make the frame's streams the current ones of this thread."""
@@ -111,6 +142,7 @@ class Frame:
             frame._instances.clear()
             # The frame is in its own slots: break the cycle so that memory goes at once.
             frame.slots = []
+            frame.arena = None
         self._children.clear()
 
 
@@ -127,6 +159,7 @@ class FramePool:
         self._made: set[Frame] = set()
         self._lock = ProcessLock()
         self._closed = False
+        tell_in_children(self)
 
     def take(self) -> Frame:
         """An idle frame, or a new one.
@@ -173,6 +206,25 @@ class FramePool:
             except IndexError:
                 return
 
+    def workspace(self) -> Workspace:
+        """What the runs need: what all frames hold by now, and what recorded runs held at their peak."""
+        with self._lock.held():
+            pending = list(self._made)
+        reserved: dict[Device, int] = {}
+        while pending:
+            frame = pending.pop()
+            pending.extend(frame._children)
+            arena = frame.arena
+            for device, size in () if arena is None else list(arena.sizes.items()):
+                reserved[device] = reserved.get(device, 0) + size
+        runs = self._program.runs
+        return Workspace(sum(reserved.values()), runs.high_water, runs.largest, tuple(reserved.items()))
+
+    def after_fork(self) -> None:
+        """In a forked child: frames that the parent's other threads had do not come back."""
+        idle, me = set(self._idle), threading.get_ident()
+        self._made = {frame for frame in list(self._made) if frame in idle or frame.thread == me}
+
     def close(self) -> None:
         """Close idle frames now and borrowed ones when they come back; no frame can be taken any more."""
         self._closed = True
@@ -182,8 +234,7 @@ class FramePool:
         """Block until no other thread runs a frame. Only after `close`; a run of this very thread is not waited for."""
         me = threading.get_ident()
         while True:
-            # Of a forked parent's threads only the one that forked goes on in the child: the others' frames never come
-            # back.
+            # A thread that was ended from outside gives nothing back.
             others = sys._current_frames().keys() - {me}
             with self._lock.held():
                 running = any(frame.thread in others for frame in self._made)

@@ -7,13 +7,23 @@ source of each shape of instruction is made of integers counted here, never of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
 from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
-__all__ = ["Instruction", "compile_contiguous", "compile_copy", "compile_kernel", "compile_region", "compile_wait"]
+__all__ = [
+    "Instruction",
+    "Slots",
+    "compile_contiguous",
+    "compile_copy",
+    "compile_into",
+    "compile_kernel",
+    "compile_region",
+    "compile_wait",
+    "with_check",
+]
 
 Slots: TypeAlias = list[Any]
 Instruction: TypeAlias = Callable[[Slots], None]
@@ -43,6 +53,44 @@ def compile_kernel(step: KernelStep) -> Instruction:
     """``slots[outputs] = call(*slots[inputs])``, then the releases."""
     maker = _maker(len(step.inputs), len(step.outputs), len(step.release))
     return maker(step.call, step.inputs, step.outputs, step.release)
+
+
+def compile_into(step: KernelStep, arrays: Sequence[int]) -> Instruction:
+    """``slots[outputs] = into(*slots[inputs], *slots[arrays])``, then the releases.
+
+    Args:
+        step: A step whose kernel writes where it is told.
+        arrays: Slots of the arrays for its outputs.
+    """
+    assert step.into is not None
+    given = (*step.inputs, *arrays)
+    return _maker(len(given), len(step.outputs), len(step.release))(step.into, given, step.outputs, step.release)
+
+
+def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int, tuple[int, ...]]]) -> Instruction:
+    """An instruction and a look at what it made: where a shape is another, the frame's run goes on without a plan.
+
+    Args:
+        instruction: The instruction.
+        number: Its number.
+        wanted: (slot, shape) of what later instructions count on.
+    """
+
+    def check_one(s: Slots) -> None:
+        instruction(s)
+        if getattr(s[slot], "shape", None) != shape:
+            s[0].go_on_plainly(number)
+
+    def check_all(s: Slots) -> None:
+        instruction(s)
+        for slot, shape in wanted:
+            if getattr(s[slot], "shape", None) != shape:
+                s[0].go_on_plainly(number)
+
+    if len(wanted) == 1:
+        ((slot, shape),) = wanted
+        return check_one
+    return check_all
 
 
 def compile_region(step: RegionStep) -> Instruction:

@@ -136,6 +136,12 @@ class ActiveRuns:
             library.set(share)
         return before
 
+    def tell_thread(self) -> None:
+        """A thread of the pool begins to work for a run: each has its own number, and is one of the run's threads."""
+        for library in self._per_thread:
+            if library.get() != 1:
+                library.set(1)
+
     def end(self, before: Told) -> None:
         """The run on this thread has ended.
 
@@ -162,9 +168,12 @@ class ActiveRuns:
     def _untell(self) -> None:
         with self._lock:
             self._told = False
-            if self._threads:
+            while self._threads:
                 self._told = True
-                return
+                if self._threads:
+                    return
+                # The last one ended in between, saw that nothing was told, and left it to this thread.
+                self._told = False
             for library, number in self._before:
                 if library.get() == 1:  # otherwise somebody has set it since: theirs counts
                     library.set(number)

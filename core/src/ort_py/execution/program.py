@@ -20,6 +20,7 @@ from ort_py.execution.instructions import (
     compile_region,
     compile_wait,
 )
+from ort_py.execution.planned_runs import PlannedRuns
 from ort_py.execution.subgraph_kernels import compile_subgraph_kernel
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.steps import (
@@ -38,32 +39,40 @@ from ort_py.planning.steps import (
     WaitStep,
 )
 
-__all__ = ["Program"]
+__all__ = ["Program", "compile_step"]
 
 
 class Program:
     """Instructions of a plan.
 
+    Args:
+        plan: The plan.
+        reuses_memory: Whether runs may write into memory that their frame keeps; see `planned_runs`.
+
     Attributes:
         plan: The plan.
         instructions: ``instructions[i]`` runs ``plan.steps[i]``.
+        runs: What is known of its runs, and planned for the next.
     """
 
-    __slots__ = ("_nested", "instructions", "plan")
+    __slots__ = ("__weakref__", "_nested", "instructions", "plan", "runs")
 
-    def __init__(self, plan: ExecutionPlan) -> None:
+    def __init__(self, plan: ExecutionPlan, *, reuses_memory: bool = True) -> None:
         self.plan = plan
         self._nested: dict[int, Program] = {}
         self.instructions: list[Instruction] = []
+        self.runs = PlannedRuns(self, None, reuses_memory=reuses_memory)
         pending = [self]
         while pending:
             program = pending.pop()
-            program.instructions = [_compile(step) for step in program.plan.steps]
+            program.instructions = [compile_step(step) for step in program.plan.steps]
             for _, body in program.plan.nested():
                 inner = Program.__new__(Program)
                 inner.plan = body.plan
                 inner._nested = {}
                 inner.instructions = []
+                captured = [slot for _, slot in body.captures]
+                inner.runs = PlannedRuns(inner, captured, reuses_memory=reuses_memory)
                 program._nested[body.frame] = inner
                 pending.append(inner)
 
@@ -71,8 +80,13 @@ class Program:
         """The program of a body of this program's plan."""
         return self._nested[body.frame]
 
+    def bodies(self) -> dict[int, Program]:
+        """The programs of all bodies directly inside, by the slot of their frame."""
+        return self._nested
 
-def _compile(step: Step) -> Instruction:
+
+def compile_step(step: Step) -> Instruction:
+    """The instruction of one step."""
     match step:
         case KernelStep():
             return compile_kernel(step)

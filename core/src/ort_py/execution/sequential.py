@@ -1,6 +1,7 @@
 """Run a frame's program, one instruction after another, and say which step failed.
 
-Two loops: one that does nothing but run, and one that looks at the frame's watch between steps.
+Three loops: one that does nothing but run, one that notes times for a profile, and one that looks at the frame's watch
+between steps.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any
 
-from ort_py.errors import ExecutionError, Location, OrtPyError
+from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
 from ort_py.planning.steps import Step
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
+    from ort_py.execution.watch import RunWatch
+    from ort_py.profiling.recorder import RunTrace
 
-__all__ = ["run", "run_frame"]
+__all__ = ["cause_of", "placed", "run", "run_frame"]
 
 
 def run(frame: Frame) -> None:
@@ -31,52 +34,85 @@ def run_frame(frame: Frame) -> None:
     """Run to the end. The caller has filled the input slots and takes the output slots.
 
     Raises:
-        OrtPyError: What a kernel refused, with its place.
+        KernelInputError: A kernel refused what reached it.
+        OrtPyError: It raised another error of ort-py, which is given its place.
         ExecutionError: A kernel or region raised something else, which is its cause.
     """
+    if frame.runs is not None:
+        frame.runs.choose(frame)
     if frame.watch is not None:
         _run_watched(frame)
         return
     slots = frame.slots
-    instructions = iter(frame.program.instructions)
+    instructions = iter(frame.instructions)
     try:
         for instruction in instructions:
             instruction(slots)
     except Exception as error:  # kernels and regions may raise anything; it is placed and chained
-        done = len(frame.program.instructions) - operator.length_hint(instructions)
-        raise _placed(error, frame.program.plan.steps[done - 1], slots) from _cause(error)
+        done = len(frame.instructions) - operator.length_hint(instructions)
+        raise placed(error, frame.program.plan.steps[done - 1], slots) from cause_of(error)
 
 
 def _run_watched(frame: Frame) -> None:
     watch = frame.watch
     assert watch is not None
-    slots, plan, recorder = frame.slots, frame.program.plan, watch.recorder
-    began = time.perf_counter_ns()
-    for index, (step, instruction) in enumerate(zip(plan.steps, frame.program.instructions, strict=True)):
+    trace = None if watch.recorder is None else watch.recorder.begin_run(frame.program.plan, frame.slots)
+    complete = False
+    try:
+        if trace is None or watch.checks:
+            _run_checked(frame, watch, trace)
+        else:
+            _run_traced(frame, trace)
+        complete = True
+    finally:
+        if watch.recorder is not None and trace is not None:
+            watch.recorder.end_run(trace, complete=complete)
+
+
+def _run_checked(frame: Frame, watch: RunWatch, trace: RunTrace | None) -> None:
+    slots, steps = frame.slots, frame.program.plan.steps
+    for index, (step, instruction) in enumerate(zip(steps, frame.instructions, strict=True)):
         watch.before(step)
-        # Asked before the step, which empties the slots it reads last.
-        given = None if recorder is None else recorder.describe_inputs(step, slots, plan.template)
         start = time.perf_counter_ns()
         try:
             instruction(slots)
         except Exception as error:  # as above
-            raise _placed(error, step, slots) from _cause(error)
-        if recorder is not None:
-            end = time.perf_counter_ns()
-            recorder.record_step(step, start, end, slots, {**(given or {}), "node_index": str(index)})
+            raise placed(error, step, slots) from cause_of(error)
+        if trace is not None:
+            trace.note(index, start, time.perf_counter_ns(), slots)
         watch.after(step, slots)
-    if recorder is not None:
-        recorder.record_plan(began, time.perf_counter_ns())
 
 
-def _cause(error: Exception) -> BaseException | None:
+def _run_traced(frame: Frame, trace: RunTrace) -> None:
+    """Nothing but steps, a look at the clock after each, and at what it wrote."""
+    slots, ended, clock = frame.slots, trace.ends.append, time.perf_counter
+    instructions = iter(frame.instructions)
+    for output, shape, instruction in zip(trace.outputs, trace.shapes, instructions, strict=True):
+        try:
+            instruction(slots)
+        except Exception as error:  # as above
+            done = len(frame.instructions) - operator.length_hint(instructions)
+            raise placed(error, frame.program.plan.steps[done - 1], slots) from cause_of(error)
+        ended(clock())
+        try:
+            if slots[output].shape != shape:
+                trace.keep_unusual(slots)
+        except AttributeError:  # no array
+            trace.keep_unusual(slots)
+
+
+def cause_of(error: Exception) -> BaseException | None:
+    """What a placed error is chained to."""
     return error.__cause__ if isinstance(error, OrtPyError) else error
 
 
-def _placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
+def placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
+    """What a step raised, with its place."""
     where = Location(
         step.location.node, step.location.op_type, step.location.domain, step.provider, path=step.location.path
     )
+    if type(error) is InvalidArgument:  # a subclass says more than this would
+        error = _refusal(error)
     if isinstance(error, OrtPyError):
         told = isinstance(error.where, str) and error.where  # a place in words is better than none in parts
         if not told and not error.location.provider and error.location.node in ("", where.node) and step.provider:
@@ -90,6 +126,14 @@ def _placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
         why=[f"input {index}: {_describe(slots[slot])}" for index, slot in enumerate(step.inputs)],
         fix="Check the shapes and values that reach this node; `ort-py info MODEL` shows what the model declares.",
     )
+
+
+def _refusal(error: InvalidArgument) -> KernelInputError:
+    """A kernel's refusal, in the class that applications catch whichever of onnxruntime's they wait for."""
+    refusal = KernelInputError(error.what, where=error.where, why=error.why, fix=error.fix)
+    for note in getattr(error, "__notes__", ()):
+        refusal.add_note(note)
+    return refusal.with_traceback(error.__traceback__)
 
 
 def _describe(value: Any) -> str:

@@ -27,11 +27,13 @@ class ThreadCount:
         count: Threads, at least 1.
         reason: The bound that decided, in words.
         native: What each native library with threads of its own, BLAS above all, is told during runs.
+        executor: How a session's runs are executed, sequentially or in parallel, and why.
     """
 
     count: int
     reason: str
     native: tuple[str, ...] = ()
+    executor: str = ""
 
 
 _default = 0

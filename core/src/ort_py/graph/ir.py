@@ -16,8 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ort_py.contracts.function_body import FunctionBody
 from ort_py.dtypes import DataType, ValueType
 from ort_py.errors import Location
+from ort_py.graph.weights.kept_bytes import KeptBytes
 
 __all__ = ["Graph", "Model", "Node", "Value", "Weight", "connect", "disconnect", "walk"]
 
@@ -108,10 +110,13 @@ class Node:
         origin: What made the node: ``""`` for the model, else the transform's or function's name.
         opset: Opset of the node's domain where it is another than the model's, because a function brought its own;
             else 0. Read `opset_version`.
+        sources: Names of the model's own nodes that it stands for; empty where it is one of them.
+        body: What it computes, in other operators, where a transform made it of several nodes; else None.
     """
 
     __slots__ = (
         "attributes",
+        "body",
         "domain",
         "graph",
         "inputs",
@@ -122,6 +127,7 @@ class Node:
         "outputs",
         "overload",
         "since_version",
+        "sources",
         "type_bindings",
     )
 
@@ -149,6 +155,8 @@ class Node:
         self.type_bindings: dict[str, str] = {}
         self.origin = origin
         self.opset = 0
+        self.sources: tuple[str, ...] = ()
+        self.body: FunctionBody | None = None
         connect(self, inputs)
 
     @property
@@ -170,8 +178,10 @@ class Node:
     @property
     def path(self) -> tuple[str, ...]:
         """Names of the enclosing nodes, outermost first."""
-        names: list[str] = []
         owner = self.graph.owner
+        if owner is None:
+            return ()
+        names: list[str] = []
         while owner is not None:
             names.append(owner.name)
             owner = owner.graph.owner
@@ -254,7 +264,8 @@ def walk(graph: Graph) -> Iterator[Graph]:
         current = pending.pop()
         yield current
         for node in reversed(current.nodes):
-            pending.extend(reversed(node.subgraphs))
+            if node.attributes:  # most have none, and models are walked often
+                pending.extend(reversed(node.subgraphs))
 
 
 @dataclass(eq=False)
@@ -269,6 +280,7 @@ class Model:
         source: Path of the file, ``""`` for bytes.
         fingerprint: Content hash of the model file, for caches and reports.
         problems: What the loader found wrong with the structure; `validate` raises them with its own.
+        kept: The model's bytes, where they came from no file and large constants make up most of them.
         declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
         graph: The main graph.
     """
@@ -285,5 +297,6 @@ class Model:
     source: str = ""
     fingerprint: str = ""
     problems: list[str] = field(default_factory=list)
+    kept: KeptBytes | None = None
     declared_outputs: list[ValueType | None] = field(default_factory=list)
     graph: Graph = field(init=False)

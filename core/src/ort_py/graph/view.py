@@ -87,13 +87,14 @@ class SpecCache:
             dict(node.type_bindings),
             node.opset_version,
             node.path if path is None else path,
+            node.body,
         )
         self._nodes[node] = spec
         return spec
 
     def _attributes(self, node: Node) -> Mapping[str, Any]:
         attributes = dict(node.attributes)
-        if node.subgraphs:
+        if attributes and node.subgraphs:
             for name, value in attributes.items():
                 if isinstance(value, Graph):
                     attributes[name] = ModelGraphView(value, self)

@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any
 
 from ort_py.contracts import (
-    GraphTransform,
     IDataTransfer,
     OperatorSchema,
     ProviderFactory,
+    Transform,
 )
 from ort_py.errors import PluginError
 from ort_py.hooks.entry_points import Scan, scan
@@ -39,7 +39,7 @@ _ITEM_TYPES: dict[str, type] = {
     "ort_py_providers": ProviderFactory,
     "ort_py_kernels": KernelContribution,
     "ort_py_operator_schemas": OperatorSchema,
-    "ort_py_transforms": GraphTransform,
+    "ort_py_transforms": Transform,
     "ort_py_allocators": AllocatorContribution,
     "ort_py_data_transfers": IDataTransfer,
 }
@@ -137,6 +137,12 @@ class HookManager:
         """Names of the plug-ins registered now, sorted."""
         self._load_installed()
         return sorted(name for name, plugin in self._pluggy.list_name_plugin() if plugin is not None)
+
+    def modules(self) -> list[str]:
+        """Names of the modules that the plug-ins registered now are, or are made in."""
+        self._load_installed()
+        registered = [plugin for _, plugin in self._pluggy.list_name_plugin() if plugin is not None]
+        return sorted({getattr(plugin, "__name__", "") or type(plugin).__module__ for plugin in registered})
 
     def contributions(self, hook_name: str) -> list[tuple[str, Any]]:
         """Ask every plug-in what it contributes.

@@ -17,12 +17,12 @@ from typing import Any, Protocol
 import pluggy
 
 from ort_py.contracts import (
-    GraphTransform,
     IAllocator,
     IDataTransfer,
     KernelDef,
     OperatorSchema,
     ProviderFactory,
+    Transform,
 )
 
 __all__ = [
@@ -138,7 +138,7 @@ def ort_py_operator_schemas() -> Iterable[OperatorSchema]:  # type: ignore[empty
 
 
 @hookspec
-def ort_py_transforms() -> Iterable[GraphTransform]:  # type: ignore[empty-body]  # as above
+def ort_py_transforms() -> Iterable[Transform]:  # type: ignore[empty-body]  # as above
     """Contribute graph transforms and rewrite rules. Called when the first session is created."""
 
 

@@ -7,10 +7,12 @@ Comes after `matching`; `planning` turns the callable into a step. The context h
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from ort_py.contracts import (
     KernelCallable,
     KernelContext,
     KernelDef,
+    KernelForms,
     NodeSpec,
     SubgraphCallable,
 )
@@ -28,9 +31,11 @@ from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
 from ort_py.kernels.seeds import stream_for
 from ort_py.kernels.subgraphs import BoundSubgraph
-from ort_py.limits import Limits, check_allocation
+from ort_py.limits import Limits, check_allocation, unquestioned_elements
 
-__all__ = ["BoundKernel", "KernelServices", "bind_kernel", "make_context"]
+__all__ = ["BoundKernel", "KernelConstants", "KernelServices", "bind_kernel", "make_context"]
+
+T = TypeVar("T")
 
 
 def run_inline(rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
@@ -53,6 +58,20 @@ class KernelServices:
     seed: int | None = None
 
 
+class KernelConstants(Mapping[int, Array]):
+    """Constant inputs of one node by position, as host arrays: what a plan adds to a plain mapping."""
+
+    def packed(self, positions: Sequence[int], form: str, make: Callable[[], Any]) -> Any:
+        """What a kernel makes of the inputs at `positions`, shared where their owner can.
+
+        Args:
+            positions: The inputs it is made of, absent ones left out.
+            form: As in `KernelContext.packed`.
+            make: Makes it.
+        """
+        return make()
+
+
 @dataclass(frozen=True, slots=True)
 class BoundKernel:
     """A callable for one node.
@@ -61,16 +80,21 @@ class BoundKernel:
         call: ``f(*inputs)``, with as many arguments as the node has inputs; a bare array for one output, else a
             tuple with one entry an output of the node.
         definition: The kernel.
+        into: ``f(*inputs, *outputs)``, which writes to the arrays it is given for the node's outputs and returns them
+            as `call` does; None where the kernel does not declare `out`. It is not guarded: the arrays are there.
         subgraphs: The graphs of the node that the kernel declares and the node has, in the order of their declaration.
+        replaced: Inputs that the kernel reads no values of any more: see `KernelContext.packed`.
     """
 
     call: KernelCallable
     definition: KernelDef
+    into: KernelCallable | None = None
     subgraphs: tuple[BoundSubgraph, ...] = ()
+    replaced: frozenset[int] = frozenset()
 
 
 class _BoundContext(KernelContext):
-    __slots__ = ("_calls", "_constants", "_declared", "_services", "subgraphs")
+    __slots__ = ("_calls", "_constants", "_declared", "_services", "_unquestioned", "replaced", "subgraphs")
 
     def __init__(
         self,
@@ -82,7 +106,9 @@ class _BoundContext(KernelContext):
     ) -> None:
         super().__init__(node, provider.array_module, provider.device)
         self._services = services
+        self._unquestioned = unquestioned_elements(services.limits)
         self._constants = constants
+        self.replaced: set[int] = set()
         self._calls = itertools.count()  # its `next` is atomic: threads that run at once get other numbers
         self._declared = tuple(one.name for one in definition.subgraphs) if definition is not None else ()
         self.subgraphs = {
@@ -94,8 +120,34 @@ class _BoundContext(KernelContext):
     def constant(self, index: int) -> Array | None:
         return self._constants.get(index)
 
+    def packed(
+        self, replaced: Sequence[int], form: str, make: Callable[..., T], others: Sequence[int] = ()
+    ) -> T | None:
+        given, asked = self.node.inputs, (*replaced, *others)
+        present = [position for position in asked if position < len(given) and given[position] is not None]
+        if replaced[0] not in present or any(position not in self._constants for position in present):
+            return None
+        self.replaced.update(position for position in replaced if position in present)
+        if not isinstance(self._constants, KernelConstants):
+            return super().packed(replaced, form, make, others)
+
+        def made() -> T:
+            arrays = self._known(asked)
+            assert arrays is not None
+            return make(*arrays)
+
+        # Which inputs there are, and where, belongs to what is made of them.
+        places = ",".join(str(asked.index(position)) for position in present)
+        shared: T = self._constants.packed(present, f"{form} of {places}", made)
+        return shared
+
     def check_allocation(self, shape: Sequence[int], dtype: Any) -> None:
-        check_allocation(self._services.limits, shape, dtype, self.node.location)
+        # Kernels ask on each call, nearly always for so little that neither the type nor the place matters.
+        count = 1
+        for dim in shape:
+            count *= int(dim)  # integers of NumPy would wrap
+        if count > self._unquestioned:
+            check_allocation(self._services.limits, shape, dtype, self.node.location)
 
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
         self._services.parallel_for(rows, grain, fn)
@@ -148,8 +200,25 @@ def bind_kernel(
             why=f"kernel {definition.implementation or definition}",
             fix="Report this to the author of the provider.",
         ) from error
+    call, into = (call.call, call.into) if isinstance(call, KernelForms) else (call, call)
     call = _guard(call, node, definition, context, services.limits)
-    return BoundKernel(_fit_outputs(call, node, definition), definition, tuple(context.subgraphs.values()))
+    return BoundKernel(
+        _fit_outputs(call, node, definition),
+        definition,
+        _fit_into(into, node, definition),
+        tuple(context.subgraphs.values()),
+        frozenset(context.replaced),
+    )
+
+
+def _fit_into(into: KernelCallable | None, node: NodeSpec, definition: KernelDef) -> KernelCallable | None:
+    """The second form, for nodes that want just the outputs that the kernel makes; none where one is left out."""
+    wanted = len(node.outputs)
+    if into is None or not definition.out or definition.outputs not in (None, wanted):
+        return None
+    if None in node.outputs:
+        return None
+    return partial(_single, into) if definition.outputs is None and wanted == 1 else into
 
 
 def _fit_outputs(call: KernelCallable, node: NodeSpec, definition: KernelDef) -> KernelCallable:
@@ -196,8 +265,11 @@ def _guard(
     if isinstance(output.type, TensorType):
         dtype = numpy_dtype(output.type.data_type)
         shape = output.type.shape
-        if shape is not None and all(isinstance(dim, int) for dim in shape):
-            check_allocation(limits, [int(dim or 0) for dim in shape], dtype, node.location)
+        known = [dim for dim in shape or () if isinstance(dim, int)]
+        if shape is not None and len(known) == len(shape):
+            # Most are far below the limit, and thousands are asked about.
+            if prod(known) * dtype.itemsize > min(cap, sys.maxsize):
+                check_allocation(limits, known, dtype, node.location)
             return call
     if len(node.inputs) == 2:
         return partial(_guarded_pair, call, shape_of, context.check_allocation, cap // dtype.itemsize, dtype)

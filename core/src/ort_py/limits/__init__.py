@@ -6,8 +6,8 @@ result size depends on data, and runs. Knows nothing of graphs, plans or provide
 `limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks one array.
 """
 
-from ort_py.limits.allocation import array_bytes, check_allocation, human_bytes
+from ort_py.limits.allocation import array_bytes, check_allocation, human_bytes, unquestioned_elements
 from ort_py.limits.budget import Budget
 from ort_py.limits.limits import Limits
 
-__all__ = ["Budget", "Limits", "array_bytes", "check_allocation", "human_bytes"]
+__all__ = ["Budget", "Limits", "array_bytes", "check_allocation", "human_bytes", "unquestioned_elements"]

@@ -15,7 +15,18 @@ from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import LimitError, Location
 from ort_py.limits.limits import Limits
 
-__all__ = ["array_bytes", "check_allocation", "human_bytes"]
+__all__ = ["array_bytes", "check_allocation", "human_bytes", "unquestioned_elements"]
+
+_ADDRESSABLE = int(np.iinfo(np.intp).max)
+
+_WIDEST = 16
+"""Bytes of an element of the widest type, complex128."""
+
+
+def unquestioned_elements(limits: Limits) -> int:
+    """Elements up to which an array passes the limits whatever its type: `check_allocation` need not be asked."""
+    allowed = limits.single_allocation_bytes
+    return (_ADDRESSABLE if allowed is None else min(allowed, _ADDRESSABLE)) // _WIDEST
 
 
 def array_bytes(shape: Sequence[int], dtype: Any) -> int:
@@ -46,7 +57,7 @@ def check_allocation(limits: Limits, shape: Sequence[int], dtype: Any, location:
     if allowed is not None and wanted > allowed:
         what = f"An array of {human_bytes(wanted)} is larger than one allocation may be ({human_bytes(allowed)})."
         fix = "If the model is right, raise Limits.single_allocation_bytes."
-    elif wanted > np.iinfo(np.intp).max:
+    elif wanted > _ADDRESSABLE:
         what = f"An array of {human_bytes(wanted)} is larger than this machine can address."
         fix = "The model or its input asks for an impossible shape; check the sizes that lead to it."
     else:

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from heapq import nlargest
 
-from ort_py.errors import LimitError, Location, ModelLoadCanceled
+from ort_py.errors import LimitError, Location, MemoryLimitError, ModelLoadCanceled
 from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 
-__all__ = ["Budget"]
+__all__ = ["MEMORY_FIX", "Budget"]
+
+MEMORY_FIX = "Use a smaller input or model, or raise SessionOptions.memory_limit_bytes (Limits.total_memory_bytes)."
+"""What to do where a session would hold more memory than it may."""
 
 _NODES_PER_LOOK = 512
 """Reading the clock costs about as much as a tenth of a node."""
+
+_NAMED = 5
+"""Constants named where there are too many."""
 
 
 class Budget:
@@ -47,6 +54,7 @@ class Budget:
         self._cancelled = cancelled
         self._deadline = None if limits.load_seconds is None else clock() + limits.load_seconds
         self._next_look = 0
+        self._largest: list[tuple[int, str]] = []
 
     def write_nodes(self, count: int) -> None:
         """Note `count` nodes that stand in the file; the bound on inlining follows their number.
@@ -105,9 +113,11 @@ class Budget:
         """Count a constant before it is made.
 
         Raises:
-            LimitError: The constants together pass what `Limits` allow for this file.
+            MemoryLimitError: The constants together take more than the session may.
+            LimitError: They pass what `Limits` allow for this file.
         """
         self.initializer_bytes += nbytes
+        self._check_memory(nbytes, where)
         allowed = self.limits.initializer_cap(self.file_bytes)
         if allowed is not None and self.initializer_bytes > allowed:
             raise LimitError(
@@ -116,6 +126,24 @@ class Budget:
                 why=f"its files have {human_bytes(self.file_bytes)}, and constants may be "
                 f"{self.limits.initializer_factor or 'any number of'} times that, or Limits.initializer_bytes",
                 fix="If the model is right, raise Limits.initializer_bytes and Limits.initializer_factor.",
+            )
+
+    def _check_memory(self, nbytes: int, where: Location | str) -> None:
+        allowed = self.limits.total_memory_bytes
+        if allowed is None:
+            return
+        name = where.value if isinstance(where, Location) else str(where)
+        self._largest = nlargest(_NAMED, [*self._largest, (nbytes, name)])
+        if self.initializer_bytes > allowed:
+            raise MemoryLimitError(
+                f"The model's constants take more than the {human_bytes(allowed)} that the session may.",
+                where=where,
+                why=[
+                    f"{human_bytes(self.initializer_bytes)} are there with this one",
+                    *(f"constant '{name}' has {human_bytes(size)}" for size, name in self._largest),
+                ],
+                fix=MEMORY_FIX,
+                largest=tuple((name, size) for size, name in self._largest),
             )
 
     def check_time(self, where: Location | str = "") -> None:

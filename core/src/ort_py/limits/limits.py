@@ -43,8 +43,8 @@ class Limits:
             times; sparse tensors without bound.
         single_allocation_bytes: One array, while loading or running. Larger tensors than 16 GiB do not occur in
             models; a wrong `Expand` or `ConstantOfShape` asks for terabytes.
-        total_memory_bytes: Weights and arrays of one session together. Unlimited: only the operator of a service
-            knows what its machine has to spare.
+        total_memory_bytes: Constants, what kernels make of them, and the arrays of one run together. Unlimited: only
+            the operator of a service knows what its machine has to spare. `SessionOptions.memory_limit_bytes` sets it.
         load_seconds: Reading, checking, typing and optimising a model; not compiling for a device. Large models take
             seconds; five minutes means that something does not end.
         run_seconds: One `run()`. Unlimited: generating a text or a film takes as long as it takes.

@@ -6,16 +6,16 @@ recursion), because a body decides where it wants its inputs and captures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ort_py.contracts import Array
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.graph.view import SubsetView
-from ort_py.kernels.binding import bind_kernel
+from ort_py.kernels.binding import BoundKernel, KernelConstants, bind_kernel
 from ort_py.partition.assignment import Region, Runner
 from ort_py.planning.aliasing import outputs_to_copy
+from ort_py.planning.constants import ConstantPool
 from ort_py.planning.control_flow import emit_control_flow
 from ort_py.planning.lifetimes import with_releases
 from ort_py.planning.plan import ExecutionPlan, PlanInput, PlanOutput
@@ -42,7 +42,9 @@ def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
             planner = GraphPlanner(current, resources, planners)
             planner.emit()
             planners[current] = planner
-        return planners[graph].finish([HOST] * len(graph.outputs), outputs_to_copy(graph, resources.assignment))
+        plan = planners[graph].finish([HOST] * len(graph.outputs), outputs_to_copy(graph, resources.assignment))
+    planners.clear()  # they refer to each other through it, and would keep the constants until cycles are collected
+    return plan
 
 
 def _inside_provider(graph: Graph, resources: PlanResources) -> bool:
@@ -110,6 +112,12 @@ class GraphPlanner:
             clear=tuple(clear),
             streams=tuple(self.resources.streams.items()) if main else (),
             threads=self.resources.threads,
+            streaming=frozenset(
+                name
+                for name, provider in self.resources.providers.items()
+                if main and provider.device in self.resources.streams
+            ),
+            allocators=self.resources.allocators,
         )
 
     def _define_inputs(self) -> None:
@@ -148,32 +156,67 @@ class GraphPlanner:
         assert kernel is not None
         provider = resources.providers[assigned.provider]
         bound = bind_kernel(
-            resources.assignment.specs[node], kernel, provider, resources.services, ConstantInputs(node.inputs)
+            resources.assignment.specs[node],
+            kernel,
+            provider,
+            resources.services,
+            ConstantInputs(node.inputs, resources.constants, provider.device),
         )
-        inputs = self.slots.acquire(
-            [
-                (value, resources.input_device(node, position), not kernel.strided)
-                for position, value in enumerate(node.inputs)
-            ]
-        )
+        if bound.replaced or kernel.host_inputs:
+            inputs = self._acquire_inputs(node, bound)
+        else:
+            inputs = self.slots.acquire_on(provider.device, node.inputs, contiguous=not kernel.strided)
         if bound.subgraphs:
             emit_subgraph_kernel(self, node, bound, inputs)
             return
-        strided_input = kernel.strided and any(self.slots.may_be_strided(slot) for slot in inputs)
+        strided_input = kernel.strided and self.slots.may_be_strided(*inputs)
         viewing = {result for result, _ in kernel.views}
+        device = provider.device
         outputs = tuple(
-            self.slots.discard()
-            if value is None
-            else self.slots.define(
-                value, resources.output_device(node, position), strided=strided_input or position in viewing
-            )
-            for position, value in enumerate(node.outputs)
+            [
+                self.slots.discard()
+                if value is None
+                else self.slots.define(
+                    value,
+                    HOST if position in kernel.host_outputs else device,
+                    strided=strided_input or position in viewing,
+                )
+                for position, value in enumerate(node.outputs)
+            ]
         )
         self.slots.steps.append(
             KernelStep(
-                inputs=inputs, outputs=outputs, location=node.location, provider=assigned.provider, call=bound.call
+                inputs=inputs,
+                outputs=outputs,
+                location=node.location,
+                provider=assigned.provider,
+                call=bound.call,
+                into=bound.into if not kernel.host_outputs or device == HOST else None,
+                inplace=kernel.inplace,
+                views=kernel.views,
+                device=device,
             )
         )
+
+    def _acquire_inputs(self, node: Node, bound: BoundKernel) -> tuple[int, ...]:
+        resources, kernel = self.resources, bound.definition
+        inputs = list(
+            self.slots.acquire(
+                [
+                    (
+                        None if position in bound.replaced else value,
+                        resources.input_device(node, position),
+                        not kernel.strided,
+                    )
+                    for position, value in enumerate(node.inputs)
+                ]
+            )
+        )
+        for position in bound.replaced:
+            value = node.inputs[position]
+            assert value is not None
+            inputs[position] = self.slots.stand_in(value, resources.input_device(node, position))
+        return tuple(inputs)
 
     def _emit_region(self, region: Region) -> None:
         resources = self.resources
@@ -197,21 +240,29 @@ class GraphPlanner:
         )
 
 
-class ConstantInputs(Mapping[int, Array]):
-    """Constant inputs of a node by position, read only when a factory asks: weights may be mapped files."""
+class ConstantInputs(KernelConstants):
+    """Constant inputs of a node, read only when a factory asks: weights may be mapped files."""
 
-    def __init__(self, inputs: list[Value | None]) -> None:
+    def __init__(self, inputs: list[Value | None], pool: ConstantPool, device: Device) -> None:
         self._weights = {
-            index: value.weight for index, value in enumerate(inputs) if value is not None and value.constant
+            index: value.weight
+            for index, value in enumerate(inputs)
+            if value is not None and value.constant and value.weight is not None
         }
+        self._pool = pool
+        self._device = device
 
     def __getitem__(self, index: int) -> Any:
-        weight = self._weights[index]
-        assert weight is not None
-        return weight.array()
+        return self._weights[index].array()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._weights)
 
     def __len__(self) -> int:
         return len(self._weights)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._weights  # the mapping's own question would read the weight
+
+    def packed(self, positions: Sequence[int], form: str, make: Callable[[], Any]) -> Any:
+        return self._pool.packed([self._weights[position] for position in positions], self._device, form, make)

@@ -1,17 +1,22 @@
 """Constants where their readers are: each weight once on each device, however many plans read it.
 
-One pool a session; a weight that is read on the host is the array of its `Weight`, never a copy.
+One pool a session; a weight that is read on the host is the array of its `Weight`, never a copy. What kernels make of
+constants is held here too: on the host it is shared with all sessions of the process, on a device it belongs to the
+session, whose allocator owns the memory.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ort_py.contracts import Array, IStream
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Weight
+from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
+from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.memory.transfer import TransferTable
 
 __all__ = ["ConstantPool"]
@@ -21,12 +26,17 @@ class ConstantPool:
     """Arrays of constants by device. Filled on the thread that plans."""
 
     def __init__(
-        self, transfers: TransferTable, streams: Mapping[Device, Callable[[], IStream | None]] | None = None
+        self,
+        transfers: TransferTable,
+        streams: Mapping[Device, Callable[[], IStream | None]] | None = None,
+        store: WeightStore | None = None,
     ) -> None:
+        self._store = store or process_store()
         self._transfers = transfers
         self._streams = dict(streams or {})
         self._opened: dict[Device, IStream | None] = {}
         self._copies: dict[tuple[str, Device], Any] = {}
+        self._packed: dict[tuple[Device, PackedKey], PackedForm] = {}
 
     def array(self, weight: Weight, device: Device) -> Array:
         """The weight on a device, copied there the first time it is asked for."""
@@ -42,6 +52,30 @@ class ConstantPool:
                 stream.synchronize()
             self._copies[key] = array
         return self._copies[key]
+
+    def packed(self, weights: Sequence[Weight], device: Device, form: str, make: Callable[[], Any]) -> Any:
+        """What a kernel makes of constants: once for all who ask for the same.
+
+        Args:
+            weights: The constants.
+            device: Where it is made.
+            form: What is made of them; see `KernelContext.packed`.
+            make: Makes it, on that device.
+        """
+        key = PackedKey(form, tuple(weight.key for weight in weights))
+        found = self._packed.get((device, key))
+        if found is None:
+            arrays = partial(_arrays_in_memory, weights)
+            found = self._store.packed(key, make, arrays) if device == HOST else PackedForm(key, make(), ())
+            self._packed[device, key] = found
+        return found.value
+
+    def packed_bytes(self) -> dict[Device, int]:
+        """Bytes of packed forms this session uses, by device."""
+        found: dict[Device, int] = {}
+        for (device, _), form in self._packed.items():
+            found[device] = found.get(device, 0) + form.nbytes
+        return found
 
     @contextlib.contextmanager
     def current_streams(self) -> Iterator[None]:
@@ -71,3 +105,7 @@ class ConstantPool:
             # Any module's arrays: the contract asks for no such attribute, though all have it.
             found[device] = found.get(device, 0) + int(getattr(array, "nbytes", 0))
         return found
+
+
+def _arrays_in_memory(weights: Sequence[Weight]) -> list[Array]:
+    return [weight.array() for weight in weights]

@@ -7,7 +7,6 @@ given as `keep`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from ort_py.planning.steps import Step
 
@@ -15,12 +14,15 @@ __all__ = ["with_releases"]
 
 
 def with_releases(steps: Sequence[Step], keep: Collection[int]) -> tuple[Step, ...]:
-    """The same steps, each with the slots it uses last, and the outputs nobody reads, as `release`."""
+    """The steps, each with the slots it uses last, and the outputs nobody reads, as `release`.
+
+    The planner has just made them and nobody else has seen them, so they are completed and not copied: frozen records
+    are slow to make twice.
+    """
     seen: set[int] = set(keep)
-    result: list[Step] = []
     for step in reversed(steps):
         last = [slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot not in seen]
-        seen.update(last)
-        result.append(replace(step, release=tuple(last)) if last else step)
-    result.reverse()
-    return tuple(result)
+        if last:
+            seen.update(last)
+            object.__setattr__(step, "release", tuple(last))
+    return tuple(steps)

@@ -5,11 +5,11 @@ Holds plain data and callables, no graph. A frame is a copy of the plan's `templ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from ort_py.contracts import IStream
+from ort_py.contracts import IAllocator, IStream
 from ort_py.devices import Device
 from ort_py.dtypes import ValueType
 from ort_py.planning.steps import NestedPlan, RegionStep, Step
@@ -68,6 +68,8 @@ class ExecutionPlan:
         clear: Slots emptied after each run, so that a pooled frame keeps no feed and no result alive.
         streams: Maker of the stream of each device that has one; nested plans use their parent's streams.
         threads: Threads a region instance may use.
+        streaming: Providers on a device that has a stream, whose steps keep their order.
+        allocators: Who makes memory that is used again, on each device but the host that has somebody for it.
     """
 
     name: str
@@ -78,6 +80,8 @@ class ExecutionPlan:
     clear: tuple[int, ...]
     streams: tuple[tuple[Device, Callable[[], IStream | None]], ...] = ()
     threads: int = 1
+    streaming: frozenset[str] = frozenset()
+    allocators: Mapping[Device, IAllocator] = field(default_factory=dict)
 
     def nested(self) -> Iterator[tuple[str, NestedPlan]]:
         """(role, body) of each body directly inside."""
@@ -90,6 +94,8 @@ class ExecutionPlan:
         return tuple(step for step in self.steps if isinstance(step, RegionStep))
 
     def __str__(self) -> str:
+        from ort_py.planning.reuse import reusing_steps  # which reads plans
+
         lines: list[str] = []
         pending: list[tuple[int, str, ExecutionPlan | str]] = [(0, "plan", self)]
         while pending:
@@ -98,12 +104,14 @@ class ExecutionPlan:
             if isinstance(item, str):
                 lines.append(indent + item)
                 continue
+            reused = {one.number: one for one in reusing_steps(item)}
             lines.append(f"{indent}{role} '{item.name}': {len(item.steps)} steps, {len(item.template)} slots")
             later: list[tuple[int, str, ExecutionPlan | str]] = [
                 (depth + 1, "", f"in  {value.name} -> %{value.slot} on {value.device}") for value in item.inputs
             ]
             for number, step in enumerate(item.steps):
-                later.append((depth + 1, "", f"{number:4} {step}"))
+                memory = f"  {reused[number]}" if number in reused else ""
+                later.append((depth + 1, "", f"{number:4} {step}{memory}"))
                 later.extend((depth + 3, role, body.plan) for role, body in step.bodies)
             later.extend(
                 (depth + 1, "", f"out {value.name} <- %{value.slot}{' (copied)' if value.copy else ''}")

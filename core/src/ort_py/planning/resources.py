@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
+from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Node
 from ort_py.kernels.binding import KernelServices
@@ -29,6 +29,7 @@ class PlanResources:
         services: What kernels are bound with.
         streams: Maker of the stream of each device that has one.
         threads: Threads a region instance may use.
+        allocators: Who makes memory on each device but the host that has somebody for it.
     """
 
     assignment: Assignment
@@ -39,6 +40,7 @@ class PlanResources:
     services: KernelServices
     streams: Mapping[Device, Callable[[], IStream | None]]
     threads: int = 1
+    allocators: Mapping[Device, IAllocator] = field(default_factory=dict)
 
     def device_of(self, assigned: NodeAssignment) -> Device:
         """Device of the provider that runs a node; control flow is on the host."""

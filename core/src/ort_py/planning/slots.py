@@ -6,12 +6,14 @@ copy step once, and a wait step before the host reads what a stream still writes
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ort_py.devices import HOST, Device
+from ort_py.dtypes import numpy_dtype
 from ort_py.errors import EngineError, Location
 from ort_py.graph.ir import Graph, Value
 from ort_py.planning.resources import PlanResources
@@ -37,7 +39,7 @@ class SlotTable:
         self.home: dict[Value, Device] = {}
         self._graph = graph
         self._resources = resources
-        self._slots: dict[tuple[Value, Device], int] = {}
+        self._slots: defaultdict[Device, dict[Value, int]] = defaultdict(dict)
         self._contiguous: dict[int, int] = {}
         self._strided: set[int] = set()
         self._persistent: set[int] = {0, NONE_SLOT}
@@ -55,6 +57,12 @@ class SlotTable:
         self._persistent.add(slot)
         return slot
 
+    def stand_in(self, value: Value, device: Device) -> int:
+        """A slot for a constant whose values nobody reads: an array of its shape and dtype that takes no memory."""
+        assert value.weight is not None
+        module, weight = self.array_module(device), value.weight
+        return self.reserve(module.broadcast_to(module.zeros((), numpy_dtype(weight.data_type)), weight.shape))
+
     def define(self, value: Value, device: Device, *, strided: bool) -> int:
         """The slot of a value made here.
 
@@ -65,7 +73,7 @@ class SlotTable:
         """
         slot = self._new()
         self.home[value] = device
-        self._slots[(value, device)] = slot
+        self._slots[device][value] = slot
         if strided:
             self._strided.add(slot)
         return slot
@@ -79,9 +87,9 @@ class SlotTable:
         """A slot for an output that has no value; released at once."""
         return self._new()
 
-    def may_be_strided(self, slot: int) -> bool:
-        """Whether a slot may hold an array that is not C-contiguous."""
-        return slot in self._strided
+    def may_be_strided(self, *slots: int) -> bool:
+        """Whether one of these slots may hold an array that is not C-contiguous."""
+        return not self._strided.isdisjoint(slots)
 
     def acquire(self, wanted: Sequence[tuple[Value | None, Device, bool]]) -> tuple[int, ...]:
         """Slots of values where a step wants them, after emitting the copies, layouts and waits that takes.
@@ -89,13 +97,27 @@ class SlotTable:
         Args:
             wanted: (value, device, contiguous) of each input; None where an optional input is absent.
         """
-        slots = [NONE_SLOT if value is None else self._on(value, device) for value, device, _ in wanted]
+        slots = [
+            NONE_SLOT if value is None else self._slots[device].get(value) or self._on(value, device)
+            for value, device, _ in wanted
+        ]
         for slot, (_, device, _) in zip(slots, wanted, strict=True):
             if device == HOST:
                 self._settle(slot)
         for index, (slot, (_, device, contiguous)) in enumerate(zip(slots, wanted, strict=True)):
             if contiguous and slot in self._strided:
                 slots[index] = self._make_contiguous(slot, device)
+        return tuple(slots)
+
+    def acquire_on(self, device: Device, values: Sequence[Value | None], *, contiguous: bool) -> tuple[int, ...]:
+        """`acquire` for what most steps want: all inputs on one device, in one layout."""
+        here = self._slots[device]
+        slots = [NONE_SLOT if value is None else here.get(value) or self._on(value, device) for value in values]
+        if self._arrivals and device == HOST:
+            for slot in slots:
+                self._settle(slot)
+        if contiguous and not self._strided.isdisjoint(slots):
+            slots = [self._make_contiguous(slot, device) if slot in self._strided else slot for slot in slots]
         return tuple(slots)
 
     def array_module(self, device: Device) -> Any:
@@ -116,14 +138,12 @@ class SlotTable:
         return len(self.template) - 1
 
     def _on(self, value: Value, device: Device) -> int:
-        key = (value, device)
-        if key in self._slots:
-            return self._slots[key]
+        """The slot of a value that has none on this device yet."""
         if value.constant:
             assert value.weight is not None
             slot = self.reserve(self._resources.constants.array(value.weight, device))
         elif value in self.home:
-            slot = self._copy(self._slots[(value, self.home[value])], self.home[value], device)
+            slot = self._copy(self._slots[self.home[value]][value], self.home[value], device)
         elif value.graph is self._graph:
             raise EngineError(
                 f"Value '{value.name}' is read before it is made.",
@@ -134,9 +154,9 @@ class SlotTable:
         else:
             # An outer value: the enclosing plan brings it to this device, once, before the body runs.
             slot = self.reserve()
-            self.captures[key] = slot
+            self.captures[(value, device)] = slot
             self._strided.add(slot)
-        self._slots[key] = slot
+        self._slots[device][value] = slot
         return slot
 
     def _copy(self, source: int, origin: Device, target: Device) -> int:

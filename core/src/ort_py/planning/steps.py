@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ort_py.contracts import CompiledRegion
-from ort_py.devices import Device
+from ort_py.devices import HOST, Device
 from ort_py.dtypes import ValueType
 from ort_py.errors import Location
 from ort_py.kernels.subgraphs import BoundSubgraph
@@ -89,9 +89,17 @@ class KernelStep(BaseStep):
 
     Attributes:
         call: The bound kernel.
+        into: The same with an array for each output behind the inputs; None where the kernel makes its outputs itself.
+        inplace: (position of an input, position of an output) that may be one array for `into`.
+        views: (position of an output, position of an input) that may share memory.
+        device: Device of the kernel, and of its outputs where there is an `into`.
     """
 
     call: Callable[..., Any]
+    into: Callable[..., Any] | None = None
+    inplace: tuple[tuple[int, int], ...] = ()
+    views: tuple[tuple[int, int], ...] = ()
+    device: Device = HOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

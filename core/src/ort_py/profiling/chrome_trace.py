@@ -7,21 +7,59 @@ One JSON array of ``X`` events with ``cat, pid, tid, dur, ts, ph, name, args`` i
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
-from ort_py.profiling.recorder import Recorder
+from ort_py.profiling.recorder import ProfileEvent, Recorder
 
-__all__ = ["write_chrome_trace"]
+__all__ = ["write_chrome_trace", "write_profile"]
+
+_logger = logging.getLogger("ort_py.session")
 
 
-def write_chrome_trace(recorder: Recorder, path: Path) -> None:
+def write_profile(recorder: Recorder, prefix: str, facts: Mapping[str, str] | None = None) -> str:
+    """Write all events to a new file that is named after its prefix and the time; returns its path.
+
+    Where it cannot be written that is logged, and the path returned all the same: onnxruntime says nothing here, and a
+    run that is over is not undone.
+    """
+    stamp = datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S_%f")[:-3]
+    path = f"{prefix}_{stamp}.json"
+    try:
+        write_chrome_trace(recorder, Path(path), facts)
+    except OSError as error:
+        _logger.warning("the profile cannot be written to '%s': %s", path, error)
+    return path
+
+
+def write_chrome_trace(recorder: Recorder, path: Path, facts: Mapping[str, str] | None = None) -> None:
     """Write all events of a recorder.
+
+    Args:
+        recorder: The recorder.
+        path: Where to.
+        facts: What is true of the whole file, added to the arguments of its first event.
 
     Raises:
         OSError: The file cannot be written.
     """
-    events = [
-        {
+    with path.open("w", encoding="utf-8") as file:
+        file.write("[\n")
+        file.writelines(_lines(recorder, recorder.events, facts or {}))
+        file.write("\n]\n")
+
+
+def _lines(recorder: Recorder, events: Sequence[ProfileEvent], facts: Mapping[str, str]) -> Iterator[str]:
+    texts: dict[int, str] = {}  # runs that were alike share the arguments of their events
+    for number, event in enumerate(events):
+        text = texts.get(id(event.arguments))
+        if text is None:
+            text = texts[id(event.arguments)] = json.dumps(dict(event.arguments))
+        if number == 0 and facts:
+            text = json.dumps({**event.arguments, **facts})
+        shown = {
             "cat": event.category,
             "pid": recorder.process,
             "tid": event.thread,
@@ -29,8 +67,6 @@ def write_chrome_trace(recorder: Recorder, path: Path) -> None:
             "ts": (event.start_ns - recorder.started_ns) // 1000,
             "ph": "X",
             "name": event.name,
-            "args": dict(event.arguments),
         }
-        for event in recorder.events
-    ]
-    path.write_text("[\n" + ",\n".join(json.dumps(event) for event in events) + "\n]\n", encoding="utf-8")
+        separator = ",\n" if number else ""
+        yield f'{separator}{json.dumps(shown)[:-1]}, "args": {text}}}'

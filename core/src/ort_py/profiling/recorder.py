@@ -1,42 +1,25 @@
-"""Records events of a session: its creation, its runs and their steps. Thread-safe, bounded."""
+"""Records what a session does: its creation, its runs and their steps. Thread-safe, bounded.
+
+While a program runs, a look at the clock is noted after each step, and what it wrote where that is not as usual:
+names, sizes and texts are made when `Recorder.events` is asked for. What a step read is not noted at all: earlier steps
+of the run wrote it. Knows plans only by what `PlanLike` has; `execution` tells it of steps.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from ort_py.dtypes import data_type_of
+from ort_py.hooks.process_lock import ProcessLock
+from ort_py.profiling.traced_plan import Kind, PlanLike, TracedPlan, kinds_of
 
-__all__ = ["ProfileEvent", "Recorder"]
-
-
-class StepLike(Protocol):
-    """What the recorder reads of a step."""
-
-    @property
-    def title(self) -> str:
-        """What the step does."""
-
-    @property
-    def location(self) -> Any:
-        """Its `Location`."""
-
-    @property
-    def provider(self) -> str:
-        """Who runs it."""
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """Slots it reads."""
-
-    @property
-    def outputs(self) -> tuple[int, ...]:
-        """Slots it writes."""
+__all__ = ["ProfileEvent", "Recorder", "RunTrace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +42,93 @@ class ProfileEvent:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
+class RunTrace:
+    """Steps of one run of a plan or body, as they end.
+
+    Attributes:
+        outputs: For each step its output's slot, or slot 1, which is always empty, where it has none or several.
+        shapes: For each step the usual shape of its output, None where that is not known.
+        spans: Index, start, end and thread of each step that `note` was told of.
+        ends: When steps ended that ran one right after another from the first on, in seconds. A step is taken to begin
+            where the one before it ended: a second look at the clock costs half as much as adding four numbers.
+        thread: Thread that began the run.
+        began_ns, ended_ns: When the run began and ended; 0 where it has not, or failed.
+    """
+
+    __slots__ = (
+        "_entries",
+        "_plan",
+        "_unusual",
+        "_usual",
+        "began_ns",
+        "ended_ns",
+        "ends",
+        "shapes",
+        "spans",
+        "thread",
+    )
+
+    def __init__(self, plan: TracedPlan, slots: Sequence[Any]) -> None:
+        self._plan = plan
+        self._usual = plan.usual
+        self.shapes = self._usual.shapes
+        self._entries = plan.entries_in(slots)
+        self._unusual: dict[int, list[Kind]] = {}
+        self.spans: list[tuple[int, int, int, int]] = []
+        self.ends: list[float] | array[float] = []
+        self.thread = threading.get_native_id()
+        self.ended_ns = 0
+        self.began_ns = _now_ns()
+
+    def __len__(self) -> int:
+        return len(self.ends) + len(self.spans) + (self.ended_ns > 0)
+
+    @property
+    def outputs(self) -> list[int]:
+        return self._plan.outputs
+
+    def keep_unusual(self, slots: Sequence[Any]) -> None:
+        """The step that ended last has not its usual shape, no output or several, or none that is an array."""
+        index = len(self.ends) - 1
+        self._unusual[index] = kinds_of(slots, self._plan.steps[index].outputs)
+
+    def note(self, index: int, start_ns: int, end_ns: int, slots: Sequence[Any]) -> None:
+        """A step has ended on the calling thread, in any order; the slots it releases may be empty already."""
+        self._unusual[index] = kinds_of(slots, self._plan.steps[index].outputs)
+        self.spans.append((index, start_ns, end_ns, threading.get_native_id()))
+
+    def end(self, *, complete: bool) -> None:
+        """The run has ended; `complete` where all its steps did."""
+        if complete:
+            self.ended_ns = _now_ns()
+            if 2 * len(self._unusual) > len(self.ends) + len(self.spans):
+                self._plan.usual = self._usual.changed(self._unusual)
+        self.ends = array("d", self.ends)  # a quarter of the list's memory
+
+    def events(self) -> Iterator[ProfileEvent]:
+        """An event a step, then one for the whole where it ran to its end."""
+        described = self._plan.described(self._entries, self._usual, self._unusual)
+        for index, start_ns, end_ns, thread in (*self._spans_of_ends(), *self.spans):
+            yield ProfileEvent("Node", described[index][0], start_ns, end_ns - start_ns, thread, described[index][1])
+        if self.ended_ns:
+            duration = self.ended_ns - self.began_ns
+            yield ProfileEvent("Session", "SequentialExecutor::Execute", self.began_ns, duration, self.thread)
+
+    def _spans_of_ends(self) -> Iterator[tuple[int, int, int, int]]:
+        begins = self.began_ns
+        for index, seconds in enumerate(self.ends):
+            ends = round(seconds * 1e9)
+            yield index, begins, ends, self.thread
+            begins = ends
+
+
+def _now_ns() -> int:
+    # As the ends of steps: a float costs less to make than an int, and rounds alike everywhere.
+    return round(time.perf_counter() * 1e9)
+
+
 class Recorder:
-    """Collects events of one session; the oldest go when there are too many.
+    """Collects events of one session; the oldest go when there are too many, those of one run together.
 
     Args:
         capacity: Number of events kept.
@@ -69,56 +137,43 @@ class Recorder:
     def __init__(self, capacity: int = 1_000_000) -> None:
         self.started_ns = time.perf_counter_ns()
         self.process = os.getpid()
-        self._events: deque[ProfileEvent] = deque(maxlen=capacity)
+        self._capacity = capacity
+        self._kept: deque[ProfileEvent | RunTrace] = deque()
+        self._count = 0
+        self._plans: dict[int, TracedPlan] = {}
+        self._lock = ProcessLock()
 
     @property
     def events(self) -> list[ProfileEvent]:
         """What was recorded, in the order it ended."""
-        return list(self._events)
+        with self._lock.held():
+            kept = list(self._kept)
+        found = [event for one in kept for event in (one.events() if isinstance(one, RunTrace) else (one,))]
+        return sorted(found, key=lambda event: event.start_ns + event.duration_ns)
 
     def record(self, category: str, name: str, start_ns: int, end_ns: int, **arguments: Any) -> None:
         """Add an event of the calling thread."""
-        self._events.append(
-            ProfileEvent(category, name, start_ns, end_ns - start_ns, threading.get_native_id(), arguments)
-        )
+        self._keep(ProfileEvent(category, name, start_ns, end_ns - start_ns, threading.get_native_id(), arguments))
 
-    def describe_inputs(self, step: StepLike, slots: list[Any], constants: Sequence[Any]) -> dict[str, Any]:
-        """Types and sizes of what a step is going to read (see `ort_py.execution.watch.StepRecorder`)."""
-        values = [(slots[slot], slots[slot] is constants[slot]) for slot in step.inputs if slots[slot] is not None]
-        return {
-            "input_type_shape": _shapes([value for value, _ in values]),
-            "activation_size": str(_bytes([value for value, constant in values if not constant])),
-            "parameter_size": str(_bytes([value for value, constant in values if constant])),
-        }
+    def begin_run(self, plan: PlanLike, slots: Sequence[Any]) -> RunTrace:
+        """A run of a plan or body begins; its inputs are in the slots."""
+        traced = self._plans.get(id(plan))
+        if traced is None:  # it holds the plan, so the identity stays its own
+            traced = self._plans.setdefault(id(plan), TracedPlan(plan))
+        return RunTrace(traced, slots)
 
-    def record_step(
-        self, step: StepLike, start_ns: int, end_ns: int, slots: list[Any], facts: Mapping[str, Any] | None = None
-    ) -> None:
-        """Add a step of a plan (see `ort_py.execution.watch.StepRecorder`)."""
-        where = step.location
-        written = [slots[slot] for slot in step.outputs if slots[slot] is not None]
-        self.record(
-            "Node",
-            f"{where.node or step.title}_kernel_time",
-            start_ns,
-            end_ns,
-            op_name=where.op_type or step.title,
-            provider=step.provider,
-            **(facts or {}),
-            output_type_shape=_shapes(written),
-            output_size=str(_bytes(written)),
-        )
+    def end_run(self, trace: RunTrace, *, complete: bool) -> None:
+        """The run has ended; `complete` where all its steps did."""
+        trace.end(complete=complete)
+        self._keep(trace)
 
-    def record_plan(self, start_ns: int, end_ns: int) -> None:
-        """Add a run through all steps, under onnxruntime's name for it."""
-        self.record("Session", "SequentialExecutor::Execute", start_ns, end_ns)
+    def _keep(self, one: ProfileEvent | RunTrace) -> None:
+        with self._lock.held():
+            self._kept.append(one)
+            self._count += _events_in(one)
+            while self._count > self._capacity and len(self._kept) > 1:
+                self._count -= _events_in(self._kept.popleft())
 
 
-def _shapes(values: list[Any]) -> list[dict[str, list[int]]]:
-    """Element type and shape of each array; other values have neither."""
-    arrays = [value for value in values if hasattr(value, "dtype") and hasattr(value, "shape")]
-    return [{data_type_of(value.dtype).onnx_name: list(value.shape)} for value in arrays]
-
-
-def _bytes(values: list[Any]) -> int:
-    return sum(int(getattr(value, "nbytes", 0)) for value in values)
+def _events_in(one: ProfileEvent | RunTrace) -> int:
+    return len(one) if isinstance(one, RunTrace) else 1

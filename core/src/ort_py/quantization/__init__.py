@@ -4,6 +4,7 @@ Applications that only name things from here, or read and write calibrated range
 not there raises `NotYetError` and says what to use instead. Quantised models themselves run.
 """
 
+from ort_py.compat.absent import absent_names, find_absent_modules
 from ort_py.compat.not_yet import missing_class
 from ort_py.quantization import matmul_nbits_quantizer, preprocess
 from ort_py.quantization.calibrate import (
@@ -59,3 +60,6 @@ __all__ = [
     "save_tensors_data",
     "write_calibration_table",
 ]
+
+__getattr__ = absent_names(__name__)
+find_absent_modules()

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ort_py.compat.absent import absent_names
 from ort_py.compat.not_yet import missing_class, missing_function
 
 __all__ = [
@@ -251,3 +252,6 @@ def _array(value: Any) -> Any:
     if isinstance(value, Mapping) and value.get("CLS") == "numpy.array":
         return np.array(value["data"], np.dtype(value["dtype"]))
     return value
+
+
+__getattr__ = absent_names(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ort_py.compat.absent import absent_names
 from ort_py.compat.not_yet import missing_class
 
 __all__ = [
@@ -29,3 +30,5 @@ HQQWeightOnlyQuantConfig = missing_class("quantization.matmul_nbits_quantizer.HQ
 GPTQWeightOnlyQuantConfig = missing_class("quantization.matmul_nbits_quantizer.GPTQWeightOnlyQuantConfig", _ELSEWHERE)
 NVAWQWeightOnlyQuantConfig = missing_class("quantization.matmul_nbits_quantizer.NVAWQWeightOnlyQuantConfig", _ELSEWHERE)
 MatMulNBitsQuantizer = missing_class("quantization.matmul_nbits_quantizer.MatMulNBitsQuantizer", _ELSEWHERE)
+
+__getattr__ = absent_names(__name__)

@@ -5,10 +5,23 @@ from __future__ import annotations
 from enum import Enum
 from typing import Self
 
+from ort_py.compat.absent import absent_names
 from ort_py.compat.not_yet import missing_function
-from ort_py.dtypes import DataType
+from ort_py.dtypes import DataType, numpy_dtype
 
-__all__ = ["QuantFormat", "QuantType", "QuantizationMode", "write_calibration_table"]
+__all__ = [
+    "FLOAT8_TYPES",
+    "ONNX_TYPE_TO_NP_TYPE",
+    "QuantFormat",
+    "QuantType",
+    "QuantizationMode",
+    "write_calibration_table",
+]
+
+FLOAT8_TYPES = tuple(
+    int(kind) for kind in (DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ, DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ)
+)
+"""Numbers of the element types that have eight bits and a point."""
 
 write_calibration_table = missing_function(
     "quantization.write_calibration_table", "Save ranges with save_tensors_data(), which writes JSON."
@@ -57,8 +70,15 @@ class QuantType(_ByName):
         return int(DataType[self.name.removeprefix("Q").upper()])
 
 
+ONNX_TYPE_TO_NP_TYPE = {kind.tensor_type: numpy_dtype(kind.tensor_type) for kind in QuantType}
+"""NumPy type of each element type that tensors are quantised to, by its number."""
+
+
 class QuantFormat(_ByName):
     """How a quantised model is written: with quantised operators, or with pairs around ordinary ones."""
 
     QOperator = 0
     QDQ = 1
+
+
+__getattr__ = absent_names(__name__)

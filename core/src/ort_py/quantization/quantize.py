@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ort_py.compat.absent import absent_names
 from ort_py.compat.not_yet import missing_function
 from ort_py.quantization.calibrate import CalibrationDataReader, CalibrationMethod
 from ort_py.quantization.quant_utils import QuantFormat, QuantType
@@ -141,3 +142,6 @@ class DynamicQuantConfig(QuantConfig):
             use_external_data_format=use_external_data_format,
         )
         self.extra_options = extra_options or {}
+
+
+__getattr__ = absent_names(__name__)

@@ -21,30 +21,43 @@ NEWEST = 99
 _ON_DEVICE = ALL_TENSORS - tensors(DataType.STRING)
 
 
-def _ufunc(op_type: str, name: str, types: frozenset[str], *, since: int = 7) -> KernelDef:
+def _ufunc(
+    op_type: str, name: str, types: frozenset[str], *, since: int = 7, inplace: tuple[tuple[int, int], ...] = ()
+) -> KernelDef:
     # Elementwise operators: broadcasting as NumPy's began with opset 7; those of one input never changed.
     def factory(ctx: KernelContext) -> Callable[..., Any]:
         call: Callable[..., Any] = getattr(ctx.xp, name)
         return call
 
-    told = f"{__name__}:{name}"
-    return KernelDef(op_type, factory, since=since, until=NEWEST, types={"T": types}, strided=True, implementation=told)
+    return KernelDef(
+        op_type,
+        factory,
+        since=since,
+        until=NEWEST,
+        types={"T": types},
+        out=True,
+        inplace=inplace,
+        strided=True,
+        implementation=f"{__name__}:{name}",
+    )
 
+
+_ONE, _EITHER = ((0, 0),), ((0, 0), (1, 0))
 
 KERNELS = [
-    _ufunc("Add", "add", ALL_NUMERIC),
-    _ufunc("Sub", "subtract", ALL_NUMERIC),
-    _ufunc("Mul", "multiply", ALL_NUMERIC),
+    _ufunc("Add", "add", ALL_NUMERIC, inplace=_EITHER),
+    _ufunc("Sub", "subtract", ALL_NUMERIC, inplace=_EITHER),
+    _ufunc("Mul", "multiply", ALL_NUMERIC, inplace=_EITHER),
     _ufunc("Less", "less", ALL_NUMERIC),
     _ufunc("Greater", "greater", ALL_NUMERIC),
     _ufunc("Equal", "equal", ALL_NUMERIC),
-    _ufunc("And", "logical_and", tensors(DataType.BOOL)),
-    _ufunc("Not", "logical_not", tensors(DataType.BOOL), since=1),
-    _ufunc("Neg", "negative", ALL_NUMERIC, since=6),
-    _ufunc("Abs", "absolute", ALL_NUMERIC, since=6),
-    _ufunc("Exp", "exp", ALL_NUMERIC, since=6),
-    _ufunc("Sqrt", "sqrt", ALL_NUMERIC, since=6),
-    _ufunc("Tanh", "tanh", ALL_NUMERIC, since=6),
+    _ufunc("And", "logical_and", tensors(DataType.BOOL), inplace=_EITHER),
+    _ufunc("Not", "logical_not", tensors(DataType.BOOL), since=1, inplace=_ONE),
+    _ufunc("Neg", "negative", ALL_NUMERIC, since=6, inplace=_ONE),
+    _ufunc("Abs", "absolute", ALL_NUMERIC, since=6, inplace=_ONE),
+    _ufunc("Exp", "exp", ALL_NUMERIC, since=6, inplace=_ONE),
+    _ufunc("Sqrt", "sqrt", ALL_NUMERIC, since=6, inplace=_ONE),
+    _ufunc("Tanh", "tanh", ALL_NUMERIC, since=6, inplace=_ONE),
 ]
 
 
@@ -66,10 +79,10 @@ def identity(_ctx: KernelContext, x: Any) -> Any:
     return x
 
 
-@kernel("MatMul", since=1, until=NEWEST, types={"T": tensors(DataType.FLOAT, DataType.DOUBLE)})
-def matmul(ctx: KernelContext, a: Any, b: Any) -> Any:
+@kernel("MatMul", since=1, until=NEWEST, types={"T": tensors(DataType.FLOAT, DataType.DOUBLE)}, out=True)
+def matmul(ctx: KernelContext, a: Any, b: Any, *, out: Any = None) -> Any:
     """ONNX MatMul."""
-    return ctx.xp.matmul(a, b)
+    return ctx.xp.matmul(a, b, out=out)
 
 
 @kernel("Gemm", since=7, until=NEWEST, types={"T": tensors(DataType.FLOAT, DataType.DOUBLE)})

@@ -184,7 +184,8 @@ class FakeProvider(IExecutionProvider):
                     raise RuntimeError(f"told to fail in run {self.runs}")
                 for position, value in enumerate(inputs):
                     self._check(value, f"input {position}", position in definition.host_inputs)
-                    if not definition.strided and isinstance(value, FakeArray):
+                    # What stands in for a packed constant takes no memory, and is for asking its shape only.
+                    if not definition.strided and isinstance(value, FakeArray) and any(value.raw.strides):
                         assert value.flags.c_contiguous, f"input {position} of {definition} is not C-contiguous"
                 results = call(*inputs)
                 for position, value in enumerate([results] if definition.outputs == 1 else results):

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.api.values.typing_of_values import value_type_of
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.kernel import KernelContext, KernelDef, SubgraphCallable
 from ort_py.contracts.schema import OperatorSchema
-from ort_py.dtypes import SequenceType, TensorType, ValueType, data_type_of
+from ort_py.dtypes import data_type_of
 from ort_py.errors import KernelNotFoundError
 from ort_py.graph.checking.resolved_schema import formal_at
 from ort_py.graph.checking.schema import SchemaRegistry
@@ -60,16 +61,6 @@ class LocalKernelContext(KernelContext):
 
     def subgraph(self, name: str) -> SubgraphCallable | None:
         return self._subgraphs.get(name)
-
-
-def value_type_of(value: Any) -> ValueType | None:
-    """The ONNX type of a run-time value: arrays are tensors, lists are sequences; None where nothing says."""
-    if isinstance(value, list):
-        element = value_type_of(value[0]) if value else None
-        return SequenceType(element) if element is not None else None
-    if isinstance(value, np.ndarray | np.generic):
-        return TensorType(data_type_of(value.dtype), tuple(value.shape))
-    return None
 
 
 def make_node_spec(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 
+from ort_py.compat.absent import absent_names
 from ort_py.tools.onnx_model_utils import fix_output_shapes, make_dim_param_fixed, make_input_shape_fixed
 
 __all__ = ["make_dynamic_shape_fixed_helper"]
@@ -52,6 +53,9 @@ def _shape(text: str) -> list[int]:
     if min(sizes) < 1:
         raise argparse.ArgumentTypeError("every size is 1 or more")
     return sizes
+
+
+__getattr__ = absent_names(__name__)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from onnx import shape_inference, version_converter
 from ort_py.api.enums import GraphOptimizationLevel
 from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
+from ort_py.compat.absent import absent_names
 from ort_py.errors import OptionError
 
 __all__ = [
@@ -208,3 +209,6 @@ def _values(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def _dims(info: onnx.ValueInfoProto) -> list[onnx.TensorShapeProto.Dimension]:
     return list(info.type.tensor_type.shape.dim) if info.type.HasField("tensor_type") else []
+
+
+__getattr__ = absent_names(__name__)

@@ -7,6 +7,8 @@ import logging
 
 import onnx
 
+from ort_py.compat.absent import absent_names
+
 __all__ = ["remove_initializer_from_input"]
 
 _logger = logging.getLogger("ort_py.tools")
@@ -42,6 +44,9 @@ def _main() -> None:
     model = onnx.load(parsed.input)
     remove_initializer_from_input(model)
     onnx.save(model, parsed.output)
+
+
+__getattr__ = absent_names(__name__)
 
 
 if __name__ == "__main__":

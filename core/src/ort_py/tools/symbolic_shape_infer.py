@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import onnx
 
+from ort_py.compat.absent import absent_names
+
 __all__ = ["SymbolicShapeInference"]
 
 
@@ -28,3 +30,6 @@ class SymbolicShapeInference:
                 fewer shapes may be known than onnxruntime finds.
         """
         return onnx.shape_inference.infer_shapes(in_mp, check_type=False, strict_mode=False, data_prop=True)
+
+
+__getattr__ = absent_names(__name__)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from ort_py.compat.absent import absent_names
 from ort_py.tools.onnx_model_utils import update_onnx_opset
 
 __all__ = ["update_onnx_opset", "update_onnx_opset_helper"]
@@ -26,6 +27,9 @@ def update_onnx_opset_helper(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("output_model", type=Path, help="file to write")
     parsed = parser.parse_args(arguments)
     update_onnx_opset(parsed.input_model, parsed.opset, parsed.output_model)
+
+
+__getattr__ = absent_names(__name__)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ort_py.compat.absent import absent_names
 from ort_py.compat.not_yet import missing_function
 
 __all__ = ["optimize_by_fusion", "optimize_model"]
@@ -13,3 +14,5 @@ _ELSEWHERE = (
 
 optimize_model = missing_function("transformers.optimizer.optimize_model", _ELSEWHERE)
 optimize_by_fusion = missing_function("transformers.optimizer.optimize_by_fusion", _ELSEWHERE)
+
+__getattr__ = absent_names(__name__)

@@ -33,15 +33,15 @@ class EliminateCommonSubexpressions(GraphTransform):
         return TransformResult(changes)
 
     def _run_one(self, graph: GraphEditor) -> int:
-        changes = position = 0
+        changes = 0
         first: dict[Hashable, tuple[ValueSpec | None, ...]] = {}
         contents: dict[str, Hashable] = {}
         returned = {value.name for value in graph.view.outputs}
-        while position < len(graph.view.nodes):
-            node = graph.view.nodes[position]
-            position += 1
-            if not is_repeatable(node):
+        for known in graph.nodes:
+            if not is_repeatable(known):
                 continue
+            node = graph.node(known)
+            assert node is not None  # only the node at hand is ever removed
             key = self._key(node, graph, contents)
             earlier = first.setdefault(key, node.outputs)
             if earlier is node.outputs or self._both_returned(node.outputs, earlier, returned):
@@ -49,8 +49,7 @@ class EliminateCommonSubexpressions(GraphTransform):
             for old, new in zip(node.outputs, earlier, strict=True):
                 if old is not None and new is not None:
                     graph.replace_uses(old.name, new.name)
-            position -= 1
-            graph.replace_nodes([position], ())
+            graph.replace_nodes([node], ())
             # A value may have taken over the name of a graph output.
             first[key] = self._renamed(earlier, node.outputs, returned)
             changes += 1
@@ -93,7 +92,7 @@ def _input_key(value: ValueSpec, graph: GraphEditor, contents: dict[str, Hashabl
         sizes = value.shape if value.shape is not None else (None,)
         if all(isinstance(size, int) for size in sizes):
             count = int(np.prod([size for size in sizes if isinstance(size, int)], dtype=np.int64))
-            array = graph.view.constant(value.name) if count <= _SMALL else None
+            array = graph.constant(value) if count <= _SMALL else None
             if array is not None and array.nbytes <= _SMALL:
                 contents[value.name] = _array_key(array)
     return contents[value.name]

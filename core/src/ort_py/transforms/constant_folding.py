@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import Array, GraphEditor, GraphTransform, NodeSpec, TransformContext, TransformResult, ValueSpec
+from ort_py.contracts import Array, GraphEditor, NodeSpec, RewriteRule, TransformContext, ValueSpec
 from ort_py.dtypes import TensorType, data_type_of, nbytes_of
 from ort_py.errors import OrtPyError
-from ort_py.graph.editing.edit import Editor
 from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
-from ort_py.transforms.bypass import is_output
 from ort_py.transforms.repeatable import is_repeatable
 
 __all__ = ["ConstantFolding"]
@@ -32,31 +30,13 @@ _KEPT = frozenset({"DequantizeLinear", "QuantizeLinear"})
 """Providers look for these around other operators to compute in integers; folded, the pattern is gone."""
 
 
-class ConstantFolding(GraphTransform):
-    """Folds in topological order, so that a chain of such nodes goes in one visit."""
+class ConstantFolding(RewriteRule):
+    """Visited in topological order, a chain of such nodes goes in one sweep."""
 
     name = "ConstantFolding"
+    op_types = None
 
-    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
-        changes = 0
-        notes: list[str] = []
-        pending = [graph]
-        while pending:
-            editor = pending.pop()
-            position = 0
-            while position < len(editor.view.nodes):
-                node = editor.view.nodes[position]
-                outcome = self._fold(node, editor, context)
-                if outcome is True:
-                    changes += 1
-                    continue  # the next node is at this position now
-                if isinstance(outcome, str):
-                    notes.append(f"{node.name}: {outcome}")
-                position += 1
-            pending.extend(editor.subgraphs())
-        return TransformResult(changes, tuple(notes))
-
-    def _fold(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
+    def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         known = _known_shape(node)
         if known is not None:
             return _replace(graph, node, [known])
@@ -68,7 +48,7 @@ class ConstantFolding(GraphTransform):
             return False
         if node.op_type == "Identity" and _returned(graph, node):
             return False  # it gives a constant the name of a graph output
-        inputs = [None if value is None else graph.view.constant(value.name) for value in node.inputs]
+        inputs = [graph.constant(value) for value in node.inputs]
         allowed = max(_FREE, _GROWTH * sum(_bytes_of(array) for array in inputs))
         expected = self._expected_bytes(node, graph)
         if expected is None or expected > allowed:
@@ -101,13 +81,12 @@ class ConstantFolding(GraphTransform):
     def _expected_bytes(node: NodeSpec, graph: GraphEditor) -> int | None:
         """Size of the result before it is computed; None where types do not tell."""
         expected = _type_bytes(node.outputs)
-        if expected is None and isinstance(graph, Editor):
+        if expected is None:
             # Its inputs may have become constants since types were inferred.
             try:
-                graph.infer_again(node.index)
+                expected = _type_bytes(graph.infer(node).outputs)
             except OrtPyError:
                 return None
-            expected = _type_bytes(graph.view.nodes[node.index].outputs)
         return expected
 
 
@@ -150,12 +129,12 @@ def _bytes_of(array: Any) -> int:
 
 
 def _returned(graph: GraphEditor, node: NodeSpec) -> bool:
-    return any(value is not None and is_output(graph, value.name) for value in node.outputs)
+    return any(value is not None and graph.is_output(value) for value in node.outputs)
 
 
 def _replace(graph: GraphEditor, node: NodeSpec, results: list[Array]) -> bool:
     for value, array in zip(node.outputs, results, strict=False):
         if value is not None:
             graph.replace_uses(value.name, graph.add_constant(f"{value.name}/folded", array))
-    graph.replace_nodes([node.index], ())
+    graph.replace_nodes([node], ())
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, RewriteRule, TransformContext
-from ort_py.graph.editing.edit import Editor
 
 __all__ = ["ConstantIf"]
 
@@ -20,10 +19,8 @@ class ConstantIf(RewriteRule):
         condition = node.inputs[0]
         if node.domain or condition is None or not condition.constant:
             return False
-        if not isinstance(graph, Editor):
-            return "this editor cannot move nested nodes"
-        value = graph.view.constant(condition.name)
+        value = graph.constant(condition)
         if value is None or np.size(value) != 1:
             return "its condition is not one boolean"
-        graph.inline_subgraph(node.index, "then_branch" if bool(np.reshape(value, ())) else "else_branch")
+        graph.inline_subgraph(node, "then_branch" if bool(np.reshape(value, ())) else "else_branch")
         return True

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, RewriteRule, TransformContext, ValueSpec
-from ort_py.transforms.bypass import bypass, is_output
 
-__all__ = ["EliminateDropout", "EliminateIdentity", "EliminateNoop"]
+__all__ = ["EliminateDropout", "EliminateIdentity", "EliminateNoop", "noop_rules"]
 
 
 class EliminateIdentity(RewriteRule):
@@ -22,7 +21,7 @@ class EliminateIdentity(RewriteRule):
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         if node.domain or node.inputs[0] is None:
             return False
-        return bypass(graph, node, node.inputs[0])
+        return graph.bypass(node, node.inputs[0])
 
 
 class EliminateDropout(RewriteRule):
@@ -35,11 +34,11 @@ class EliminateDropout(RewriteRule):
         if node.domain or node.inputs[0] is None:
             return False
         mask = node.outputs[1] if len(node.outputs) > 1 else None
-        if mask is not None and (graph.view.consumers(mask.name) or is_output(graph, mask.name)):
+        if mask is not None and graph.uses(mask):
             return "its mask is read"
         if self._trains(node, graph):
             return "it is in training mode, or may be"
-        return bypass(graph, node, node.inputs[0])
+        return graph.bypass(node, node.inputs[0])
 
     @staticmethod
     def _trains(node: NodeSpec, graph: GraphEditor) -> bool:
@@ -48,23 +47,40 @@ class EliminateDropout(RewriteRule):
         mode = node.inputs[2] if len(node.inputs) > 2 else None
         if mode is None:
             return False
-        value = graph.view.constant(mode.name)
+        value = graph.constant(mode)
         return value is None or bool(np.any(value))
 
 
-class EliminateNoop(RewriteRule):
-    """Nodes of many operators whose attributes and constants make them return their input."""
+_Check = Callable[[NodeSpec, GraphEditor], bool]
 
-    name = "EliminateNoop"
+
+class EliminateNoop(RewriteRule):
+    """Nodes of some operators whose attributes and constants make them return their input.
+
+    Args:
+        name: Name of the rule.
+        checks: For each operator, what says that a node of it changes nothing.
+    """
+
+    name = ""
+
+    def __init__(self, name: str, checks: Mapping[str, _Check]) -> None:
+        self.name = name
+        self._checks = checks
 
     @property
     def op_types(self) -> frozenset[str]:
-        return frozenset(_CHECKS)
+        return frozenset(self._checks)
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         if node.domain or len(node.outputs) != 1 or not node.inputs or node.inputs[0] is None:
             return False
-        return _CHECKS[node.op_type](node, graph) and bypass(graph, node, node.inputs[0])
+        if not self._checks[node.op_type](node, graph):
+            return False
+        source = node.inputs[0]
+        if source.constant and node.op_type in _ADDING and node.inputs[1] is not None:
+            source = node.inputs[1]
+        return graph.bypass(node, source)
 
 
 def _same_type(node: NodeSpec, graph: GraphEditor) -> bool:
@@ -123,22 +139,36 @@ def _no_padding(node: NodeSpec, graph: GraphEditor) -> bool:
 
 def _constant(node: NodeSpec, graph: GraphEditor, index: int) -> Any:
     value: ValueSpec | None = node.inputs[index] if index < len(node.inputs) else None
-    return None if value is None else graph.view.constant(value.name)
+    return graph.constant(value)
 
 
-_CHECKS: dict[str, Callable[[NodeSpec, GraphEditor], bool]] = {
-    "Cast": _same_type,
-    "Concat": _only_input,
-    "Expand": _same_shape,
-    "Flatten": _same_shape,
-    "Max": _only_input,
-    "Mean": _only_input,
-    "Min": _only_input,
-    "Pad": _no_padding,
-    "Reshape": _same_shape,
-    "Slice": _whole_slice,
-    "Squeeze": _same_shape,
-    "Sum": _only_input,
-    "Transpose": _identity_permutation,
-    "Unsqueeze": _same_shape,
-}
+_ADDING = frozenset({"Add", "Mul"})
+
+
+def _neutral(node: NodeSpec, graph: GraphEditor) -> bool:
+    """Adding or subtracting 0, multiplying with or dividing by 1, where that broadcasts nothing."""
+    first, second = (*node.inputs, None)[:2]
+    if first is None or second is None:
+        return False
+    if first.constant and node.op_type in _ADDING:
+        first, second = second, first
+    if not second.constant or second.shape is None or first.shape is None or len(second.shape) > len(first.shape):
+        return False
+    if any(size != 1 for size in second.shape):
+        return False
+    array = graph.constant(second)
+    return array is not None and bool(np.all(array == (0 if node.op_type in ("Add", "Sub") else 1)))
+
+
+def noop_rules() -> list[EliminateNoop]:
+    """One rule for each kind, so that each can be switched off; called as in onnxruntime where it has the same."""
+    return [
+        EliminateNoop("CastElimination", {"Cast": _same_type}),
+        EliminateNoop("EliminateSlice", {"Slice": _whole_slice}),
+        EliminateNoop("ExpandElimination", {"Expand": _same_shape}),
+        EliminateNoop("NoopElimination", dict.fromkeys(("Add", "Div", "Mul", "Sub"), _neutral)),
+        EliminateNoop("PadElimination", {"Pad": _no_padding}),
+        EliminateNoop("ReshapeElimination", dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _same_shape)),
+        EliminateNoop("SingleInputElimination", dict.fromkeys(("Concat", "Max", "Mean", "Min", "Sum"), _only_input)),
+        EliminateNoop("TransposeElimination", {"Transpose": _identity_permutation}),
+    ]

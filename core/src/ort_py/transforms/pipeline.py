@@ -1,95 +1,50 @@
 """Runs graph transforms to a fixed point and reports what each did.
 
 Comes after `shapes`, before partitioning. Transforms of a level run in the order given, levels upwards, round after
-round until a round changes nothing. Knows no transform by name.
+round until a round changes nothing; local rules that follow each other run in one sweep. Knows no transform by name.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from time import perf_counter
 
-from ort_py.contracts import GraphTransform, RewriteRule, TransformContext, TransformResult
-from ort_py.errors import LimitError, Location, PluginError
+from ort_py.contracts import GraphTransform, RewriteRule, Transform, TransformContext, TransformResult
+from ort_py.errors import LimitError
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.ir import Model, walk
+from ort_py.hooks.guard import describe
+from ort_py.transforms.report import OptimisationReport, PassReport
+from ort_py.transforms.sweep import Budget, Sweep, failure
 
-__all__ = ["TransformReport", "TransformRun", "run_transforms"]
+__all__ = ["run_transforms"]
 
 _LOG = logging.getLogger(__name__)
 
 _ROUNDS = 10
 """Rounds at most: two transforms that undo each other's work must not go on for ever."""
 
-_NOTES = 20
-"""Notes kept of one transform; a model of thousands of near matches needs no page on each."""
-
-
-@dataclass(slots=True)
-class TransformRun:
-    """What one transform did in all rounds.
-
-    Attributes:
-        name: Its name.
-        seconds: Time it took.
-        changes: Places it changed.
-        notes: What it had to say, each line once.
-    """
-
-    name: str
-    seconds: float = 0.0
-    changes: int = 0
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.changes} changes in {self.seconds * 1e3:.1f} ms"
-
-
-@dataclass(frozen=True, slots=True)
-class TransformReport:
-    """What optimising did.
-
-    Attributes:
-        runs: Each transform that ran, in order.
-        rounds: Rounds until nothing changed.
-        settled: Whether the last round changed nothing; else the bound on rounds was met.
-        nodes_before, nodes_after: Nodes of the model, nested graphs included.
-    """
-
-    runs: tuple[TransformRun, ...]
-    rounds: int
-    settled: bool
-    nodes_before: int
-    nodes_after: int
-
-    @property
-    def changes(self) -> int:
-        """Places changed by all transforms."""
-        return sum(run.changes for run in self.runs)
-
-    def __str__(self) -> str:
-        lines = [f"{self.nodes_before} nodes became {self.nodes_after} in {self.rounds} rounds"]
-        lines += [str(run) for run in self.runs if run.changes]
-        if not self.settled:
-            lines.append(f"stopped after {self.rounds} rounds though the last one still changed something")
-        return "\n".join(lines)
+_CHECKED_NODES = 500
+"""Nodes of a model up to which checking looks at all of it after each rewrite; beyond that, after each sweep."""
 
 
 def run_transforms(
     model: Model,
-    transforms: Sequence[GraphTransform],
+    transforms: Sequence[Transform],
     level: int,
     context: TransformContext,
     *,
     schemas: SchemaRegistry | None = None,
     disabled: Collection[str] = (),
     check: bool | None = None,
-) -> TransformReport:
+) -> OptimisationReport:
     """Change a model until no transform finds anything more.
 
     Args:
@@ -99,81 +54,129 @@ def run_transforms(
         context: What transforms may use.
         schemas: Operators that new nodes may have.
         disabled: Names of transforms that shall not run.
-        check: Check all invariants after each transform; None: where debug messages are on.
+        check: Check all invariants after each rewrite or transform; None: where debug messages are on.
 
     Raises:
         PluginError: A transform raised, or left the graph inconsistent; names it. The model must not be used.
         LimitError: A transform asked for more than the session's limits allow.
     """
-    state = EditState(model, schemas)
-    editor = Editor(model.graph, state)
+    check = _LOG.isEnabledFor(logging.DEBUG) if check is None else check
     wanted = [one for one in transforms if one.level <= level and one.name not in disabled]
     wanted.sort(key=lambda one: one.level)
-    check = _LOG.isEnabledFor(logging.DEBUG) if check is None else check
-    runs = [TransformRun(one.name) for one in wanted]
-    idle_since: list[int | None] = [None] * len(wanted)
-    present = _PresentOperators(state)
-    before = _count(model)
-    settled = False
-    rounds = 0
-    while rounds < _ROUNDS and not settled:
-        rounds += 1
-        settled = True
-        for position, transform in enumerate(wanted):
-            if idle_since[position] == state.changes:
-                continue  # nothing has changed since it last had nothing to do
-            if isinstance(transform, RewriteRule) and transform.op_types.isdisjoint(present.operators()):
-                continue
-            result = _run_one(transform, editor, context, runs[position], check=check)
-            settled = settled and not result.changes
-            idle_since[position] = None if result.changes else state.changes
-    for run in runs:
-        _LOG.debug("%s", run)
-    return TransformReport(tuple(runs), rounds, settled, before, _count(model))
-
-
-class _PresentOperators:
-    """Operators the model has, read anew only after changes: most rules need not look at a single node."""
-
-    def __init__(self, state: EditState) -> None:
-        self._state = state
-        self._read_at = -1
-        self._found: set[str] = set()
-
-    def operators(self) -> set[str]:
-        if self._read_at != self._state.changes:
-            graphs = walk(self._state.model.graph)
-            self._found = {node.op_type for graph in graphs for node in graph.nodes}
-            self._read_at = self._state.changes
-        return self._found
-
-
-def _run_one(
-    transform: GraphTransform, editor: Editor, context: TransformContext, run: TransformRun, *, check: bool
-) -> TransformResult:
-    editor.state.origin = transform.name
+    run = _Run(EditState(model, schemas), context, wanted, check=check)
     start = perf_counter()
-    try:
-        result = transform.run(editor, context)
+    report = run.report
+    report.disabled = tuple([one.name for one in transforms if one.level <= level and one.name in disabled])
+    report.nodes_before = _count(model)
+    run.rounds()
+    report.nodes_after = _count(model)
+    report.seconds = perf_counter() - start
+    nodes = report.nodes_before
+    for one in report.passes:
+        one.nodes_before, nodes = nodes, nodes + one.made - one.removed
+        one.nodes_after = nodes
+        _LOG.debug("%s", one)
+    return report
+
+
+@dataclass(slots=True, eq=False)
+class _Stage:
+    """A whole-graph transform, or local rules that share a sweep."""
+
+    members: list[tuple[Transform, PassReport]]
+    idle_since: int | None = None
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+class _Run:
+    def __init__(
+        self, state: EditState, context: TransformContext, transforms: Sequence[Transform], *, check: bool
+    ) -> None:
+        self._state = state
+        self._context = context
+        self._checks = check
+        self._editor = Editor(state.model.graph, state)
+        self._budget = Budget(_count(state.model))
+        self.report = OptimisationReport([PassReport(one.name, int(one.level)) for one in transforms])
+        members = list(zip(transforms, self.report.passes, strict=True))
+        self._stages: list[_Stage] = []
+        for (local, _), group in groupby(members, lambda one: (isinstance(one[0], RewriteRule), one[0].level)):
+            entries = list(group)
+            self._stages += [_Stage(entries)] if local else [_Stage([entry]) for entry in entries]
+
+    def rounds(self) -> None:
+        report = self.report
+        report.settled = False
+        while report.rounds < _ROUNDS and not report.settled:
+            report.rounds += 1
+            report.settled = True
+            for stage in self._stages:
+                if stage.idle_since == self._state.changes:
+                    continue  # nothing has changed since it last had nothing to do
+                changed = self._run(stage)
+                report.settled = report.settled and not changed
+                stage.idle_since = None if changed else self._state.changes
+        for stage in self._stages:
+            for _, one in stage.members:
+                one.keep_refusals(stage.reasons.get(one.name, {}))
+        report.exhausted = list(self._budget.exhausted.values())
+
+    def _run(self, stage: _Stage) -> int:
+        rules = [(one, report) for one, report in stage.members if isinstance(one, RewriteRule)]
+        if rules:
+            small = self._checks and self.report.nodes_before <= _CHECKED_NODES
+            sweep = Sweep(
+                rules,
+                self._state,
+                self._context,
+                self._budget,
+                partial(verify, self._state.model.graph) if small else None,
+            )
+            changes = sweep.run()
+            stage.reasons = sweep.reasons
+            if self._checks and not small:
+                self._verify(" or ".join(rule.name for rule, _ in rules))
+            return changes
+        ((transform, report),) = stage.members
+        if not isinstance(transform, GraphTransform):
+            raise failure(transform.name, f"{type(transform).__name__} is no GraphTransform and no RewriteRule")
+        return self._run_one(transform, report)
+
+    def _run_one(self, transform: GraphTransform, report: PassReport) -> int:
+        self._state.take_journal()
+        self._state.origin = transform.name
+        start = perf_counter()
+        try:
+            result = transform.run(self._editor, self._context)
+        except LimitError:
+            raise
+        except Exception as error:
+            raise failure(transform.name, describe(error)) from error
+        finally:
+            self._state.origin = ""
         if not isinstance(result, TransformResult):
-            raise TypeError(f"run() returned {type(result).__name__} instead of a TransformResult")
-        if check:
-            verify(editor.graph)
-    except LimitError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"The graph transform '{transform.name}' failed.",
-            where=Location(file=editor.state.model.source),
-            why=f"{type(error).__name__}: {error}",
-            fix=f"Switch it off (SessionOptions.disabled_transforms = ['{transform.name}']) and report it.",
-        ) from error
-    finally:
-        editor.state.origin = ""
-    run.seconds += perf_counter() - start
-    run.changes += result.changes
-    run.notes = tuple(dict.fromkeys([*run.notes, *result.notes]))[:_NOTES]
-    return result
+            raise failure(transform.name, f"run() returned {type(result).__name__} instead of a TransformResult")
+        report.seconds += perf_counter() - start
+        journal = self._state.take_journal()
+        if journal.removed or journal.made:
+            gone, come = ([node.name for node in nodes] for nodes in (journal.removed, journal.made))
+            report.add(tuple(gone[:_NAMED]), tuple(come[:_NAMED]), len(gone), len(come))
+            report.changes -= 1  # the transform counts itself
+        report.changes += result.changes
+        report.note(result.notes)
+        if self._checks:
+            self._verify(transform.name)
+        return result.changes
+
+    def _verify(self, name: str) -> None:
+        try:
+            verify(self._state.model.graph)
+        except Exception as error:
+            raise failure(name, describe(error)) from error
+
+
+_NAMED = 100
+"""Nodes that the report names of one run of a whole-graph transform."""
 
 
 def _count(model: Model) -> int:

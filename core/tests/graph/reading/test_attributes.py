@@ -40,3 +40,10 @@ def test_each_form_is_a_tensor(attributes: dict[str, Any], dtype: Any, value: An
 def test_anything_else_is_no_constant(attributes: dict[str, Any]) -> None:
     """No attribute, several, or one of the wrong kind."""
     assert constant_weight(attributes, WeightStore()) is None
+
+
+def test_notes_beside_the_value_are_left_out() -> None:
+    """Tools mark constants with attributes of their own, which the operator does not have."""
+    weight = constant_weight({"seen_by_a_tool": 1, "value_int": 3}, WeightStore())
+    assert weight is not None
+    assert weight.array().tolist() == 3

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from ort_py.dtypes import DataType
-from ort_py.errors import InvalidArgument
+from ort_py.errors import Fail, InvalidArgument
+from ort_py.graph.weights.packed_forms import PackedKey
 from ort_py.graph.weights.weight_store import WeightStore, process_store
-from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.graph.weights.weights import FileIdentity, FilePart, MappedFile
 
 pytestmark = pytest.mark.quick
 
@@ -173,14 +174,84 @@ def test_a_changed_file_is_another_file(store: WeightStore, file: MappedFile, tm
 
 
 def test_trim_gives_back_what_can_be_read_again(store: WeightStore, file: MappedFile) -> None:
-    """Copies out of files go; the next use reads them again."""
+    """Copies out of files go; the next use reads them again, and keeps them no longer than it needs them."""
     weight = store.mapped(file, 3, DataType.FLOAT, (8,))
     before = weight.array().tobytes()
     assert store.trim() == 32
     assert not weight.loaded
     assert weight.array().tobytes() == before
-    assert store.trim() == 32
+    assert not weight.loaded
     assert store.trim() == 0
+
+
+def test_trim_leaves_what_is_held_to_its_holder(store: WeightStore, file: MappedFile) -> None:
+    """A plan keeps its array; who asks later gets the same memory, not a second copy."""
+    weight = store.mapped(file, 3, DataType.FLOAT, (2, 4))
+    held = weight.array()[1:]  # a view holds it too
+    assert store.trim() == 0
+    assert weight.loaded
+    assert np.shares_memory(weight.array(), held)
+    assert weight.array().shape == (2, 4)
+    del held
+    assert not weight.loaded
+
+
+def embedded_in(store: WeightStore, path: Path) -> Any:
+    """The 8 floats at byte 3 of a file, as those of a model's file are kept."""
+    identity = FileIdentity.of(path.stat())
+    return store.embedded(path.read_bytes()[3:35], DataType.FLOAT, (8,), FilePart(str(path), identity, 3, 35))
+
+
+def test_embedded_constants_are_read_from_their_file_again(store: WeightStore, tmp_path: Path) -> None:
+    """What is in a model's file need not stay in memory when nobody reads it."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(bytes(range(64)))
+    weight = embedded_in(store, path)
+    before = weight.array().tobytes()
+    assert store.stats().held_bytes == 32
+    assert weight.release() == 32
+    assert store.stats().held_bytes == 0
+    assert weight.array().tobytes() == before
+
+
+def test_a_changed_file_is_not_read_again(store: WeightStore, tmp_path: Path) -> None:
+    """Another content would be silently wrong weights."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(bytes(range(64)))
+    weight = embedded_in(store, path)
+    weight.release()
+    path.write_bytes(bytes(80))
+    with pytest.raises(Fail, match="cannot be read from the model's file again") as caught:
+        weight.array()
+    assert "it was written or replaced since then" in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_constants_without_a_source_are_kept(store: WeightStore) -> None:
+    """Bytes that a caller gave cannot be had again."""
+    weight = store.embedded(b"\0" * 16, DataType.FLOAT, (4,))
+    assert weight.release() == 0
+    assert weight.loaded
+
+
+def test_a_packed_form_is_made_once_while_somebody_has_it(store: WeightStore) -> None:
+    """Two sessions share it; with the last it goes. What is a view of the constant takes nothing of its own."""
+    weight = store.embedded(b"\0" * 16, DataType.FLOAT, (4,))
+    made: list[int] = []
+
+    def make() -> tuple[Any, ...]:
+        made.append(1)
+        return weight.array()[::-1], np.zeros(8, np.float32), 3
+
+    key = PackedKey("doubled", (weight.key,))
+    first = store.packed(key, make, lambda: [weight.array()])
+    assert store.packed(key, make, lambda: [weight.array()]) is first
+    assert (len(made), first.nbytes, store.stats().packed_bytes) == (1, 32, 32)
+    other = store.packed(PackedKey("tripled", (weight.key,)), make, lambda: [weight.array()])
+    assert other is not first
+    del first
+    gc.collect()
+    assert store.stats().packed_bytes == 32
 
 
 def test_threads_get_one_array(store: WeightStore, file: MappedFile) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, kernel
+from ort_py.errors import InvalidArgument
 from ort_py_array.checks import host_ints, normalized_axis
 from ort_py_array.precision import rounded, widened
 
@@ -23,8 +24,12 @@ def _accumulate(
     ctx: KernelContext, x: Array, axis_input: Array, *, name: str, neutral: int, exclusive: int, reverse: int
 ) -> Array:
     xp = ctx.xp
-    (axis_given,) = host_ints(axis_input) or (0,)
-    axis = normalized_axis(axis_given, x.ndim, ctx.node.location)
+    numbers = host_ints(axis_input) or ()
+    if len(numbers) != 1:
+        raise InvalidArgument(
+            f"{ctx.node.op_type} has the axes {numbers}.", where=ctx.node.location, fix="It must be one axis."
+        )
+    axis = normalized_axis(numbers[0], x.ndim, ctx.node.location)
     wide = widened(xp, x)
     if reverse:
         wide = xp.flip(wide, axis)
@@ -57,11 +62,19 @@ def _by_slices(xp: Any, combine: Any, x: Array, axis: int) -> Array:
 
 @kernel("CumSum", since=11, until=14, strided=True, host_inputs=frozenset({1}))
 def cum_sum(ctx: KernelContext, x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
-    """CumSum-11..14 along the axis in input 1 (host)."""
+    """CumSum-11..14 along the axis in input 1 (host).
+
+    Raises:
+        InvalidArgument: There is no such axis, or not one is given.
+    """
     return _accumulate(ctx, x, axis, name="cumsum", neutral=0, exclusive=exclusive, reverse=reverse)
 
 
 @kernel("CumProd", since=26, strided=True, host_inputs=frozenset({1}))
 def cum_prod(ctx: KernelContext, x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
-    """CumProd-26 along the axis in input 1 (host)."""
+    """CumProd-26 along the axis in input 1 (host).
+
+    Raises:
+        InvalidArgument: There is no such axis, or not one is given.
+    """
     return _accumulate(ctx, x, axis, name="cumprod", neutral=1, exclusive=exclusive, reverse=reverse)

@@ -7,6 +7,7 @@ stays NaN. Softmax, which looks along an axis, is in `softmax`.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -17,8 +18,10 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.blending import blended
 from ort_py_array.broadcasting import broadcast_shape
 from ort_py_array.error_function import erf_into, normal_exponent
-from ort_py_array.pointwise import pointwise
+from ort_py_array.pointwise import blocked, pointwise
 from ort_py_array.precision import rounded, widened
+
+_SHARED: dict[str, Any] = {"out": True, "inplace": ((0, 0),), "strided": True}
 
 _LARGE = 2048
 """Elements from which on one `clip` is faster than `maximum` and `minimum` of an array and a number: of the three, only
@@ -63,30 +66,36 @@ def thresholded_relu(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> No
     out[...] = xp.where(xp.greater(x, alpha), x, 0).astype(x.dtype)
 
 
-def _sigmoid_into(xp: Any, x: Array, out: Array) -> None:
+def sigmoid_into(xp: Any, x: Array, out: Array, one: Any = 1) -> None:
+    """1 / (1 + exp(-x)); `one` is 1, as an array of their type where it is prepared."""
     # exp(-x) overflows to infinity for very negative x, whose reciprocal is the right 0.
+    if x.size == 1:  # one probability: for a single element NumPy works in place three times slower than into another
+        xp.divide(one, xp.add(xp.exp(xp.negative(x)), one), out)
+        return
     xp.negative(x, out)
-    _logistic_into(xp, out, out)
+    _logistic_into(xp, out, out, one)
 
 
-def _logistic_into(xp: Any, exponent: Array, out: Array) -> None:
-    """1 / (1 + exp(exponent))."""
+def _logistic_into(xp: Any, exponent: Array, out: Array, one: Any = 1) -> None:
+    """1 / (1 + exp(exponent)); `one` is 1, as an array of their type where it is prepared."""
     xp.exp(exponent, out)
-    xp.add(out, 1, out)
-    xp.divide(1, out, out)  # which uses vectors where `reciprocal` does not
+    xp.add(out, one, out)
+    xp.divide(one, out, out)  # which uses vectors where `reciprocal` does not
 
 
-@pointwise("Sigmoid", since=1, until=13)
-def sigmoid(xp: Any, x: Array, out: Array) -> None:
+def sigmoid(ctx: KernelContext) -> KernelCallable:
     """Sigmoid-1..13: 1 / (1 + exp(-x))."""
-    _sigmoid_into(xp, x, out)
+    first = ctx.node.inputs[0]
+    known = first.data_type if first is not None else None
+    wide = numpy_dtype(known) if known in (DataType.FLOAT, DataType.DOUBLE) else None
+    return blocked(ctx, partial(sigmoid_into, ctx.xp, one=1 if wide is None else ctx.xp.ones((), wide)))
 
 
 @pointwise("Swish", since=24)
 def swish(xp: Any, x: Array, out: Array, *, alpha: float = 1.0) -> None:
     """Swish-24: x * sigmoid(alpha * x)."""
     gate = xp.multiply(x, alpha)
-    _sigmoid_into(xp, gate, gate)
+    sigmoid_into(xp, gate, gate)
     xp.multiply(x, gate, out)
 
 
@@ -227,7 +236,7 @@ def prelu(ctx: KernelContext) -> KernelCallable:
     """PRelu-7..16: x where x >= 0, else slope * x; `slope` broadcasts to x's shape alone."""
     xp, where = ctx.xp, ctx.node.location
 
-    def run(x: Array, slope: Array) -> Array:
+    def run(x: Array, slope: Array, out: Array | None = None) -> Array:
         if broadcast_shape(x, slope) != tuple(x.shape):
             raise InvalidArgument(
                 f"The slope's shape {tuple(slope.shape)} does not broadcast to the input's {tuple(x.shape)}.",
@@ -237,8 +246,9 @@ def prelu(ctx: KernelContext) -> KernelCallable:
         wide = widened(xp, x)
         negative, steep = xp.less(wide, 0), xp.multiply(wide, widened(xp, slope))
         if wide.size >= _LARGE and ctx.device == HOST:
-            return rounded(blended(ctx, negative, steep, wide), x.dtype)
-        return rounded(xp.where(negative, steep, wide), x.dtype)
+            target = out if wide.dtype == x.dtype else None
+            return rounded(blended(ctx, negative, steep, wide, target), x.dtype, out)
+        return rounded(xp.where(negative, steep, wide), x.dtype, out)
 
     return run
 
@@ -247,24 +257,16 @@ def prelu_1(ctx: KernelContext) -> KernelCallable:
     """PRelu-1..6: `slope` is a scalar or holds one number a channel (axis 1)."""
     modern = prelu(ctx)
 
-    def run(x: Array, slope: Array) -> Array:
+    def run(x: Array, slope: Array, out: Array | None = None) -> Array:
         per_channel = slope.ndim == 1 and slope.size != 1 and x.ndim > 1  # also where there are no channels
-        return modern(x, slope.reshape((-1,) + (1,) * (x.ndim - 2)) if per_channel else slope)
+        return modern(x, slope.reshape((-1,) + (1,) * (x.ndim - 2)) if per_channel else slope, out)
 
     return run
 
 
 KERNELS: list[KernelDef] = [
-    KernelDef(
-        "Relu",
-        relu,
-        since=1,
-        until=14,
-        out=True,
-        inplace=((0, 0),),
-        strided=True,
-        implementation=f"{__name__}:relu",
-    ),
-    KernelDef("PRelu", prelu, since=7, until=16, strided=True, implementation=f"{__name__}:prelu"),
-    KernelDef("PRelu", prelu_1, since=1, until=6, strided=True, implementation=f"{__name__}:prelu_1"),
+    KernelDef("Sigmoid", sigmoid, since=1, until=13, implementation=f"{__name__}:sigmoid", **_SHARED),
+    KernelDef("Relu", relu, since=1, until=14, implementation=f"{__name__}:relu", **_SHARED),
+    KernelDef("PRelu", prelu, since=7, until=16, implementation=f"{__name__}:prelu", **_SHARED),
+    KernelDef("PRelu", prelu_1, since=1, until=6, implementation=f"{__name__}:prelu_1", **_SHARED),
 ]

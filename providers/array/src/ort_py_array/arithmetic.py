@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import ALL_FLOATS, ALL_INTEGERS, KernelCallable, KernelContext, KernelDef, tensors
 from ort_py.dtypes import DataType
@@ -163,7 +165,34 @@ def _variadic(name: str, ctx: KernelContext) -> KernelCallable:
 
 def min_max(name: str, ctx: KernelContext) -> KernelCallable:
     """Min-6..13 and Max-6..13 of any number of inputs; a NaN in one of them is the result."""
-    return _variadic(name, ctx)
+    function = _variadic(name, ctx)
+    if len(ctx.node.inputs) != 2 or ctx.node.type_bindings.get("T") not in _WIDE:
+        return function
+    for place in (0, 1):
+        known = constant_input(ctx, place)
+        if known is not None and known.size == 1 and not np.isnan(known).any():
+            return _bounded(ctx, name, function, known, 1 - place)
+    return function
+
+
+_LARGE = 2048
+"""Elements from which on `clip` is faster than `maximum` and `minimum` of an array and a number: see `activation`."""
+
+
+def _bounded(ctx: KernelContext, name: str, function: KernelCallable, known: Array, place: int) -> KernelCallable:
+    """Min or Max of input `place` and one number."""
+    xp, axes = ctx.xp, known.ndim
+    number = xp.asarray(known.reshape(()))
+    infinite = xp.full((), xp.inf if name == "maximum" else -xp.inf, known.dtype)
+    low, high = (number, infinite) if name == "maximum" else (infinite, number)
+
+    def run(a: Array, b: Array, out: Array | None = None) -> Array:
+        x = b if place else a
+        if x.size < _LARGE or x.ndim < axes:
+            return function(a, b, out)
+        return xp.clip(x, low, high, out=out)
+
+    return run
 
 
 def sum_variadic(ctx: KernelContext) -> KernelCallable:

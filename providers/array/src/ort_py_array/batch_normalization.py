@@ -27,7 +27,7 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
     attributes = ctx.node.attributes
     epsilon = attributes.get("epsilon", 1e-5)
     momentum = attributes.get("momentum", 0.9)
-    count = _OUTPUTS[ctx.node.since_version >= 14]
+    count = len(ctx.node.outputs)
     by_position = not attributes.get("spatial", 1)
     training = _trains(ctx)
     constants = [ctx.constant(index) for index in range(1, 5)]
@@ -36,7 +36,7 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
         known = [xp.asarray(constant) for constant in constants]
         prepared = _folded(xp, known[0], known[1], known[2], known[3], epsilon)
 
-    def run(x: Array, scale: Array, bias: Array, mean: Array, var: Array) -> tuple[Any, ...]:
+    def run(x: Array, scale: Array, bias: Array, mean: Array, var: Array, *outs: Array) -> tuple[Any, ...]:
         for name, parameter in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
             wanted = tuple(x.shape[1:]) if by_position else tuple(x.shape[1:2]) or (1,)
             if tuple(parameter.shape) != wanted:
@@ -61,9 +61,16 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
         else:
             factor, summand = prepared or _folded(xp, scale, bias, mean, var, epsilon)
         shape = factor.shape if by_position or x.ndim < 2 else (-1,) + (1,) * (x.ndim - 2)
-        y = xp.multiply(wide, factor.reshape(shape).astype(wide.dtype, copy=False))
-        y += summand.reshape(shape).astype(wide.dtype, copy=False)
-        return rounded(y, x.dtype), *more[: count - 1]
+        factor = factor.reshape(shape).astype(wide.dtype, copy=False)
+        summand = summand.reshape(shape).astype(wide.dtype, copy=False)
+        if not outs:
+            y = xp.multiply(wide, factor)
+            return rounded(xp.add(y, summand, y), x.dtype), *more[: count - 1]
+        y = xp.multiply(wide, factor, outs[0] if wide.dtype == x.dtype else None)
+        rounded(xp.add(y, summand, y), x.dtype, outs[0])
+        for out, result in zip(outs[1:], more, strict=False):
+            out[...] = result
+        return outs
 
     return run
 
@@ -84,12 +91,16 @@ def _folded(xp: Any, scale: Array, bias: Array, mean: Array, var: Array, epsilon
     return factor, wide[1] - wide[2] * factor
 
 
-_OUTPUTS = (5, 3)
-"""Outputs before and from version 14 on."""
-
-_HERE = "ort_py_array.batch_normalization:batch_normalization"
-
 KERNELS = [
-    KernelDef("BatchNormalization", batch_normalization, since=1, until=9, outputs=_OUTPUTS[0], implementation=_HERE),
-    KernelDef("BatchNormalization", batch_normalization, since=14, until=15, outputs=_OUTPUTS[1], implementation=_HERE),
+    KernelDef(
+        "BatchNormalization",
+        batch_normalization,
+        since=since,
+        until=until,
+        outputs=None,
+        out=True,
+        inplace=((0, 0),),
+        implementation=f"{__name__}:batch_normalization",
+    )
+    for since, until in ((1, 9), (14, 15))
 ]

@@ -20,7 +20,7 @@ _BLOCK = 32768
 """Elements of a block: the four steps stay in the cache."""
 
 
-def blended(ctx: KernelContext, condition: Array, x: Array, y: Array) -> Array:
+def blended(ctx: KernelContext, condition: Array, x: Array, y: Array, out: Array | None = None) -> Array:
     """`x` where the condition holds, else `y`; all three broadcast to a shape of at least one axis.
 
     Args:
@@ -28,25 +28,30 @@ def blended(ctx: KernelContext, condition: Array, x: Array, y: Array) -> Array:
         condition: Booleans.
         x: Elements of 1, 2, 4 or 8 bytes, which are no references.
         y: Of the type of `x`.
+        out: Array of the result's shape and the type of `x` to write to, which may be `x` or `y`; a new one where it
+            is None.
     """
     xp = ctx.xp
     if not condition.shape == x.shape == y.shape or not all(a.flags.c_contiguous for a in (condition, x, y)):
-        return _blend(xp, condition, x, y)
-    out = xp.empty(x.shape, x.dtype)
-    given, chosen = [a.reshape(-1) for a in (condition, x, y)], out.reshape(-1)
+        result = _blend(xp, condition, x, y, None if out is None else out.view(WIDTHS[x.itemsize]))
+        return result.view(x.dtype) if out is None else out
+    if out is None:
+        out = xp.empty(x.shape, x.dtype)
+    given, chosen = [a.reshape(-1) for a in (condition, x, y)], out.reshape(-1).view(WIDTHS[x.itemsize])
 
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, _BLOCK):
             block = slice(first, min(first + _BLOCK, stop))
-            chosen[block] = _blend(xp, *(a[block] for a in given))
+            _blend(xp, given[0][block], given[1][block], given[2][block], chosen[block])
 
     ctx.parallel_for(x.size, _BLOCK, part)
     return out
 
 
-def _blend(xp: Any, condition: Array, x: Array, y: Array) -> Array:
+def _blend(xp: Any, condition: Array, x: Array, y: Array, out: Array | None) -> Array:
+    """The bits of the result, as integers."""
     kind = WIDTHS[x.itemsize]
     mask = xp.negative(condition.view("int8")).astype(kind)  # all bits where it holds, else none
     bits = y.view(kind)
     mask = xp.bitwise_and(mask, xp.bitwise_xor(x.view(kind), bits))
-    return xp.bitwise_xor(mask, bits).view(x.dtype)
+    return xp.bitwise_xor(mask, bits, out)

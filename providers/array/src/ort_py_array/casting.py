@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, KernelForms, kernel
 from ort_py.devices import HOST
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.half_floats import to_half
+from ort_py_array.precision import rounded
 
 # Greatest finite value of each type that saturates.
 _LARGEST = {
@@ -109,15 +110,31 @@ def _converted(ctx: KernelContext, x: Array, dtype: Any, saturate: bool, round_m
 
 
 def _caster(ctx: KernelContext, dtype: Any) -> KernelCallable:
+    """Both forms, of the one input of Cast."""
     saturate = bool(ctx.node.attributes.get("saturate", 1))
     round_mode = ctx.node.attributes.get("round_mode", "up")
     source = ctx.node.inputs[0].data_type if ctx.node.inputs and ctx.node.inputs[0] is not None else None
     if dtype.name == "float16" and source is DataType.FLOAT and ctx.device == HOST:
         xp = ctx.xp
-        return lambda x, _like=None: to_half(xp, x) if x.size >= _LARGE and x.flags.c_contiguous else x.astype(dtype)
+
+        def halve(x: Array, out: Array | None = None) -> Array:
+            if x.size >= _LARGE and x.flags.c_contiguous:
+                return to_half(xp, x, out)
+            return rounded(x, dtype, out)
+
+        return halve
     if dtype.name in _PLAIN and source is not None and numpy_dtype(source).name in _PLAIN:
-        return lambda x, _like=None: x.astype(dtype)
-    return lambda x, _like=None: _converted(ctx, x, dtype, saturate, round_mode)
+
+        def into(x: Array, out: Array) -> Array:
+            out[...] = x
+            return out
+
+        return KernelForms(1, lambda x: x.astype(dtype), into)
+
+    def run(x: Array, out: Array | None = None) -> Array:
+        return rounded(_converted(ctx, x, dtype, saturate, round_mode), dtype, out)
+
+    return run
 
 
 def cast(ctx: KernelContext) -> KernelCallable:
@@ -136,7 +153,8 @@ def cast_like(ctx: KernelContext) -> KernelCallable:
     """CastLike-15..25: to the element type of the second input, whose values do not matter."""
     like = ctx.node.inputs[1]
     if like is not None and like.data_type is not None:
-        return _caster(ctx, numpy_dtype(like.data_type))
+        known = _caster(ctx, numpy_dtype(like.data_type))
+        return lambda x, _target: known(x)
     saturate = bool(ctx.node.attributes.get("saturate", 1))
     round_mode = ctx.node.attributes.get("round_mode", "up")
     return lambda x, target: _converted(ctx, x, target.dtype, saturate, round_mode)
@@ -161,9 +179,7 @@ def bit_cast(ctx: KernelContext, x: Array, *, to: int) -> Array:
     return ctx.xp.array(x).view(dtype)
 
 
-_SHARED: dict[str, Any] = {"strided": True}
-
 KERNELS: list[KernelDef] = [
-    KernelDef("Cast", cast, since=1, until=28, implementation=f"{__name__}:cast", **_SHARED),
-    KernelDef("CastLike", cast_like, since=15, until=25, implementation=f"{__name__}:cast_like", **_SHARED),
+    KernelDef("Cast", cast, since=1, until=28, out=True, strided=True, implementation=f"{__name__}:cast"),
+    KernelDef("CastLike", cast_like, since=15, until=25, strided=True, implementation=f"{__name__}:cast_like"),
 ]

@@ -72,9 +72,19 @@ def constant_input(ctx: KernelContext, index: int) -> Array | None:
 
 
 def host_ints(values: Array | None) -> tuple[int, ...] | None:
-    """A host input of axes, a shape or the like as Python integers; None where it is absent."""
+    """A host input of axes, a shape or the like as Python integers; None where it is absent.
+
+    Raises:
+        InvalidArgument: It has more than one axis. The engine says where.
+    """
     if values is None:
         return None
+    if values.ndim > 1:
+        raise InvalidArgument(
+            f"An input of shape {tuple(values.shape)} was given for a list of sizes or axes.",
+            why="such an input has one axis",
+            fix="Flatten it.",
+        )
     found = values.tolist()
     if not isinstance(found, list):
         return (int(found),)

@@ -16,6 +16,7 @@ from ort_py_array.convolution_methods import Convolution, plan
 from ort_py_array.convolution_transpose import conv_transpose
 from ort_py_array.pictures import check_padded
 from ort_py_array.precision import rounded, widened
+from ort_py_array.two_forms import two_forms
 from ort_py_array.windows import Placements, Window
 
 __all__ = ["KERNELS", "check_convolution", "conv", "window_of"]
@@ -32,6 +33,7 @@ def window_of(ctx: KernelContext) -> Placements:
         pads=tuple(attributes.get("pads", ())),
         auto_pad=attributes.get("auto_pad", "NOTSET"),
         ceil_mode=bool(attributes.get("ceil_mode", 0)),
+        clipped=ctx.node.op_type.endswith("Pool"),
     )
     return Placements(window)
 
@@ -101,7 +103,7 @@ def conv(ctx: KernelContext, finish: Callable[..., Any] | None = None) -> Kernel
         itemsize = max(x.itemsize, 4)  # narrow floats are convolved as float32
         return shape, plan(ctx, tuple(x.shape), tuple(w.shape), itemsize, place, group)
 
-    def run(x: Array, w: Array, bias: Array | None = None, *rest: Array | None) -> Array:
+    def run(x: Array, w: Array, bias: Array | None = None, *rest: Array | None, out: Array | None = None) -> Array:
         known = plans.get(key := (x.shape, w.shape, None if bias is None else bias.shape, x.itemsize))
         if known is None:
             known = planned(x, w, bias)
@@ -109,13 +111,13 @@ def conv(ctx: KernelContext, finish: Callable[..., Any] | None = None) -> Kernel
                 plans[key] = known
         shape, convolution = known
         wide = widened(xp, x)
-        out = xp.empty(shape, wide.dtype)
-        convolution(wide, widened(xp, w), None if bias is None else widened(xp, bias), out)
+        y = xp.empty(shape, wide.dtype) if out is None or wide.dtype != x.dtype else out
+        convolution(wide, widened(xp, w), None if bias is None else widened(xp, bias), y)
         if finish is not None:
-            finish(out, *rest)
-        return rounded(out, x.dtype)
+            finish(y, *rest)
+        return rounded(y, x.dtype, out)
 
-    return run
+    return two_forms(ctx, run)
 
 
 _REMEMBERED = 16
@@ -127,6 +129,7 @@ KERNELS = [
         factory,
         since=since,
         until=until,
+        out=True,
         implementation=f"{factory.__module__}:{factory.__qualname__}",
     )
     for name, factory, since, until in (("Conv", conv, 1, 22), ("ConvTranspose", conv_transpose, 1, 22))

@@ -50,11 +50,15 @@ def plan(
     if 0 in w_shape:
         return _bias_only
     if FewWindows.suits(x_shape[0], w_shape, place, group):
-        return FewWindows(ctx.xp, x_shape[0], w_shape, itemsize, place)
+        return FewWindows(ctx, x_shape[0], w_shape, itemsize, place)
     if place.taps == 1 and not any(place.begin) and not any(place.end):
         return partial(_pointwise, ctx, place.strides, group)
     limit = _COLUMN_BYTES if group > 1 else _COLUMN_BYTES * 3 // 8
-    return Columns(ctx, x_shape[0], w_shape, itemsize, place, group, limit)
+    fewer = _without_flat_axes(place)
+    if fewer is place:
+        return Columns(ctx, x_shape[0], w_shape, itemsize, place, group, limit)
+    columns = Columns(ctx, x_shape[0], (*w_shape[:2], *fewer.kernel), itemsize, fewer, group, limit)
+    return partial(_flattened, fewer, columns)
 
 
 def convolve(
@@ -63,6 +67,29 @@ def convolve(
     """Plan for these shapes, convolve once and return `out`; arguments as in `plan`."""
     plan(ctx, tuple(x.shape), tuple(w.shape), x.itemsize, place, group)(x, w, bias, out)
     return out
+
+
+def _without_flat_axes(place: Placement) -> Placement:
+    """Without axes along which nothing happens, so that blocks are cut where there is something to cut.
+
+    Sequences come as pictures of one row. The last axis stays where all are such.
+    """
+    kept = [
+        axis
+        for axis, flat in enumerate(zip(place.size, place.kernel, place.begin, place.end, place.out, strict=True))
+        if flat != (1, 1, 0, 0, 1)
+    ]
+    kept = kept or [len(place.out) - 1]
+    if len(kept) == len(place.out):
+        return place
+    parts = (place.size, place.kernel, place.strides, place.dilations, place.begin, place.end, place.out)
+    return Placement(*(tuple(part[axis] for axis in kept) for part in parts))
+
+
+def _flattened(place: Placement, convolution: Convolution, x: Array, w: Array, bias: Array | None, out: Array) -> None:
+    """A convolution planned without the axes that `place` lacks."""
+    x, w = x.reshape((*x.shape[:2], *place.size)), w.reshape((*w.shape[:2], *place.kernel))
+    convolution(x, w, bias, out.reshape((*out.shape[:2], *place.out)))
 
 
 def _nothing(x: Array, w: Array, bias: Array | None, out: Array) -> None:

@@ -12,16 +12,17 @@ from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import KernelCallable, KernelContext
+from ort_py.contracts.kernel import KernelContext, KernelForms
 from ort_py.errors import InvalidArgument
 from ort_py_array.precision import rounded, widened
+from ort_py_array.two_forms import two_forms
 
 __all__ = ["conv_transpose"]
 
 _SCRATCH_BYTES = 8 << 20
 
 
-def conv_transpose(ctx: KernelContext) -> KernelCallable:
+def conv_transpose(ctx: KernelContext) -> KernelForms:
     """ConvTranspose 1–22: ``(n, c, *size)`` and ``(c, m / group, *kernel)`` → ``(n, m, *out)``.
 
     Floats; float16 and bfloat16 are summed in float32 and rounded once. Raises InvalidArgument for shapes that do not
@@ -36,7 +37,14 @@ def conv_transpose(ctx: KernelContext) -> KernelCallable:
 
     known_pads = tuple(attributes.get("pads", ()))
 
-    def run(x: Array, w: Array, bias: Array | None = None, pads: tuple[int, ...] = known_pads) -> Array:
+    def run(
+        x: Array,
+        w: Array,
+        bias: Array | None = None,
+        pads: tuple[int, ...] = known_pads,
+        *,
+        out: Array | None = None,
+    ) -> Array:
         check_convolution(where, x, w, bias, group, weight_axis=0)
         rank = x.ndim - 2
         strides = _per_axis(ctx, "strides", rank, 1)
@@ -54,17 +62,21 @@ def conv_transpose(ctx: KernelContext) -> KernelCallable:
         # Where kernels lie side by side, every output position belongs to one tap and is written once.
         tiled = tuple(w.shape[2:]) == strides and max(dilations) == 1 and wide.size > 0 and weights.size > 0
         tiled = tiled and reach == tuple(i * s for i, s in zip(x.shape[2:], strides, strict=True))
-        full = (xp.empty if tiled else xp.zeros)((x.shape[0], m, *reach), wide.dtype)
-        if column is not None and not tiled:
-            full += column
+        uncut = reach == tuple(out_size)
+        if out is not None and uncut and wide.dtype == x.dtype:
+            full = out
+        else:
+            full = xp.empty((x.shape[0], m, *reach), wide.dtype)
+        if not tiled:
+            full[...] = 0 if column is None else column
         if wide.size and weights.size:
             _scatter(xp, wide, weights, group, strides, dilations, full, tiled, column)
-        if reach == tuple(out_size):
-            return rounded(full, x.dtype)
+        if uncut:
+            return rounded(full, x.dtype, out)
         inside = full[(slice(None), slice(None), *(slice(b, b + o) for b, o in zip(begin, out_size, strict=True)))]
-        return rounded(xp.ascontiguousarray(inside), x.dtype)
+        return rounded(xp.ascontiguousarray(inside) if out is None else inside, x.dtype, out)
 
-    return run
+    return two_forms(ctx, run)
 
 
 def _per_axis(ctx: KernelContext, name: str, rank: int, default: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from ort_py_array.indexing import element_positions, row_positions
 
 
 def gather(ctx: KernelContext) -> KernelCallable:
-    """Gather-1..13: ``take`` along `axis`; a constant scalar index becomes a view.
+    """Gather-1..13: ``take`` along `axis`; a single constant index becomes a view.
 
     Raises:
         InvalidArgument: `axis` or an index is out of range.
@@ -25,28 +25,31 @@ def gather(ctx: KernelContext) -> KernelCallable:
     """
     axis = ctx.node.attributes.get("axis", 0)
     known = constant_input(ctx, 1)
-    if known is not None and known.ndim == 0:
-        return _single(ctx, axis, int(known))
+    if known is not None and known.size == 1 and known.ndim < 2:
+        return _single(ctx, axis, int(known.item()), kept=known.ndim == 1)
     return _taken(ctx, axis)
 
 
-def _single(ctx: KernelContext, axis_given: int, index: int) -> KernelCallable:
+def _single(ctx: KernelContext, axis_given: int, index: int, *, kept: bool) -> KernelCallable:
+    """One element along the axis, which stays with that element where it is `kept`."""
     where = ctx.node.location
     head = (slice(None),) * axis_given if axis_given >= 0 else None
+    part = slice(index, index + 1 or None) if kept else index
     # The ellipsis keeps a result without axes an array, which for strings would be a str.
-    prepared = None if head is None else (*head, index, Ellipsis)
+    prepared = None if head is None else (*head, part, Ellipsis)
 
     def explained(x: Array) -> Array:
         axis = normalized_axis(axis_given, x.ndim, where)
         if not -x.shape[axis] <= index < x.shape[axis]:
             raise index_error(index, x.shape[axis], where, axis)
-        return x[(*((slice(None),) * axis), index, Ellipsis)]
+        return x[(*((slice(None),) * axis), part, Ellipsis)]
 
     def run(x: Array, _indices: Array | None = None) -> Array:
         try:
-            return x[prepared]
+            y = x[prepared]
         except IndexError:
             return explained(x)
+        return y if y.size else explained(x)  # a slice that lies outside is empty
 
     return run if prepared is not None else lambda x, _indices=None: explained(x)
 

@@ -15,7 +15,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
-from ort_py_array.checks import host_ints, normalized_axis
+from ort_py_array.checks import host_ints, normalized_axis, shape_error
 
 _CONSTANT_FORMS: dict[str, Any] = {
     "value_float": np.float32,
@@ -57,7 +57,7 @@ def constant_of_shape(ctx: KernelContext) -> KernelCallable:
     """ConstantOfShape-9..25: a tensor of the host shape, filled with the one element of `value` (float32 0).
 
     Raises:
-        InvalidArgument: A size is negative.
+        InvalidArgument: A size is negative, or the shape has other than one axis.
         LimitError: The result would be too large.
     """
     value = ctx.node.attributes.get("value")
@@ -65,6 +65,12 @@ def constant_of_shape(ctx: KernelContext) -> KernelCallable:
     fill = 0.0 if value is None else value.reshape(-1)[0].item()
 
     def run(shape_input: Array) -> Array:
+        if shape_input.ndim != 1:
+            raise InvalidArgument(
+                f"The shape was given as a tensor of shape {tuple(shape_input.shape)}.",
+                where=ctx.node.location,
+                fix="Give a list of sizes: a tensor with one axis.",
+            )
         shape = host_ints(shape_input) or ()
         if min(shape, default=0) < 0:
             raise InvalidArgument(
@@ -83,10 +89,14 @@ def arange(ctx: KernelContext, start: Array, limit: Array, delta: Array, *, stas
     Floats are computed in float64 and rounded once, which is at least as exact as any `stash_type` (27).
 
     Raises:
-        InvalidArgument: `delta` is 0, or a number is not finite.
+        InvalidArgument: One of them is several numbers or none, `delta` is 0, or a number is not finite.
         LimitError: The result would be too large.
     """
     xp, where, dtype = ctx.xp, ctx.node.location, start.dtype
+    if not start.size == limit.size == delta.size == 1:
+        raise shape_error(
+            "Range takes one number each for start, limit and delta.", where, [start.shape, limit.shape, delta.shape]
+        )
     first, last, step = (value.reshape(()).item() for value in (start, limit, delta))
     if step == 0 or not all(isfinite(number) for number in (first, last, step)):
         raise InvalidArgument(
@@ -134,13 +144,19 @@ def one_hot(ctx: KernelContext, indices: Array, depth: Array, values: Array, *, 
     Negative indices count from the end (from 11); an index outside ``[-depth, depth)`` is off everywhere.
 
     Raises:
-        InvalidArgument: `axis` is out of range, or `depth` is not positive or not one number.
+        InvalidArgument: `axis` is out of range, `depth` is not positive or not one number, or `values` are not two.
         LimitError: The result would be too large.
     """
     xp, where = ctx.xp, ctx.node.location
     numbers = host_ints(depth) or ()
     if len(numbers) != 1 or numbers[0] < 1:
         raise InvalidArgument(f"OneHot has the depth {numbers}.", where=where, fix="It must be one positive number.")
+    if tuple(values.shape) != (2,):
+        raise InvalidArgument(
+            f"OneHot has values of shape {tuple(values.shape)}.",
+            where=where,
+            fix="They must be two, for off and on: shape (2,).",
+        )
     (size,) = numbers
     rank = indices.ndim
     place = normalized_axis(axis, rank + 1, where)

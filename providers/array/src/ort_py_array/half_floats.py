@@ -50,9 +50,9 @@ def from_half(xp: Any, x: Array) -> Array:
     return y
 
 
-def to_half(xp: Any, x: Array) -> Array:
-    """float32 `x`, C-contiguous on the host, as a new float16 array: what NumPy's conversion gives, in blocks."""
-    y = xp.empty(x.shape, xp.float16)
+def to_half(xp: Any, x: Array, out: Array | None = None) -> Array:
+    """float32 `x`, C-contiguous on the host, as float16, in `out` or a new array: NumPy's conversion, in blocks."""
+    y = xp.empty(x.shape, xp.float16) if out is None else out
     flat_x, flat_y = x.reshape(-1), y.reshape(-1)
     for first in range(0, x.size, _BLOCK):
         flat_y[first : first + _BLOCK] = _block_to_half(xp, flat_x[first : first + _BLOCK])

@@ -14,7 +14,8 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE
 from ort_py_array.precision import is_narrow, rounded, widened
-from ort_py_array.products import product
+from ort_py_array.products import SPLIT_FROM, product
+from ort_py_array.two_forms import two_forms
 
 __all__ = ["KERNELS", "einsum", "einsum_shape", "gemm", "matmul", "matmul_shape"]
 
@@ -57,18 +58,24 @@ def matmul(ctx: KernelContext, alpha: float = 1.0) -> KernelCallable:
     """
     xp = ctx.xp
 
-    def run(a: Array, b: Array) -> Array:
+    def run(a: Array, b: Array, out: Array | None = None) -> Array:
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
             ctx.check_allocation(matmul_shape(ctx, a, b), a.dtype)
         elif a.shape[0] * b.shape[1] > LARGE:
             ctx.check_allocation((a.shape[0], b.shape[1]), a.dtype)
         left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b))
+        target = None if out is None or left.dtype != a.dtype else out
         if left.ndim > 2 and right.ndim == 2 and left.size and left.flags.c_contiguous:
             # One GEMM of many rows instead of one a batch entry.
-            y = product(ctx, left.reshape(-1, left.shape[-1]), right).reshape(*left.shape[:-1], right.shape[1])
+            shape = (*left.shape[:-1], right.shape[1])
+            rows = None if target is None else target.reshape(-1, shape[-1])
+            y = product(ctx, left.reshape(-1, left.shape[-1]), right, rows)
+            y = y.reshape(shape) if target is None else target
         else:
-            y = product(ctx, left, right)
-        return rounded(y if alpha == 1.0 else y * alpha, a.dtype)
+            y = product(ctx, left, right, target)
+        if alpha != 1.0:
+            y = xp.multiply(y, alpha, target)
+        return rounded(y, a.dtype, out)
 
     return run
 
@@ -85,36 +92,53 @@ def gemm(ctx: KernelContext, finish: Callable[[Array], Any] | None = None) -> Ke
     exact_bias = not ctx.node.domain and ctx.node.since_version < 7 and not attributes.get("broadcast", 0)
     trans_a, trans_b = bool(attributes.get("transA", 0)), bool(attributes.get("transB", 0))
 
-    def run(a: Array, b: Array, c: Array | None = None) -> Array:
-        left, right = a.T if trans_a else a, b.T if trans_b else b
-        if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+    checked: dict[Any, bool] = {}
+
+    def check(a: Array, b: Array, c: Array | None) -> bool:
+        """Whether the product is so small that nothing would split it."""
+        left, right = a.shape[::-1] if trans_a else a.shape, b.shape[::-1] if trans_b else b.shape
+        if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
             raise InvalidArgument(
                 f"Cannot multiply shapes {list(a.shape)} and {list(b.shape)} with transA={int(trans_a)}, "
                 f"transB={int(trans_b)}.",
                 where=ctx.node.location,
                 fix="Both must have rank 2 and the inner dimensions must be equal.",
             )
-        shape = (left.shape[0], right.shape[1])
+        shape = (left[0], right[1])
         ctx.check_allocation(shape, a.dtype)
-        y = product(ctx, widened(xp, left), widened(xp, right))
+        if c is not None and beta != 0.0 and c.shape != shape and (exact_bias or not _spreads_to(c.shape, shape)):
+            raise InvalidArgument(
+                f"C has shape {list(c.shape)}, which does not broadcast to {list(shape)}.",
+                where=ctx.node.location,
+                fix="Before opset 7, broadcasting needs the attribute broadcast=1."
+                if exact_bias
+                else "Give C a shape that broadcasts to the product's, e.g. one entry a column.",
+            )
+        return bool(left[0] * left[1] * right[1] < SPLIT_FROM)
+
+    def run(a: Array, b: Array, c: Array | None = None, out: Array | None = None) -> Array:
+        small = checked.get(key := (a.shape, b.shape, None if c is None else c.shape))
+        if small is None:
+            small = check(a, b, c)
+            if len(checked) < _REMEMBERED:
+                checked[key] = small
+        left, right = widened(xp, a.T if trans_a else a), widened(xp, b.T if trans_b else b)
+        target = out if left.dtype == a.dtype else None
+        y = xp.dot(left, right, target) if small else product(ctx, left, right, target)
         if alpha != 1.0:
-            y = _scaled(xp, y, alpha)
+            y = xp.multiply(y, alpha, y) if y.dtype.kind == "f" else _scaled(xp, y, alpha)
         if c is not None and beta != 0.0:
-            if c.shape != shape and (exact_bias or not _spreads_to(c.shape, shape)):
-                raise InvalidArgument(
-                    f"C has shape {list(c.shape)}, which does not broadcast to {list(shape)}.",
-                    where=ctx.node.location,
-                    fix="Before opset 7, broadcasting needs the attribute broadcast=1."
-                    if exact_bias
-                    else "Give C a shape that broadcasts to the product's, e.g. one entry a column.",
-                )
             c = widened(xp, c)
-            y += c if beta == 1.0 else _scaled(xp, c, beta)
+            xp.add(y, c if beta == 1.0 else _scaled(xp, c, beta), y)
         if finish is not None:
             finish(y)
-        return rounded(y, a.dtype)
+        return rounded(y, a.dtype, out)
 
-    return run
+    return two_forms(ctx, run)
+
+
+_REMEMBERED = 16
+"""Shapes a node remembers to have checked; a dictionary that stops growing is safe to share between threads."""
 
 
 def _scaled(xp: Any, x: Array, factor: float) -> Array:
@@ -189,7 +213,7 @@ def einsum(ctx: KernelContext) -> KernelCallable:
 
 
 KERNELS = [
-    KernelDef("MatMul", matmul, since=1, until=13, strided=True, implementation="ort_py_array.matmul:matmul"),
-    KernelDef("Gemm", gemm, since=1, until=13, strided=True, implementation="ort_py_array.matmul:gemm"),
-    KernelDef("Einsum", einsum, since=12, until=28, strided=True, implementation="ort_py_array.matmul:einsum"),
+    KernelDef("MatMul", matmul, since=1, until=13, out=True, strided=True, implementation=f"{__name__}:matmul"),
+    KernelDef("Gemm", gemm, since=1, until=13, out=True, strided=True, implementation=f"{__name__}:gemm"),
+    KernelDef("Einsum", einsum, since=12, until=28, strided=True, implementation=f"{__name__}:einsum"),
 ]

@@ -34,9 +34,14 @@ _SHORT = 4096
 
 
 def standardized(
-    xp: Any, x: Array, axes: tuple[int, ...], epsilon: float, factor: Array | None = None
+    xp: Any,
+    x: Array,
+    axes: tuple[int, ...],
+    epsilon: float,
+    factor: Array | None = None,
+    out: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Subtract the mean and divide by the deviation over the last axes; `x` is left alone.
+    """Subtract the mean and divide by the deviation over the last axes; `x` is left alone, unless it is `out`.
 
     Args:
         xp: Array module.
@@ -44,6 +49,7 @@ def standardized(
         axes: The last axes, in order.
         epsilon: Added to the variance.
         factor: What to multiply by in the same step, broadcast to the other axes.
+        out: Array of the shape and type of `x` to write the first result to, which may be `x`.
 
     Returns:
         ``(x - mean) / sqrt(var + epsilon) · factor``, the mean, and the inverse deviation, the latter two with axes of
@@ -54,12 +60,13 @@ def standardized(
     rows = x.reshape((prod(lead), count))
     short = count <= _SHORT
     mean = (xp.einsum("rc->r", rows) if short else xp.sum(rows, axis=1)).reshape((-1, 1)) / x.dtype.type(count)
-    centred = rows - mean
+    centred = rows - mean if out is None else xp.subtract(rows, mean, out.reshape(rows.shape))
     squares = xp.einsum("rc,rc->r", centred, centred) if short else xp.sum(xp.multiply(centred, centred), axis=1)
     inverse = 1 / xp.sqrt(squares.reshape((-1, 1)) / x.dtype.type(count) + x.dtype.type(epsilon))
-    centred *= inverse if factor is None else xp.multiply(inverse.reshape(lead), factor).reshape((-1, 1))
+    by = inverse if factor is None else xp.multiply(inverse.reshape(lead), factor).reshape((-1, 1))
+    xp.multiply(centred, by, centred)
     kept = (*lead, *(1 for _ in axes))
-    return centred.reshape(x.shape), mean.reshape(kept), inverse.reshape(kept)
+    return centred.reshape(x.shape) if out is None else out, mean.reshape(kept), inverse.reshape(kept)
 
 
 def _stash(xp: Any, ctx: KernelContext, x: Array, stash_type: int) -> Array:
@@ -91,7 +98,7 @@ def _per_channel(parameter: Array, rank: int) -> Array:
     return parameter.reshape((-1,) + (1,) * (rank - 2))
 
 
-@kernel("LayerNormalization", since=17, outputs=3)
+@kernel("LayerNormalization", since=17, outputs=None, out=True, inplace=((0, 0),))
 def layer_normalization(
     ctx: KernelContext,
     x: Array,
@@ -101,26 +108,37 @@ def layer_normalization(
     axis: int = -1,
     epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> tuple[Array, Array, Array]:
+    out: Array | tuple[Array, ...] | None = None,
+) -> tuple[Array, ...]:
     """Standardise over the axes from `axis` on, then scale and shift; also gives mean and inverse deviation."""
     xp = ctx.xp
     axes = tuple(range(normalized_axis(axis, x.ndim, ctx.node.location), x.ndim))
     wide = _stash(xp, ctx, x, stash_type)
-    y, mean, inverse = standardized(xp, wide, axes, epsilon)
-    y = _scaled_last(ctx, x, y, scale, bias)
+    count = len(ctx.node.outputs)
+    first = out[0] if isinstance(out, tuple) else out
+    y, mean, inverse = standardized(xp, wide, axes, epsilon, None, first if wide.dtype == x.dtype else None)
+    y = _scaled_last(ctx, x, y, scale, bias, first)
+    if count == 1:
+        return (y,)
+    outs = out if isinstance(out, tuple) else (None,) * count
     stash = wide.dtype if x.dtype == xp.float64 and stash_type == DataType.DOUBLE else numpy_dtype(stash_type)
-    return y, rounded(mean, stash), rounded(inverse, stash)
+    return y, *(rounded(one, stash, given) for one, given in zip((mean, inverse), outs[1:], strict=False))
 
 
-def _scaled_last(ctx: KernelContext, x: Array, y: Array, scale: Array, bias: Array | None) -> Array:
-    """`y · scale + bias`, rounded to the type of `x`: the specification rounds before it scales."""
+def _scaled_last(
+    ctx: KernelContext, x: Array, y: Array, scale: Array, bias: Array | None, out: Array | None = None
+) -> Array:
+    """`y · scale + bias`, rounded to the type of `x`: the specification rounds before it scales.
+
+    `y` is overwritten; it may be `out`.
+    """
     xp = ctx.xp
     try:
         if y.dtype == x.dtype:
-            y *= scale
+            xp.multiply(y, scale, y)
             if bias is not None:
-                y += bias
-            return y
+                xp.add(y, bias, y)
+            return rounded(y, x.dtype, out)
         y = rounded(y, x.dtype).astype(y.dtype) * widened(xp, scale)
         if bias is not None:
             y += widened(xp, bias)
@@ -132,22 +150,31 @@ def _scaled_last(ctx: KernelContext, x: Array, y: Array, scale: Array, bias: Arr
             why=str(error),
             fix="Give them the shape of the normalised axes, or one that broadcasts to it.",
         ) from error
-    return rounded(y, x.dtype)
+    return rounded(y, x.dtype, out)
 
 
-@kernel("RMSNormalization", since=23)
+@kernel("RMSNormalization", since=23, out=True, inplace=((0, 0),))
 def rms_normalization(
-    ctx: KernelContext, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    ctx: KernelContext,
+    x: Array,
+    scale: Array,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+    out: Array | None = None,
 ) -> Array:
     """``x / sqrt(mean(x²) + epsilon) · scale`` over the axes from `axis` on."""
     xp = ctx.xp
     axes = tuple(range(normalized_axis(axis, x.ndim, ctx.node.location), x.ndim))
     wide = _stash(xp, ctx, x, stash_type)
     square = xp.mean(xp.multiply(wide, wide), axis=axes, keepdims=True)
-    return _scaled_last(ctx, x, wide / xp.sqrt(square + wide.dtype.type(epsilon)), scale, None)
+    y = xp.empty(wide.shape, wide.dtype) if out is None or wide.dtype != x.dtype else out
+    xp.divide(wide, xp.sqrt(square + wide.dtype.type(epsilon)), y)
+    return _scaled_last(ctx, x, y, scale, None, out)
 
 
-@kernel("InstanceNormalization", since=1, until=22)
+@kernel("InstanceNormalization", since=1, until=22, out=True, inplace=((0, 0),))
 def instance_normalization(
     ctx: KernelContext,
     x: Array,
@@ -156,6 +183,7 @@ def instance_normalization(
     *,
     epsilon: float = 1e-5,
     consumed_inputs: tuple[int, ...] = (),
+    out: Array | None = None,
 ) -> Array:
     """Standardise each channel of each image over its spatial axes, then scale and shift by channel.
 
@@ -163,12 +191,14 @@ def instance_normalization(
     """
     xp = ctx.xp
     _channels(ctx, x, scale, bias)
-    y, _, _ = standardized(xp, widened(xp, x), tuple(range(2, x.ndim)), epsilon, widened(xp, scale))
-    y += _per_channel(widened(xp, bias), x.ndim)
-    return rounded(y, x.dtype)
+    wide = widened(xp, x)
+    target = out if wide.dtype == x.dtype else None
+    y, _, _ = standardized(xp, wide, tuple(range(2, x.ndim)), epsilon, widened(xp, scale), target)
+    xp.add(y, _per_channel(widened(xp, bias), x.ndim), y)
+    return rounded(y, x.dtype, out)
 
 
-@kernel("GroupNormalization", since=21)
+@kernel("GroupNormalization", since=21, out=True, inplace=((0, 0),))
 def group_normalization(
     ctx: KernelContext,
     x: Array,
@@ -178,14 +208,17 @@ def group_normalization(
     num_groups: int,
     epsilon: float = 1e-5,
     stash_type: int = 1,
+    out: Array | None = None,
 ) -> Array:
     """Standardise each group of channels, then scale and shift by channel."""
     xp = ctx.xp
     _channels(ctx, x, scale, bias)
-    y = _grouped(ctx, _stash(xp, ctx, x, stash_type), num_groups, epsilon).reshape(x.shape)
-    y = rounded(y, x.dtype).astype(y.dtype, copy=False) * _per_channel(widened(xp, scale), x.ndim)
-    y += _per_channel(widened(xp, bias), x.ndim)
-    return rounded(y, x.dtype)
+    wide = _stash(xp, ctx, x, stash_type)
+    y = _grouped(ctx, wide, num_groups, epsilon, out if wide.dtype == x.dtype else None).reshape(x.shape)
+    y = rounded(y, x.dtype).astype(y.dtype, copy=False)
+    xp.multiply(y, _per_channel(widened(xp, scale), x.ndim), y)
+    xp.add(y, _per_channel(widened(xp, bias), x.ndim), y)
+    return out if out is not None and y.dtype == x.dtype else rounded(y, x.dtype, out)
 
 
 @kernel("GroupNormalization", since=18)
@@ -205,7 +238,7 @@ def group_normalization_18(
     return rounded(y.reshape(x.shape), x.dtype)
 
 
-def _grouped(ctx: KernelContext, x: Array, groups: int, epsilon: float) -> Array:
+def _grouped(ctx: KernelContext, x: Array, groups: int, epsilon: float, out: Array | None = None) -> Array:
     """Shape ``(n, groups, …)``, standardised over the last axis."""
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
         raise InvalidArgument(
@@ -216,12 +249,21 @@ def _grouped(ctx: KernelContext, x: Array, groups: int, epsilon: float) -> Array
     size = x.shape[1] // groups
     for dim in x.shape[2:]:
         size *= dim
-    return standardized(ctx.xp, x.reshape(x.shape[0], groups, size), (2,), epsilon)[0]
+    shape = (x.shape[0], groups, size)
+    target = None if out is None else out.reshape(shape)
+    return standardized(ctx.xp, x.reshape(shape), (2,), epsilon, None, target)[0]
 
 
-@kernel("LRN", since=1, until=13)
+@kernel("LRN", since=1, until=13, out=True, inplace=((0, 0),))
 def lrn(
-    ctx: KernelContext, x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+    ctx: KernelContext,
+    x: Array,
+    *,
+    size: int,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    bias: float = 1.0,
+    out: Array | None = None,
 ) -> Array:
     """``x / (bias + alpha / size · Σ x²)^beta``, the sum over `size` neighbouring channels."""
     xp = ctx.xp
@@ -246,7 +288,8 @@ def lrn(
         xp.multiply(root, xp.sqrt(root), out=sums)
     else:
         sums = xp.power(sums, kind(beta))
-    return rounded(xp.divide(wide, sums, out=sums), x.dtype)
+    xp.divide(wide, sums, out=sums if out is None or wide.dtype != x.dtype else out)
+    return rounded(sums, x.dtype, out) if out is None or wide.dtype != x.dtype else out
 
 
 @kernel("LpNormalization", since=1, until=22)

@@ -11,7 +11,8 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument, Location
-from ort_py_array.checks import host_ints, normalized_axis
+from ort_py_array.checks import constant_input, host_ints, normalized_axis
+from ort_py_array.two_forms import two_forms
 
 _HOST = frozenset({1, 2, 3})
 
@@ -38,12 +39,24 @@ def _pads_by_axis(pads: tuple[int, ...], axes: tuple[int, ...] | None, rank: int
     return result
 
 
-def _constant(ctx: KernelContext, x: Array, pads: _Pads, shape: tuple[int, ...], value: Any) -> Array:
+def _constant(
+    ctx: KernelContext, x: Array, pads: _Pads, shape: tuple[int, ...], value: Any, out: Array | None
+) -> Array:
     # Without a value, the bits are 0: a float8e8m0 has no number 0, and its least one stands there, as Cast has it.
-    out = ctx.xp.zeros(shape, x.dtype) if value is None else ctx.xp.full(shape, value, x.dtype)
+    xp, border = ctx.xp, out is not None
+    if out is None:
+        out = xp.zeros(shape, x.dtype) if value is None else xp.full(shape, value, x.dtype)
     # A negative pad moves the copied part's border inward in the source, a positive one in the result.
     source = tuple(slice(max(0, -b), dim - max(0, -e)) for (b, e), dim in zip(pads, x.shape, strict=True))
     target = tuple(slice(max(0, b), dim - max(0, e)) for (b, e), dim in zip(pads, shape, strict=True))
+    if border:
+        filling = xp.zeros((), x.dtype) if value is None else value
+        for axis, (kept, dim) in enumerate(zip(target, shape, strict=True)):
+            lead = (slice(None),) * axis
+            if kept.start:
+                out[(*lead, slice(0, kept.start))] = filling
+            if kept.stop < dim:
+                out[(*lead, slice(max(0, kept.stop), dim))] = filling
     out[target] = x[source]
     return out
 
@@ -98,17 +111,20 @@ def _gathers(ctx: KernelContext, x: Array, pads: _Pads, mode: str) -> _Gathers:
     return tuple(found)
 
 
-def _gathered(xp: Any, x: Array, gathers: _Gathers) -> Array:
+def _gathered(xp: Any, x: Array, gathers: _Gathers, out: Array | None = None) -> Array:
     result = x
     for axis, places in gathers:
         result = xp.take(result, places, axis=axis)
+    if out is not None:
+        out[...] = result
+        return out
     return xp.array(x) if result is x else result
 
 
-def _padded(ctx: KernelContext, x: Array, pads: _Pads, mode: str, value: Any) -> Array:
+def _padded(ctx: KernelContext, x: Array, pads: _Pads, mode: str, value: Any, out: Array | None = None) -> Array:
     if mode == "constant":
-        return _constant(ctx, x, pads, _shape(ctx, x, pads), value)
-    return _gathered(ctx.xp, x, _gathers(ctx, x, pads, mode))
+        return _constant(ctx, x, pads, _shape(ctx, x, pads), value, out)
+    return _gathered(ctx.xp, x, _gathers(ctx, x, pads, mode), out)
 
 
 def pad(ctx: KernelContext) -> KernelCallable:
@@ -119,36 +135,59 @@ def pad(ctx: KernelContext) -> KernelCallable:
     """
     mode, where, xp = ctx.node.attributes.get("mode", "constant"), ctx.node.location, ctx.xp
     planned: dict[Any, _Gathers] = {}
+    inputs = ctx.node.inputs
+    deciding = [index for index in (1, 3) if index < len(inputs) and inputs[index] is not None]
 
-    def run(x: Array, pads: Array, constant_value: Array | None = None, axes: Array | None = None) -> Array:
+    def run(
+        x: Array,
+        pads: Array,
+        constant_value: Array | None = None,
+        axes: Array | None = None,
+        *,
+        out: Array | None = None,
+    ) -> Array:
         if mode != "constant":
             gathers = planned.get(key := (x.shape, host_ints(pads), host_ints(axes)))
             if gathers is None:
                 gathers = _gathers(ctx, x, _pads_by_axis(key[1] or (), key[2], x.ndim, where), mode)
                 if len(planned) < _REMEMBERED:
                     planned[key] = gathers
-            return _gathered(xp, x, gathers)
+            return _gathered(xp, x, gathers, out)
         by_axis = _pads_by_axis(host_ints(pads) or (), host_ints(axes), x.ndim, where)
         value: Any = "" if x.dtype.kind == "O" else None
         if constant_value is not None and constant_value.size:
             value = constant_value.reshape(-1)[0]
-        return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value)
+        return _padded(ctx, x, by_axis, mode, value.item() if hasattr(value, "item") else value, out)
 
-    return run
+    return two_forms(ctx, run, known=all(constant_input(ctx, index) is not None for index in deciding))
 
 
-@kernel("Pad", since=2, strided=True)
-def pad_2(ctx: KernelContext, x: Array, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0) -> Array:
+@kernel("Pad", since=2, out=True, strided=True)
+def pad_2(
+    ctx: KernelContext,
+    x: Array,
+    *,
+    pads: tuple[int, ...],
+    mode: str = "constant",
+    value: float = 0.0,
+    out: Array | None = None,
+) -> Array:
     """Pad-2: pads and value are attributes."""
-    return _padded(ctx, x, _pads_by_axis(tuple(pads), None, x.ndim, ctx.node.location), mode, value)
+    return _padded(ctx, x, _pads_by_axis(tuple(pads), None, x.ndim, ctx.node.location), mode, value, out)
 
 
-@kernel("Pad", since=1, strided=True)
+@kernel("Pad", since=1, out=True, strided=True)
 def pad_1(
-    ctx: KernelContext, x: Array, *, paddings: tuple[int, ...], mode: str = "constant", value: float = 0.0
+    ctx: KernelContext,
+    x: Array,
+    *,
+    paddings: tuple[int, ...],
+    mode: str = "constant",
+    value: float = 0.0,
+    out: Array | None = None,
 ) -> Array:
     """Pad-1: as version 2 under another attribute name."""
-    return pad_2(ctx, x, pads=paddings, mode=mode, value=value)
+    return pad_2(ctx, x, pads=paddings, mode=mode, value=value, out=out)
 
 
 KERNELS = [
@@ -157,6 +196,7 @@ KERNELS = [
         pad,
         since=11,
         until=25,
+        out=True,
         strided=True,
         host_inputs=_HOST,
         implementation=f"{pad.__module__}:{pad.__qualname__}",

@@ -16,6 +16,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, kernel
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.precision import is_narrow, widened
+from ort_py_array.two_forms import two_forms
 
 __all__ = ["Formula", "blocked", "blocked_with_bias", "pointwise"]
 
@@ -72,23 +73,26 @@ def blocked(ctx: KernelContext, formula: Formula) -> KernelCallable:
 
 
 def blocked_with_bias(ctx: KernelContext, formula: Formula) -> KernelCallable:
-    """``run(x, bias=None)``: `blocked` on ``x + bias``, the bias (one entry a column) added to each block in the cache.
+    """Both forms of ``run(x, bias=None)``: `blocked` on ``x + bias``.
+
+    The bias (one entry a column) is added to each block in the cache.
 
     Raises:
         InvalidArgument: The bias is not one-dimensional, or not as long as the last axis.
     """
     xp, plain = ctx.xp, blocked(ctx, formula)
 
-    def run(x: Array, bias: Array | None = None) -> Array:
+    def run(x: Array, bias: Array | None = None, *, out: Array | None = None) -> Array:
         if bias is None:
-            return plain(x)
+            return plain(x, out)
         if x.ndim == 0 or tuple(bias.shape) != tuple(x.shape[-1:]):
             raise InvalidArgument(
                 f"A bias of shape {list(bias.shape)} does not fit an input of shape {list(x.shape)}.",
                 where=ctx.node.location,
                 fix="It must have one entry for each column, that is for the last axis.",
             )
-        out = xp.empty(x.shape, x.dtype)
+        if out is None:
+            out = xp.empty(x.shape, x.dtype)
         if x.size == 0:
             return out
         width = x.shape[-1]
@@ -111,7 +115,7 @@ def blocked_with_bias(ctx: KernelContext, formula: Formula) -> KernelCallable:
             ctx.parallel_for(rows.shape[0], step, part)
         return out
 
-    return run
+    return two_forms(ctx, run)
 
 
 def _widened(xp: Any, formula: Formula, x: Array, out: Array) -> None:

@@ -6,8 +6,9 @@ The positions of the maxima (MaxPool's second output) are in `pooling_indices`. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -61,7 +62,14 @@ class _Axis:
         return self.whole == [slice(0, self.size, 1)] and not self.partial
 
 
-def _slid(xp: Any, x: Array, axes: list[_Axis], fill: Any, combine: Callable[..., Array], out: Array) -> None:
+@lru_cache(maxsize=256)
+def _moving(place: Placement) -> Sequence[_Axis]:
+    """The axes along which something happens, at least one: small pictures are pooled faster than this is found out."""
+    axes = [_Axis.of(place, axis) for axis in range(len(place.out))]
+    return tuple(axis for axis in axes if not axis.moves_nothing) or tuple(axes[-1:])
+
+
+def _slid(xp: Any, x: Array, axes: Sequence[_Axis], fill: Any, combine: Callable[..., Array], out: Array) -> None:
     """Combine every window of `x` into `out`, axis by axis; the last axis is taken last, when least is left of it."""
     for step in axes:
         lead = (slice(None),) * step.axis
@@ -83,8 +91,15 @@ def _slid(xp: Any, x: Array, axes: list[_Axis], fill: Any, combine: Callable[...
         x = y
 
 
-def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Callable[..., Array]) -> Array:
-    """Pool ``(n, c, *size)`` into a new array, images and channels split over the threads.
+def pool(
+    ctx: KernelContext,
+    x: Array,
+    place: Placement,
+    fill: Any,
+    combine: Callable[..., Array],
+    out: Array | None = None,
+) -> Array:
+    """Pool ``(n, c, *size)``, images and channels split over the threads.
 
     Args:
         ctx: Context of the node.
@@ -92,23 +107,24 @@ def pool(ctx: KernelContext, x: Array, place: Placement, fill: Any, combine: Cal
         place: Window over their spatial axes.
         fill: Value of the padding, which changes nothing that it is combined with.
         combine: Ufunc of two arrays that makes a window's result of its values.
+        out: Array to put the result into, of the type of `x`; a new one where it is None.
     """
     xp = ctx.xp
     shape = (*x.shape[:2], *place.out)
-    out = xp.empty((shape[0] * shape[1], 1, *place.out), x.dtype)
+    y = xp.empty(shape, x.dtype) if out is None else out
+    results = y.reshape((shape[0] * shape[1], 1, *place.out))
     rows = x.reshape(shape[0] * shape[1], 1, *place.size)
     some = max(1, _CACHE_BYTES // max(1, rows[:1].nbytes))
-    axes = [_Axis.of(place, axis) for axis in range(len(place.out))]
-    axes = [axis for axis in axes if not axis.moves_nothing] or axes[-1:]
+    axes = _moving(place)
 
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, some):
             chosen = slice(first, min(first + some, stop))
-            _slid(xp, rows[chosen], axes, fill, combine, out[chosen])
+            _slid(xp, rows[chosen], axes, fill, combine, results[chosen])
 
-    if out.size:
-        ctx.parallel_for(out.shape[0], some, part)
-    return out.reshape(shape)
+    if y.size:
+        ctx.parallel_for(results.shape[0], some, part)
+    return y
 
 
 _CACHE_BYTES = 512 << 10
@@ -135,20 +151,26 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
     """MaxPool 1–22 on floats, int8 and uint8; the second output holds flat positions in the input."""
     xp = ctx.xp
     window = window_of(ctx)
-    outputs = ctx.node.outputs
-    with_indices = len(outputs) > 1 and outputs[1] is not None
+    count = len(ctx.node.outputs)
+    with_indices = count > 1 and ctx.node.outputs[1] is not None
     column_major = bool(ctx.node.attributes.get("storage_order", 0))
 
-    def run(x: Array) -> tuple[Array, Array | None]:
+    def run(x: Array, *outs: Array) -> tuple[Array | None, ...]:
         _checked(ctx, x)
         place = window.placed(x.shape[2:])
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         check_padded(ctx, x, place)
         if with_indices:
-            return max_with_indices(xp, x, place, column_major)
+            found = max_with_indices(xp, x, place, column_major)
+            for out, result in zip(outs, found, strict=False):
+                out[...] = result
+            return outs or found
+        out = outs[0] if outs else None
         if x.itemsize == 2 and x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
-            return rounded(pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype), None
-        return pool(ctx, x, place, _lowest(xp, x.dtype), xp.maximum), None
+            y = rounded(pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype, out)
+        else:
+            y = pool(ctx, x, place, _lowest(xp, x.dtype), xp.maximum, out)
+        return (y,) if count == 1 else (y, None)
 
     return run
 
@@ -181,19 +203,20 @@ def average_pool(ctx: KernelContext) -> KernelCallable:
     with_padding = bool(ctx.node.attributes.get("count_include_pad", 0))
     counts: dict[Any, Any] = {}
 
-    def run(x: Array) -> Array:
+    def run(x: Array, out: Array | None = None) -> Array:
         _checked(ctx, x)
         place = window.placed(x.shape[2:])
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         check_padded(ctx, x, place)
-        total = pool(ctx, widened(xp, x), place, 0, xp.add)
+        wide = widened(xp, x)
+        total = pool(ctx, wide, place, 0, xp.add, out if wide.dtype == x.dtype else None)
         count = counts.get(key := (place.size, total.dtype))
         if count is None:
             count = averaged_over(xp, place, with_padding, total.dtype)
             if len(counts) < _REMEMBERED:
                 counts[key] = count
-        total /= count
-        return rounded(total, x.dtype)
+        xp.divide(total, count, total)
+        return rounded(total, x.dtype, out)
 
     return run
 
@@ -251,7 +274,7 @@ def global_lp_pool(ctx: KernelContext, x: Array, *, p: float = 2) -> Array:
 
 
 KERNELS = [
-    KernelDef("MaxPool", max_pool, since=1, until=22, outputs=2, implementation="ort_py_array.pooling:max_pool"),
-    KernelDef("AveragePool", average_pool, since=1, until=22, implementation="ort_py_array.pooling:average_pool"),
-    KernelDef("LpPool", lp_pool, since=1, until=22, implementation="ort_py_array.pooling:lp_pool"),
+    KernelDef("MaxPool", max_pool, since=1, until=22, outputs=None, out=True, implementation=f"{__name__}:max_pool"),
+    KernelDef("AveragePool", average_pool, since=1, until=22, out=True, implementation=f"{__name__}:average_pool"),
+    KernelDef("LpPool", lp_pool, since=1, until=22, implementation=f"{__name__}:lp_pool"),
 ]

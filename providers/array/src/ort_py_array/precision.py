@@ -47,6 +47,16 @@ def _widened_halves(xp: Any, x: Array) -> Array:
     return y
 
 
-def rounded(y: Array, dtype: Any) -> Array:
-    """`y` itself, or rounded to the operator's output type."""
-    return y if y.dtype == dtype else y.astype(dtype)
+def rounded(y: Array, dtype: Any, out: Array | None = None) -> Array:
+    """`y` itself, or rounded to the operator's output type.
+
+    Args:
+        y: Result in the type it was computed in.
+        dtype: The operator's output type.
+        out: Array of that type and of the shape of `y` to write to and return; it may be `y`, which then stays.
+    """
+    if out is None:
+        return y if y.dtype == dtype else y.astype(dtype)
+    if y is not out:
+        out[...] = y
+    return out

@@ -13,10 +13,13 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 
-__all__ = ["product"]
+__all__ = ["SPLIT_FROM", "product"]
 
 _PART = 1 << 22
 """Multiply-adds that a part has at least. Waking a thread takes as long as 3 million of them in float32."""
+
+SPLIT_FROM = 2 * _PART
+"""Multiply-adds from which a product may be split: who knows that its own has less need not ask."""
 
 _ROWS, _COLUMNS = 12, 192
 """Rows and columns are cut at multiples of these: kernels of OpenBLAS for x86-64 (those before AVX, with AVX2 and with
@@ -59,8 +62,8 @@ def product(ctx: KernelContext, left: Array, right: Array, out: Array | None = N
 def _splits(left: Array, right: Array) -> bool:
     """Whether a product is large enough for two parts, and one that can be cut."""
     # Small ones, which are the most, are told by one multiplication.
-    if left.size * right.shape[-1] < 2 * _PART and (
-        left.ndim >= right.ndim or right.size * left.shape[-2 if left.ndim > 1 else 0] < 2 * _PART
+    if left.size * right.shape[-1] < SPLIT_FROM and (
+        left.ndim >= right.ndim or right.size * left.shape[-2 if left.ndim > 1 else 0] < SPLIT_FROM
     ):
         return False
     return (

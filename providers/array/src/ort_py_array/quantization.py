@@ -11,7 +11,7 @@ from ort_py.contracts.kernel import KernelContext, kernel
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis
-from ort_py_array.precision import widened
+from ort_py_array.precision import rounded, widened
 from ort_py_array.quantized_convolution import KERNELS as QUANTIZED_CONVOLUTION
 from ort_py_array.quantized_matmul import KERNELS as QUANTIZED_MATMUL
 from ort_py_array.saturation import SUB_BYTE, dynamic_range, integer_range, quantized, quantized_by_one
@@ -46,7 +46,7 @@ def _laid_out(ctx: KernelContext, x: Array, scale: Array, parameter: Array, axis
     )
 
 
-@kernel("QuantizeLinear", since=10, until=28)
+@kernel("QuantizeLinear", since=10, until=28, out=True)
 def quantize_linear(
     ctx: KernelContext,
     x: Array,
@@ -58,6 +58,7 @@ def quantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
     precision: int = 0,
+    out: Array | None = None,
 ) -> Array:
     """``saturate(round(x / scale) + zero_point)``, ties to even; the division is done in ``precision`` or x's type."""
     xp = ctx.xp
@@ -73,14 +74,14 @@ def quantize_linear(
         ratio = widened(xp, x) if x.dtype.kind != "i" else x.astype(xp.float32)
         divisor = divisor.astype(ratio.dtype)
         if divisor.ndim == 0 and dtype.name not in SUB_BYTE and integer_range(dtype) is not None:
-            return quantized_by_one(ctx, ratio, divisor, shift, dtype)
+            return quantized_by_one(ctx, ratio, divisor, shift, dtype, out)
         ratio = ratio / divisor
     if ratio.ndim == 0:
         ratio = xp.asarray(ratio)
-    return quantized(xp, ratio, shift, dtype, bool(saturate))
+    return rounded(quantized(xp, ratio, shift, dtype, bool(saturate)), dtype, out)
 
 
-@kernel("DequantizeLinear", since=10, until=28)
+@kernel("DequantizeLinear", since=10, until=28, out=True)
 def dequantize_linear(
     ctx: KernelContext,
     x: Array,
@@ -90,6 +91,7 @@ def dequantize_linear(
     axis: int = 1,
     block_size: int = 0,
     output_dtype: int = 0,
+    out: Array | None = None,
 ) -> Array:
     """``(x - zero_point) · scale`` in the type of the scale (or ``output_dtype``)."""
     xp = ctx.xp
@@ -97,17 +99,28 @@ def dequantize_linear(
     factor = _laid_out(ctx, x, scale, scale, axis, block_size)
     # Differences of 32-bit integers are exact in float64 only; those of all narrower types are in float32.
     wide = xp.float64 if x.dtype.kind in "iu" and x.dtype.itemsize > 2 and zero_point is not None else xp.float32
-    y = x.astype(wide)
+    if out is not None and out.dtype == wide:
+        out[...] = x
+        y = out
+    else:
+        y = xp.asarray(x.astype(wide))  # of a NumPy scalar it would be one too, which cannot be written to
     if zero_point is not None:
-        y -= _laid_out(ctx, x, scale, zero_point, axis, block_size).astype(wide)
-    y = y.astype(xp.float32, copy=False) * factor.astype(xp.float32)
-    return xp.asarray(y).astype(dtype, copy=False)
+        xp.subtract(y, _laid_out(ctx, x, scale, zero_point, axis, block_size).astype(wide), y)
+    y = y.astype(xp.float32, copy=False)
+    xp.multiply(y, factor.astype(xp.float32), y)
+    return rounded(y, dtype, out)
 
 
-@kernel("DynamicQuantizeLinear", since=11, outputs=3)
-def dynamic_quantize_linear(ctx: KernelContext, x: Array) -> tuple[Array, Array, Array]:
+@kernel("DynamicQuantizeLinear", since=11, outputs=3, out=True)
+def dynamic_quantize_linear(
+    ctx: KernelContext, x: Array, *, out: tuple[Array, Array, Array] | None = None
+) -> tuple[Array, Array, Array]:
     """Quantise to uint8 with the scale that just covers the values and 0; returns (y, scale, zero point)."""
     scale, zero_point = dynamic_range(ctx.xp, x)
+    if out is not None:
+        quantized_by_one(ctx, x, scale, zero_point, zero_point.dtype, out[0])
+        out[1][...], out[2][...] = scale, zero_point
+        return out
     return quantized_by_one(ctx, x, scale, zero_point, zero_point.dtype), scale, zero_point
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
-from ort_py_array.checks import constant_input
 from ort_py_array.convolution import check_convolution, window_of
 from ort_py_array.convolution_methods import convolve
 from ort_py_array.exact_products import exact_depth, known_depth, shifted
@@ -41,21 +40,20 @@ class _Filters:
 
     def __init__(self, ctx: KernelContext, data: int, zero: int) -> None:
         self._ctx = ctx
-        self._ready: tuple[Array, int] | None = None
-        values, zero_point = constant_input(ctx, data), constant_input(ctx, zero)
-        given = ctx.node.inputs[zero] if zero < len(ctx.node.inputs) else None
-        if values is None or (given is not None and zero_point is None) or not values.size:
-            return
-        xp = ctx.xp
-        self._ready = self(xp.asarray(values), None if zero_point is None else xp.asarray(zero_point))
-        flat = self._ready[0].reshape(values.shape[0], -1)
-        if known_depth(xp, flat.T) >= flat.shape[1]:
-            self._ready = self._ready[0], flat.shape[1]
+        self._ready = ctx.packed((data,), "8-bit filters less zero point", self._known, (zero,))
+
+    def _known(self, w: Array, zero: Array | None) -> tuple[Array, int]:
+        weights, depth = self._shifted(w, zero)
+        if not w.size:
+            return weights, depth
+        flat = weights.reshape(w.shape[0], -1)
+        return weights, flat.shape[1] if known_depth(self._ctx.xp, flat.T) >= flat.shape[1] else depth
 
     def __call__(self, w: Array, zero: Array | None) -> tuple[Array, int]:
         """(float32 weights, how many products of 8-bit integers with them are added up exactly)."""
-        if self._ready is not None:
-            return self._ready
+        return self._ready if self._ready is not None else self._shifted(w, zero)
+
+    def _shifted(self, w: Array, zero: Array | None) -> tuple[Array, int]:
         filters = None if zero is None else _per_filter(self._ctx, "w_zero_point", zero, w.shape[0], w.ndim)
         weights, bound = shifted(self._ctx.xp, w, filters)
         return weights, exact_depth(255, bound)

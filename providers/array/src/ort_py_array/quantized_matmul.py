@@ -45,14 +45,12 @@ def _zero(ctx: KernelContext, which: str, zero_point: Array | None, length: int,
 def _prepared_right(ctx: KernelContext, data: int, zero: int, present: bool) -> tuple[Array, int] | None:
     """(the right operand, shifted; how deep products with it are exact) where both are known at planning."""
     xp = ctx.xp
-    weights = ctx.constant(data)
-    zero_point = ctx.constant(zero) if present else None
-    if weights is None or (present and zero_point is None):
-        return None
-    b = xp.asarray(weights)
-    shift = _right_zero(ctx, b, None if zero_point is None else xp.asarray(zero_point))
-    values, _ = shifted(xp, b, shift)
-    return values, known_depth(xp, values) if _is_integer(b) else 1
+
+    def make(b: Array, zero_point: Array | None = None) -> tuple[Array, int]:
+        values, _ = shifted(xp, b, _right_zero(ctx, b, zero_point))
+        return values, known_depth(xp, values) if _is_integer(b) else 1
+
+    return ctx.packed((data,), "8 bits less zero point", make, (zero,) if present else ())
 
 
 def _is_integer(x: Array) -> bool:

@@ -25,6 +25,7 @@ from ort_py_array.recurrent_cells import (
     parameters_of,
 )
 from ort_py_array.recurrent_layers import STEPS, run_layer
+from ort_py_array.recurrent_standard import KINDS, Standard, in_standard_form, product_of
 
 __all__ = ["KERNELS", "Layer", "check_shapes", "layer_of"]
 
@@ -38,7 +39,7 @@ class Layer:
         hidden: Hidden size; None where only the weights tell.
         reverse: For each direction, whether it runs backwards.
         activations: For each direction, its functions.
-        standard: For each direction, whether `Cell.standard` applies as far as attributes tell.
+        standard: Whether `recurrent_standard` knows its steps.
         clip: Bound before activations, or None.
         batch_first: ``layout`` 1.
         linear_before_reset, input_forget: As in `Cell`.
@@ -48,7 +49,7 @@ class Layer:
     hidden: int | None
     reverse: tuple[bool, ...]
     activations: tuple[tuple[Activation, ...], ...]
-    standard: tuple[bool, ...]
+    standard: bool
     clip: float | None
     batch_first: bool
     linear_before_reset: bool
@@ -83,13 +84,15 @@ def layer_of(ctx: KernelContext, kind: str) -> Layer:
     functions = tuple(activation_of(ctx.xp, *part, where) for part in zip(names, alphas, betas, strict=True))
     clip = attributes.get("clip") or None
     input_forget = bool(attributes.get("input_forget", 0))
-    plain = clip is None and not input_forget
+    plain = kind in KINDS and clip is None and not input_forget
+    # Sequences of several lengths, and peepholes.
+    plain = plain and not any(index < len(ctx.node.inputs) and ctx.node.inputs[index] is not None for index in (4, 7))
     return Layer(
         kind=kind,
         hidden=attributes.get("hidden_size"),
         reverse=reverse,
         activations=tuple(functions[i * count : (i + 1) * count] for i in range(len(reverse))),
-        standard=tuple(plain and is_standard(kind, names[i * count :][:count]) for i in range(len(reverse))),
+        standard=plain and all(is_standard(kind, names[i * count :][:count]) for i in range(len(reverse))),
         clip=clip,
         batch_first=bool(attributes.get("layout", 0)),
         linear_before_reset=bool(attributes.get("linear_before_reset", 0)),
@@ -105,11 +108,12 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     layer = layer_of(ctx, kind)
-    constants = [ctx.constant(index) for index in (1, 2, 3)]
-    has_bias = len(ctx.node.inputs) > 3 and ctx.node.inputs[3] is not None
-    known: _Weights | None = None
-    if all(part is not None for part in (constants if has_bias else constants[:2])):
-        known = _Weights.of(ctx, layer, *(None if part is None else xp.asarray(part) for part in constants))
+    if layer.standard:
+        form, pack, weights_of = f"standard {kind}, {layer.linear_before_reset}", _pack, _Weights.standard
+    else:
+        form, pack, weights_of = "widened", _widened, _Weights.general
+    packed = ctx.packed((1, 2, 3), form, partial(pack, ctx, layer))
+    known = None if packed is None else weights_of(ctx, layer, *packed)
     checked: set[Any] = set()
 
     def run(
@@ -124,19 +128,16 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
     ) -> tuple[Array, ...]:
         shapes = x.shape, w.shape, r.shape, None if b is None else b.shape
         if shapes not in checked:
-            check_shapes(ctx, layer, x, (w.shape[0], w.shape[2], w.shape[1]), (r.shape[0], r.shape[2], r.shape[1]), b)
+            _check(ctx, layer, x, w, r, b)
             if len(checked) < _REMEMBERED:
                 checked.add(shapes)
-        weights = known or _Weights.of(ctx, layer, w, r, b)
-        cells: Sequence[Cell] = weights.cells
-        if p is not None:
-            cells = [
-                replace(cell, peepholes=_peepholes(ctx, p, d, cell.hidden), standard=False)
-                for d, cell in enumerate(cells)
-            ]
+        weights = known or weights_of(ctx, layer, *pack(ctx, layer, w, r, b))
+        cells = weights.cells
+        if p is not None and not isinstance(cells, Standard):
+            cells = [replace(cell, peepholes=_peepholes(ctx, p, d, cell.hidden)) for d, cell in enumerate(cells)]
 
         def project(flat: Array, d: int) -> Array:
-            y = xp.matmul(flat, weights.inputs[d])
+            y = xp.dot(flat, weights.inputs[d])
             bias = weights.biases[d]
             if bias is not None:
                 xp.add(y, bias, out=y)
@@ -158,31 +159,86 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
     return run
 
 
+def _widened(
+    ctx: KernelContext, layer: Layer, w: Array, r: Array, b: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """The weights of a general layer, for `_Weights.general`."""
+    xp = ctx.xp
+    return widened(xp, w), widened(xp, r), None if b is None else widened(xp, b)
+
+
+def _pack(ctx: KernelContext, layer: Layer, w: Array, r: Array, b: Array | None) -> tuple[Array | None, ...]:
+    """The weights of a standard layer, for `_Weights.standard`: rows of inputs, gates as `recurrent_standard` has them.
+
+    Raises:
+        InvalidArgument: They do not belong together.
+    """
+    _check(ctx, layer, None, w, r, b)
+    xp, kind, hidden = ctx.xp, layer.kind, r.shape[2]
+    inputs, recurrence = (in_standard_form(xp, kind, xp.swapaxes(widened(xp, part), 1, 2)) for part in (w, r))
+    bias = last = last_bias = None
+    if b is not None:
+        wide, width = widened(xp, b), GATES[kind] * hidden
+        bias = wide[:, :width] + wide[:, width:]
+        if layer.linear_before_reset:  # the reset gate comes between the last gate's biases
+            bias[:, 2 * hidden :] = wide[:, 2 * hidden : width]
+            last_bias = wide[:, None, 5 * hidden :].copy()
+        bias = in_standard_form(xp, kind, bias)
+    if kind == "GRU" and not layer.linear_before_reset:
+        recurrence, last = (xp.ascontiguousarray(part) for part in xp.split(recurrence, [2 * hidden], axis=-1))
+    return inputs, recurrence, bias, last, last_bias
+
+
 _REMEMBERED = 16
 """Shapes a node remembers to have checked; a set that stops growing is safe to share between threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """Weights as the products take them, one entry a direction; views of the originals where those are wide enough."""
+    """Weights as the products take them, one entry a direction."""
 
-    inputs: list[Array]
-    biases: list[Array | None]
-    cells: list[Cell]
+    inputs: Sequence[Array]
+    biases: Sequence[Array | None]
+    cells: Sequence[Cell] | Standard
 
     @staticmethod
-    def of(ctx: KernelContext, layer: Layer, w: Array, r: Array, b: Array | None) -> _Weights:
+    def standard(
+        ctx: KernelContext,
+        layer: Layer,
+        inputs: Array,
+        recurrence: Array,
+        bias: Array | None,
+        last: Array | None,
+        last_bias: Array | None,
+    ) -> _Weights:
+        """From what `_pack` makes."""
+        directions = range(len(layer.reverse))
+        standard = Standard(
+            layer.kind,
+            recurrence.shape[1],
+            layer.reverse,
+            ctx.xp.full((), 0.5, recurrence.dtype),
+            product_of(ctx.xp, recurrence),
+            None if last is None else product_of(ctx.xp, last),
+            last_bias[0] if last_bias is not None and len(directions) == 1 else last_bias,
+        )
+        return _Weights(
+            [inputs[d] for d in directions], [None if bias is None else bias[d] for d in directions], standard
+        )
+
+    @staticmethod
+    def general(ctx: KernelContext, layer: Layer, weights: Array, recurrence: Array, bias: Array | None) -> _Weights:
         """From W ``(directions, gates · hidden, input)``, R ``(directions, gates · hidden, hidden)`` and B."""
-        xp, kind, hidden = ctx.xp, layer.kind, r.shape[-1]
-        weights, recurrence = widened(xp, w), widened(xp, r)
-        bias = None if b is None else widened(xp, b)
+        xp, kind, hidden = ctx.xp, layer.kind, recurrence.shape[-1]
         split = 2 if kind == "GRU" and not layer.linear_before_reset else GATES[kind]
-        made = _Weights([], [], [])
+        inputs: list[Array] = []
+        biases: list[Array | None] = []
+        cells: list[Cell] = []
         for d, reverse in enumerate(layer.reverse):
-            made.inputs.append(weights[d].T)
-            made.biases.append(None if bias is None else _input_bias(kind, bias[d], GATES[kind] * hidden, hidden))
+            inputs.append(weights[d].T)
+            biases.append(None if bias is None else _input_bias(kind, bias[d], GATES[kind] * hidden, hidden))
             last = partial(_times, xp, recurrence[d, 2 * hidden :].T) if kind == "GRU" else None
-            made.cells.append(
+            cells.append(
                 Cell(
                     xp,
                     hidden,
@@ -194,14 +250,13 @@ class _Weights:
                     linear_before_reset=layer.linear_before_reset,
                     input_forget=layer.input_forget,
                     reverse=reverse,
-                    standard=layer.standard[d],
                 )
             )
-        return made
+        return _Weights(inputs, biases, cells)
 
 
-def _times(xp: Any, weights: Array, h: Array, out: Array | None = None) -> Array:
-    return xp.matmul(h, weights) if out is None else xp.matmul(h, weights, out=out)
+def _times(xp: Any, weights: Array, h: Array) -> Array:
+    return xp.matmul(h, weights)
 
 
 def _input_bias(kind: str, bias: Array, width: int, hidden: int) -> Array:
@@ -224,15 +279,31 @@ def _peepholes(ctx: KernelContext, p: Array, d: int, hidden: int) -> tuple[Array
     return wide[:hidden], wide[hidden : 2 * hidden], wide[2 * hidden :]
 
 
+def _check(ctx: KernelContext, layer: Layer, x: Array | None, w: Array, r: Array, b: Array | None) -> None:
+    check_shapes(ctx, layer, x, _transposed(w), _transposed(r), b)
+
+
+def _transposed(weights: Array) -> tuple[int, ...]:
+    shape: tuple[int, ...] = weights.shape
+    return shape[0], shape[2], shape[1]
+
+
 def check_shapes(
     ctx: KernelContext,
     layer: Layer,
-    x: Array,
+    x: Array | None,
     weights: tuple[int, ...],
     recurrence: tuple[int, ...],
     b: Array | None,
 ) -> None:
     """Compare the shapes of input, weights ``(directions, input, gates · hidden)``, recurrence weights and bias.
+
+    Args:
+        ctx: Context of the node.
+        layer: Its attributes.
+        x: The input; None where it is not known yet.
+        weights, recurrence: Shapes of the weights, transposed.
+        b: The bias, or None.
 
     Raises:
         InvalidArgument: They do not belong together.
@@ -240,7 +311,9 @@ def check_shapes(
     directions, gates = len(layer.reverse), GATES[layer.kind]
     hidden = layer.hidden or recurrence[1]
     problems = []
-    if x.ndim != 3:
+    if x is None:
+        pass
+    elif x.ndim != 3:
         problems.append(f"X has shape {list(x.shape)}; it needs rank 3")
     elif x.shape[2] != weights[1]:
         problems.append(f"X has {x.shape[2]} features, W is made for {weights[1]}")

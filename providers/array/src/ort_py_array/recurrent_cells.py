@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 Activation: TypeAlias = Callable[[Array], Array]
-Project: TypeAlias = Callable[..., Array]
-"""``f(h)`` or ``f(h, out)``: a hidden state ``(batch, hidden)`` times (some of) the recurrence weights."""
+Project: TypeAlias = Callable[[Array], Array]
+"""``f(h)``: a hidden state ``(batch, hidden)`` times (some of) the recurrence weights."""
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -61,8 +61,6 @@ class Cell:
         linear_before_reset: GRU: project before the reset gate is applied.
         input_forget: LSTM: the forget gate is 1 - i.
         reverse: Run from the last step to the first.
-        standard: Default activations, no peepholes, no clip, no coupled gates: see `recurrent_standard`.
-        halved: `project` already gives half of what goes into the three gates of a standard LSTM.
     """
 
     xp: Any
@@ -76,8 +74,6 @@ class Cell:
     linear_before_reset: bool = False
     input_forget: bool = False
     reverse: bool = False
-    standard: bool = False
-    halved: bool = False
 
     def clipped(self, x: Array) -> Array:
         """`x` within ±clip."""

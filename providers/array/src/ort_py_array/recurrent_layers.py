@@ -12,7 +12,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
 from ort_py_array.recurrent_cells import Cell, gru, lstm, rnn
-from ort_py_array.recurrent_standard import STANDARD
+from ort_py_array.recurrent_standard import Standard, run_standard
 
 __all__ = ["STEPS", "run_layer"]
 
@@ -23,7 +23,7 @@ def run_layer(
     ctx: KernelContext,
     kind: str,
     batch_first: bool,
-    cells: Sequence[Cell],
+    cells: Sequence[Cell] | Standard,
     project: Callable[[Array, int], Array],
     x: Array,
     lengths: Array | None,
@@ -36,8 +36,8 @@ def run_layer(
         ctx: Context of the node.
         kind: ``RNN``, ``GRU`` or ``LSTM``.
         batch_first: Layout 1.
-        cells: One cell a direction.
-        project: ``(rows, input)`` and a direction → ``(rows, gates · hidden)``, biases added.
+        cells: One cell a direction; or the layer in its standard form, where there are no `lengths`.
+        project: ``(rows, input)`` and a direction → ``(rows, gates · hidden)``, biases added, in the form of `cells`.
         x: ``(time, batch, input)``, or batch first.
         lengths: int32 ``(batch,)`` steps of each entry, on the device, or None.
         initial_h, initial_c: ``(directions, batch, hidden)``, or batch first; zeros where None.
@@ -50,7 +50,9 @@ def run_layer(
         x = xp.ascontiguousarray(xp.swapaxes(x, 0, 1))
         initial_h, initial_c = (None if s is None else xp.swapaxes(s, 0, 1) for s in (initial_h, initial_c))
     steps, batch = x.shape[:2]
-    directions, hidden = len(cells), cells[0].hidden
+    directions, hidden = (
+        (len(cells.reverse), cells.hidden) if isinstance(cells, Standard) else (len(cells), cells[0].hidden)
+    )
     for name, state in (("initial_h", initial_h), ("initial_c", initial_c)):
         if state is not None and tuple(state.shape) != (directions, batch, hidden):
             raise InvalidArgument(
@@ -64,23 +66,43 @@ def run_layer(
             where=ctx.node.location,
             fix="Give one length for each sequence of the batch.",
         )
+    if lengths is not None and lengths.size:
+        low, high = xp.min(lengths).item(), xp.max(lengths).item()  # on a device, a deliberate wait
+        if low < 0 or high > steps:
+            raise InvalidArgument(
+                f"sequence_lens has the length {low if low < 0 else high}, but the input has {steps} steps.",
+                where=ctx.node.location,
+                fix=f"Every length must be in [0, {steps}].",
+            )
     ctx.check_allocation((steps, directions, batch, hidden), x.dtype)
-    y = xp.zeros((steps, directions, batch, hidden), x.dtype)
-    finals: tuple[list[Array], list[Array]] = ([], [])
-    flat = x.reshape(steps * batch, -1)
-    for d, cell in enumerate(cells):
-        projected = project(flat, d).reshape(steps, batch, -1)
-        h = xp.zeros((batch, hidden), x.dtype) if initial_h is None else initial_h[d]
-        c = xp.zeros((batch, hidden), x.dtype) if initial_c is None else initial_c[d]
-        h, c = _run_direction(kind, cell, projected, lengths, h, c, y[:, d])
-        finals[0].append(h)
-        finals[1].append(c)
-    states = [xp.stack(final) for final in finals[: 2 if kind == "LSTM" else 1]]
+    flat = x.reshape(steps * batch, x.shape[2])
+    if initial_h is None:
+        initial_h = xp.zeros((directions, batch, hidden), x.dtype)
+    if initial_c is None and kind == "LSTM":
+        initial_c = xp.zeros((directions, batch, hidden), x.dtype)
+    if isinstance(cells, Standard):
+        projected = [_in_steps(project(flat, d), steps, batch) for d in range(directions)]
+        y, states = run_standard(xp, cells, projected, initial_h, initial_c)
+    else:
+        y = xp.zeros((steps, directions, batch, hidden), x.dtype)
+        finals: tuple[list[Array], list[Array]] = ([], [])
+        for d, cell in enumerate(cells):
+            projection = _in_steps(project(flat, d), steps, batch)
+            c = initial_h[d] if initial_c is None else initial_c[d]  # only an LSTM reads it
+            for final, state in zip(
+                finals, _run_direction(kind, cell, projection, lengths, initial_h[d], c, y[:, d]), strict=True
+            ):
+                final.append(state)
+        states = [xp.stack(final) for final in finals[: 2 if kind == "LSTM" else 1]]
     if not batch_first:
         return y, *states
     return xp.ascontiguousarray(xp.transpose(y, (2, 0, 1, 3))), *(
         xp.ascontiguousarray(xp.swapaxes(state, 0, 1)) for state in states
     )
+
+
+def _in_steps(projected: Array, steps: int, batch: int) -> Array:
+    return projected.reshape(steps, batch, projected.shape[1])
 
 
 def _run_direction(
@@ -94,8 +116,6 @@ def _run_direction(
     xp = cell.xp
     steps = projected.shape[0]
     order = range(steps - 1, -1, -1) if cell.reverse else range(steps)
-    if lengths is None and cell.standard and kind in STANDARD:
-        return STANDARD[kind](cell, projected, order, h, c, y)
     step = STEPS[kind]
     if lengths is None:
         for t in order:

@@ -1,96 +1,183 @@
-"""LSTM and GRU as nearly all models use them, default activations and nothing else: all steps in the same arrays.
+"""LSTM and GRU as nearly all models use them, default activations and nothing else: few calls a step.
 
-The logistic function is ``(tanh(x / 2) + 1) / 2``, so an LSTM's four gates need one tanh together; halving is exact.
-Comes after `recurrent_cells`, which holds the general steps; `recurrent_layers` chooses.
+The logistic function is ``(tanh(x / 2) + 1) / 2``, so all gates need one tanh together; the halving is done once, in
+the weights, and is exact. Both directions of a layer take their steps at the same time. Within a step, gates lie one
+behind the other, each contiguous: on arrays of some hundred elements, a call with strides takes three times as long as
+one without. Comes before `recurrent_layers`, which chooses; `recurrent_cells` holds the general steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
-from ort_py_array.recurrent_cells import Cell
 
-__all__ = ["STANDARD", "standard_gru", "standard_lstm"]
+__all__ = ["KINDS", "Product", "Standard", "in_standard_form", "in_standard_order", "product_of", "run_standard"]
+
+Product: TypeAlias = Callable[[Array, Array], object]
+"""``f(h, out)``: ``(batch, hidden)`` times a direction's recurrence weights, written to ``out``; where there are two
+directions, ``(directions, batch, hidden)`` times those of both."""
 
 
-def standard_lstm(cell: Cell, projected: Array, order: range, h: Array, c: Array, y: Array) -> tuple[Array, Array]:
-    """All steps of an LSTM with sigmoid, tanh, tanh and nothing else; see `recurrent_cells.lstm`.
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """A layer all of whose directions are standard: what its steps need beside the projected input.
+
+    Attributes:
+        kind: ``LSTM`` or ``GRU``.
+        hidden: Hidden size.
+        reverse: For each direction, whether it runs backwards.
+        half: 0.5 as an array: at each step, converting a Python number would take as long as its use.
+        product: With all gates of the recurrence weights; for a GRU that resets before its product, with the first two.
+        product_last: With the last gate of a GRU that resets before its product.
+        bias: Recurrence bias of a GRU's last gate, ``(hidden,)`` or, for two directions,
+            ``(directions, 1, hidden)``; None where it is no part of that product.
+    """
+
+    kind: str
+    hidden: int
+    reverse: tuple[bool, ...]
+    half: Array
+    product: Product
+    product_last: Product | None = None
+    bias: Array | None = None
+
+
+_GATES = {"LSTM": ((1, 0, 2, 3), 3), "GRU": ((0, 1, 2), 2)}
+"""For each operator its gates in the order of the steps here (LSTM: o, i, f, candidate; GRU: z, r, candidate), and how
+many of them, the first ones, go through the logistic function."""
+
+KINDS = frozenset(_GATES)
+"""Operators that have a standard form."""
+
+
+def in_standard_order(xp: Any, kind: str, x: Array) -> Array:
+    """Weights, biases or scales ``(…, gates · hidden)`` with their gates in the order of the steps here; a copy."""
+    order = _GATES[kind][0]
+    gates = xp.split(x, len(order), axis=-1)
+    return xp.concatenate([gates[gate] for gate in order], axis=-1)
+
+
+def in_standard_form(xp: Any, kind: str, x: Array) -> Array:
+    """As `in_standard_order`, and the logistic gates halved."""
+    order, logistic = _GATES[kind]
+    y = in_standard_order(xp, kind, x)
+    y[..., : y.shape[-1] // len(order) * logistic] *= 0.5
+    return y
+
+
+def product_of(xp: Any, weights: Array) -> Product:
+    """The product with recurrence weights ``(directions, hidden, gates · hidden)``."""
+    if weights.shape[0] > 1:
+        return lambda h, out: xp.matmul(h, weights, out=out)
+    only = weights[0]
+    return lambda h, out: xp.dot(h, only, out)  # begins sooner than `matmul`, which shows with few rows
+
+
+def run_standard(
+    xp: Any, layer: Standard, projected: Sequence[Array], h: Array, c: Array | None
+) -> tuple[Array, list[Array]]:
+    """All steps of all directions.
 
     Args:
-        cell: The cell; only its products are used.
-        projected: ``(time, batch, 4 · hidden)``, the caller's own: overwritten.
-        order: The steps.
-        h, c: Initial states, only read.
-        y: ``(time, batch, hidden)``, written to.
+        xp: Array module.
+        layer: The layer.
+        projected: For each direction ``(time, batch, gates · hidden)``, in the form of `in_standard_form` with biases
+            added; at least one step.
+        h, c: Initial states ``(directions, batch, hidden)``, only read; `c` for LSTM.
 
     Returns:
-        The last states; the first is a view of `y` where there was a step.
+        Y ``(time, directions, batch, hidden)``, and the last states: h and, for LSTM, c.
     """
-    xp, size = cell.xp, cell.hidden
-    half = xp.full((), 0.5, projected.dtype)  # at each step, converting a Python number would take as long as its use
-    projected[..., : 3 * size] *= half
-    sums = xp.empty(projected.shape[1:], projected.dtype)
-    gates = sums[:, : 3 * size]
-    i, o, forget = gates[:, :size], gates[:, size : 2 * size], gates[:, 2 * size :]
-    candidate = sums[:, 3 * size :]
-    c = xp.array(c)  # a copy: initial states belong to the caller
-    for t in order:
-        cell.project(h, sums)
-        if not cell.halved:
-            xp.multiply(gates, half, out=gates)
-        xp.add(sums, projected[t], out=sums)
-        xp.tanh(sums, out=sums)
-        xp.multiply(gates, half, out=gates)
-        xp.add(gates, half, out=gates)
-        xp.multiply(c, forget, out=c)
-        xp.multiply(candidate, i, out=candidate)
-        xp.add(c, candidate, out=c)
+    directions = len(projected)
+    steps, batch, width = projected[0].shape
+    y = xp.empty((steps, directions, batch, layer.hidden), h.dtype)
+    if directions == 1:
+        inputs, ordered, h, c = projected[0], y[:, 0], h[0], None if c is None else c[0]
+        if layer.reverse[0]:
+            inputs, ordered = inputs[::-1], ordered[::-1]
+    else:
+        inputs, ordered = xp.empty((steps, directions, batch, width), h.dtype), xp.empty_like(y)
+        for d, backwards in enumerate(layer.reverse):
+            inputs[:, d] = projected[d][::-1] if backwards else projected[d]
+    states = [] if c is None else [_lstm(xp, layer, inputs, h, c, ordered)]
+    if c is None:
+        _gru(xp, layer, inputs, h, ordered)
+    states.insert(0, (ordered[steps - 1] if steps else h).copy())
+    if directions > 1:
+        for d, backwards in enumerate(layer.reverse):
+            y[:, d] = ordered[::-1, d] if backwards else ordered[:, d]
+    return y, [state.reshape(directions, batch, layer.hidden) for state in states]
+
+
+def _lstm(xp: Any, layer: Standard, inputs: Array, h: Array, c: Array, y: Array) -> Array:
+    """The steps of an LSTM: from ``inputs[t]`` and the state before to ``y[t]``. Returns the last cell state."""
+    memory = xp.empty((7, *h.shape), h.dtype)
+    # The cell state stands behind the gates, so that i · candidate and f · cell are one call.
+    gates, logistic, output, first, second = memory[:4], memory[:3], memory[0], memory[1:3], memory[3:5]
+    cell, products, written, kept = memory[4], memory[5:], memory[5], memory[6]
+    cell[...] = c
+    sums, by_gate, inputs = _by_gate(xp, gates, inputs)
+    product, half = layer.product, layer.half
+    add, multiply, tanh = xp.add, xp.multiply, xp.tanh
+    for t in range(y.shape[0]):
+        product(h, sums)
+        add(by_gate, inputs[t], gates)
+        tanh(gates, gates)
+        multiply(logistic, half, logistic)
+        add(logistic, half, logistic)
+        multiply(first, second, products)
+        add(written, kept, cell)
         h = y[t]
-        xp.tanh(c, out=h)
-        xp.multiply(h, o, out=h)
-    return h, c
+        tanh(cell, h)
+        multiply(h, output, h)
+    return cell.copy()
 
 
-def standard_gru(cell: Cell, projected: Array, order: range, h: Array, c: Array, y: Array) -> tuple[Array, Array]:
-    """All steps of a GRU with sigmoid and tanh; arguments and result as `standard_lstm`, `c` is passed through."""
-    xp, size = cell.xp, cell.hidden
-    assert cell.project_last is not None
-    half = xp.full((), 0.5, projected.dtype)
-    projected[..., : 2 * size] *= half
-    batch = projected.shape[1]
-    gates = xp.empty((batch, 2 * size), projected.dtype)
-    z, r = gates[:, :size], gates[:, size:]
-    candidate = xp.empty((batch, size), projected.dtype)
-    reset = xp.empty((batch, size), projected.dtype)
-    for t in order:
-        new = projected[t]
-        if cell.linear_before_reset:
-            recurrent = cell.project(h)
-            xp.multiply(recurrent[:, : 2 * size], half, out=gates)
-            candidate = recurrent[:, 2 * size :]
+def _gru(xp: Any, layer: Standard, inputs: Array, h: Array, y: Array) -> None:
+    """The steps of a GRU: from ``inputs[t]`` and the state before to ``y[t]``."""
+    memory = xp.empty((4, *h.shape), h.dtype)
+    gates, update, reset, candidate, rest = memory[:2], memory[0], memory[1], memory[2], memory[3]
+    product, last, bias, half = layer.product, layer.product_last, layer.bias, layer.half
+    sums, by_gate, inputs = _by_gate(xp, memory[:3] if last is None else gates, inputs)
+    recurrent, both, new = by_gate[:2], inputs[:, :2], inputs[:, 2]
+    add, subtract, multiply, tanh = xp.add, xp.subtract, xp.multiply, xp.tanh
+    for t in range(y.shape[0]):
+        product(h, sums)
+        add(recurrent, both[t], gates)
+        tanh(gates, gates)
+        multiply(gates, half, gates)
+        add(gates, half, gates)
+        if last is not None:
+            multiply(reset, h, rest)
+            last(rest, candidate)
         else:
-            cell.project(h, gates)
-            xp.multiply(gates, half, out=gates)
-        xp.add(gates, new[:, : 2 * size], out=gates)
-        xp.tanh(gates, out=gates)
-        xp.multiply(gates, half, out=gates)
-        xp.add(gates, half, out=gates)
-        if not cell.linear_before_reset:
-            xp.multiply(r, h, out=reset)
-            cell.project_last(reset, candidate)
-        if cell.bias is not None:
-            xp.add(candidate, cell.bias, out=candidate)
-        if cell.linear_before_reset:
-            xp.multiply(candidate, r, out=candidate)
-        xp.add(candidate, new[:, 2 * size :], out=candidate)
-        xp.tanh(candidate, out=candidate)
+            part = by_gate[2]
+            if bias is not None:
+                part = add(part, bias, candidate)
+            multiply(part, reset, candidate)
+        add(candidate, new[t], candidate)
+        tanh(candidate, candidate)
         state = y[t]
-        xp.subtract(h, candidate, out=state)
-        xp.multiply(state, z, out=state)
-        xp.add(state, candidate, out=state)
+        subtract(h, candidate, state)
+        multiply(state, update, state)
+        add(state, candidate, state)
         h = state
-    return h, c
 
 
-STANDARD: dict[str, Callable[..., tuple[Array, Array]]] = {"LSTM": standard_lstm, "GRU": standard_gru}
+def _by_gate(xp: Any, gates: Array, inputs: Array) -> tuple[Array, Array, Array]:
+    """Where a product goes, that place with its gates first, and all inputs with their gates behind the steps.
+
+    The first is `gates` itself where there is one state: its gates lie one behind the other anyway.
+    """
+    count, *states, hidden = gates.shape
+    steps, width = inputs.shape[0], inputs.shape[-1]
+    if gates.size == count * hidden:
+        return gates.reshape(*states, count * hidden), gates, inputs.reshape(steps, width // hidden, *states, hidden)
+    gate = len(states)
+    sums = xp.empty((*states, count * hidden), gates.dtype)
+    by_gate = sums.reshape(*states, count, hidden).transpose(gate, *range(gate), gate + 1)
+    inputs = inputs.reshape(steps, *states, width // hidden, hidden)
+    return sums, by_gate, inputs.transpose(0, gate + 1, *range(1, gate + 1), gate + 2)

@@ -15,23 +15,26 @@ from typing import Any, TypeAlias
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py_array.checks import constant_input, host_ints, normalized_axes
-from ort_py_array.precision import is_narrow
+from ort_py_array.precision import is_narrow, rounded
+from ort_py_array.two_forms import two_forms
 
-_Formula: TypeAlias = Callable[[Any, Array, tuple[int, ...], bool], Array]
-"""``f(xp, x, axes, keepdims)``; axes may be negative, and what NumPy refuses about them, it may refuse."""
+_Formula: TypeAlias = Callable[[Any, Array, tuple[int, ...], bool, Array | None], Array]
+"""``f(xp, x, axes, keepdims, out)``; axes may be negative, and what NumPy refuses about them, it may refuse.
+
+Where `out` is an array, of the type of `x`, the result may be written there; it is so only if `out` is returned."""
 
 
-def _sum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _sum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
     # Arrays' own methods, whose order of arguments NumPy and CuPy share, cost half of what the module's functions do.
-    return x.sum(axes, x.dtype, None, keepdims)
+    return x.sum(axes, x.dtype, out, keepdims)
 
 
-def _mean(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return xp.divide(x.sum(axes, None, None, keepdims), prod([x.shape[axis] for axis in axes]))
+def _mean(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return xp.divide(x.sum(axes, None, out, keepdims), prod([x.shape[axis] for axis in axes]), out)
 
 
-def _prod(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return x.prod(axes, x.dtype, None, keepdims)
+def _prod(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return x.prod(axes, x.dtype, out, keepdims)
 
 
 def _extreme_of_nothing(xp: Any, dtype: Any, *, largest: bool) -> Any:
@@ -43,42 +46,42 @@ def _extreme_of_nothing(xp: Any, dtype: Any, *, largest: bool) -> Any:
     return float("inf") if largest else float("-inf")
 
 
-def _max(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return _extremum(xp, x, axes, keepdims, largest=True)
+def _max(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return _extremum(xp, x, axes, keepdims, out, largest=True)
 
 
-def _min(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return _extremum(xp, x, axes, keepdims, largest=False)
+def _min(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return _extremum(xp, x, axes, keepdims, out, largest=False)
 
 
-def _extremum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, *, largest: bool) -> Array:
+def _extremum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None, *, largest: bool) -> Array:
     if x.size == 0:
         # CuPy's reductions take no `initial`; what they would return is written down instead.
         gone = {axis % x.ndim for axis in axes}
         shape = [1 if axis in gone else dim for axis, dim in enumerate(x.shape) if keepdims or axis not in gone]
         return xp.full(shape, _extreme_of_nothing(xp, x.dtype, largest=not largest), x.dtype)
-    return (x.max if largest else x.min)(axes, None, keepdims)
+    return (x.max if largest else x.min)(axes, out, keepdims)
 
 
-def _l1(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return _sum(xp, xp.absolute(x), axes, keepdims)
+def _l1(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return _sum(xp, xp.absolute(x), axes, keepdims, out)
 
 
-def _sum_square(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return _sum(xp, xp.square(x), axes, keepdims)
+def _sum_square(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return _sum(xp, xp.square(x), axes, keepdims, out)
 
 
-def _l2(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return xp.sqrt(_sum_square(xp, x, axes, keepdims))
+def _l2(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return xp.sqrt(_sum_square(xp, x, axes, keepdims, out), out)
 
 
-def _log_sum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return xp.log(_sum(xp, x, axes, keepdims))
+def _log_sum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
+    return xp.log(_sum(xp, x, axes, keepdims, out), out)
 
 
-def _log_sum_exp(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _log_sum_exp(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:
     # The greatest element is taken out of the exponentials; where it is infinite there is nothing to take out.
-    top = _max(xp, x, axes, keepdims=True)
+    top = _max(xp, x, axes, True)
     shift = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
     total = xp.exp(xp.subtract(x, shift)).sum(axes, None, None, True)
     result = xp.add(xp.log(total), shift)
@@ -103,36 +106,42 @@ def reduction(formula: _Formula, ctx: KernelContext) -> KernelCallable:
     all_when_empty = not attributes.get("noop_with_empty_axes", 0)
     given = attributes.get("axes")
     known = tuple(given) if given is not None else host_ints(constant_input(ctx, 1))
+    inputs = ctx.node.inputs
+    decided = known is not None or len(inputs) < 2 or inputs[1] is None
 
-    def run(x: Array, axes_input: Array | None = None) -> Array:
+    def run(x: Array, axes_input: Array | None = None, *, out: Array | None = None) -> Array:
         axes = known if known is not None else host_ints(axes_input)
         if not axes:
             axes = tuple(range(x.ndim)) if all_when_empty else ()
         dtype = x.dtype
+        target = out
         if dtype.itemsize == 2 and is_narrow(dtype):
-            x = x.astype(xp.float32)
+            x, target = x.astype(xp.float32), None
         elif dtype.kind in "iu" and formula in _THROUGH_FLOAT:
-            x = x.astype(xp.float64)
+            x, target = x.astype(xp.float64), None
         try:
-            result = formula(xp, x, axes, keepdims)
+            result = formula(xp, x, axes, keepdims, target)
         except (IndexError, ValueError):
             normalized_axes(axes, x.ndim, where)  # for its message
             raise
+        if out is not None:
+            return rounded(result, dtype, out)
         return result if result.dtype == dtype else result.astype(dtype)
 
-    return run
+    return two_forms(ctx, run, known=decided)
 
 
 def _definitions(op_type: str, formula: _Formula, attribute_until: int, input_since: int, last: int) -> list[KernelDef]:
     factory = partial(reduction, formula)
     name = f"{__name__}:{formula.__name__.lstrip('_')}"
     return [
-        KernelDef(op_type, factory, since=1, until=attribute_until, strided=True, implementation=name),
+        KernelDef(op_type, factory, since=1, until=attribute_until, out=True, strided=True, implementation=name),
         KernelDef(
             op_type,
             factory,
             since=input_since,
             until=last,
+            out=True,
             strided=True,
             host_inputs=frozenset({1}),
             implementation=name,

@@ -16,6 +16,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis, shape_error
 from ort_py_array.precision import rounded, widened
 from ort_py_array.resize_coordinates import Axis, Sampling, nearest, weighted
+from ort_py_array.two_forms import two_forms
 
 __all__ = ["KERNELS", "resize", "upsample"]
 
@@ -55,7 +56,7 @@ def resize(ctx: KernelContext) -> KernelCallable:
     policy = attributes.get("keep_aspect_ratio_policy", "stretch")
     old = ctx.node.since_version < 11
 
-    def run(x: Array, roi: Any = None, scales: Any = None, sizes: Any = None) -> Array:
+    def run(x: Array, roi: Any = None, scales: Any = None, sizes: Any = None, *, out: Array | None = None) -> Array:
         if old:
             roi, scales = None, roi
         axes = [normalized_axis(a, x.ndim, ctx.node.location) for a in attributes.get("axes", ())]
@@ -81,16 +82,21 @@ def resize(ctx: KernelContext) -> KernelCallable:
             size = x.shape[axis]
             start, end = (region[i], region[i + len(axes)]) if region else (0.0, 1.0)
             if wanted is not None:
-                out = wanted[i]
-                scale = factor or (out / size if size else 1.0)
+                length = wanted[i]
+                scale = factor or (length / size if size else 1.0)
             else:
                 assert factors is not None
                 scale = factors[i]
-                out = _out_size(size, scale)
-            plans.append(Axis(axis, size, out, scale, start, end))
-        return _resampled(ctx, x, sampling, plans)
+                length = _out_size(size, scale)
+            plans.append(Axis(axis, size, length, scale, start, end))
+        return _resampled(ctx, x, sampling, plans, out)
 
-    return run
+    return two_forms(ctx, run, known=_decided(ctx))
+
+
+def _decided(ctx: KernelContext) -> bool:
+    """Whether all inputs that say how large the result is are known."""
+    return all(ctx.constant(index) is not None for index, given in enumerate(ctx.node.inputs) if index and given)
 
 
 def _check(ctx: KernelContext, axes: Sequence[int], sizes: list[int] | None, factors: list[float] | None) -> None:
@@ -123,7 +129,7 @@ def upsample(ctx: KernelContext) -> KernelCallable:
     attributes, first = ctx.node.attributes, ctx.node.since_version == 1
     attribute = (1.0, 1.0, attributes["height_scale"], attributes["width_scale"]) if first else attributes.get("scales")
 
-    def run(x: Array, scales: Any = None) -> Array:
+    def run(x: Array, scales: Any = None, *, out: Array | None = None) -> Array:
         if first and x.ndim != 4:
             raise shape_error(
                 "Upsample takes pictures of shape (n, c, h, w) before opset 7.", ctx.node.location, [x.shape]
@@ -134,12 +140,12 @@ def upsample(ctx: KernelContext) -> KernelCallable:
             Axis(axis, size, _out_size(size, factor), factor, 0.0, 1.0)
             for axis, (size, factor) in enumerate(zip(x.shape, factors, strict=True))
         ]
-        return _resampled(ctx, x, sampling, plans)
+        return _resampled(ctx, x, sampling, plans, out)
 
-    return run
+    return two_forms(ctx, run, known=_decided(ctx))
 
 
-def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axis]) -> Array:
+def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axis], out: Array | None = None) -> Array:
     """Resample axis by axis: those that shrink most first, so that least is computed."""
     xp = ctx.xp
     changed = [plan for plan in plans if plan.changes(sampling)]
@@ -148,9 +154,9 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
         shape[plan.axis] = plan.out
     ctx.check_allocation(shape, x.dtype)
     if not changed:
-        return x.copy()
+        return rounded(x, x.dtype, out) if out is not None else x.copy()
     if 0 in shape:
-        return xp.zeros(shape, x.dtype)
+        return xp.zeros(shape, x.dtype) if out is None else out
     if 0 in x.shape:
         raise InvalidArgument(
             f"An input of shape {list(x.shape)} has nothing to resample to {shape}.",
@@ -161,14 +167,16 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
     if sampling.mode != "nearest":
         x = _computable(ctx, x, sampling)
     outside = None
-    for plan in sorted(changed, key=lambda plan: (plan.out / max(plan.size, 1), -plan.axis)):
-        x = _along(xp, x, sampling, plan)
+    ordered = sorted(changed, key=lambda plan: (plan.out / max(plan.size, 1), -plan.axis))
+    target = out if out is not None and out.dtype == x.dtype else None
+    for plan in ordered:
+        x = _along(xp, x, sampling, plan, target if plan is ordered[-1] else None)
         if sampling.crops:
             beyond = plan.outside(xp, sampling).reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
             outside = beyond if outside is None else outside | beyond
     if outside is not None:
         x = xp.where(outside, x.dtype.type(sampling.extrapolation), x)
-    return _converted(xp, x, dtype)
+    return rounded(_converted(xp, x, dtype), dtype, out)
 
 
 def _computable(ctx: KernelContext, x: Array, sampling: Sampling) -> Array:
@@ -192,30 +200,38 @@ def _converted(xp: Any, x: Array, dtype: Any) -> Array:
     return xp.clip(x, float(info.min), float(info.max)).astype(dtype)
 
 
-def _along(xp: Any, x: Array, sampling: Sampling, plan: Axis) -> Array:
-    """One axis resampled."""
+def _along(xp: Any, x: Array, sampling: Sampling, plan: Axis, out: Array | None) -> Array:
+    """One axis resampled, in `out` where that is given."""
     if sampling.mode == "nearest":
         repeat, indices = nearest(xp, sampling, plan)
-        return _repeated(xp, x, repeat, plan.axis) if repeat else xp.take(x, indices, plan.axis)
+        if repeat:
+            return _repeated(xp, x, repeat, plan.axis, out)
+        chosen = xp.take(x, indices, plan.axis)
+        return chosen if out is None else rounded(chosen, x.dtype, out)
     total = None
     for indices, weights in weighted(xp, sampling, plan):
-        term = xp.take(x, indices, plan.axis)
-        term *= weights.astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
+        term, factor = xp.take(x, indices, plan.axis), weights.astype(x.dtype)
+        factor = factor.reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
         if total is None:
-            total = term
+            total = term if out is None else out
+            xp.multiply(term, factor, total)
         else:
-            total += term
+            xp.multiply(term, factor, term)
+            xp.add(total, term, total)
     return total
 
 
-def _repeated(xp: Any, x: Array, times: int, axis: int) -> Array:
-    """Every position `times` times: strided copies along the last axis, where `repeat` would copy pixel by pixel."""
+def _repeated(xp: Any, x: Array, times: int, axis: int, out: Array | None) -> Array:
+    """Every position `times` times: strided copies along the last axis, where one copy would go pixel by pixel."""
+    shape = (*x.shape[:axis], x.shape[axis] * times, *x.shape[axis + 1 :])
+    y = xp.empty(shape, x.dtype) if out is None else out
+    split = y.reshape((*x.shape[: axis + 1], times, *x.shape[axis + 1 :]))
     if axis < x.ndim - 1:
-        return xp.repeat(x, times, axis)
-    y = xp.empty((*x.shape, times), x.dtype)
+        split[...] = xp.expand_dims(x, axis + 1)
+        return y
     for copy in range(times):
-        y[..., copy] = x
-    return y.reshape(*x.shape[:-1], -1)
+        split[..., copy] = x
+    return y
 
 
 def _definition(name: str, factory: Any, since: int, until: int, host: frozenset[int]) -> KernelDef:
@@ -224,6 +240,7 @@ def _definition(name: str, factory: Any, since: int, until: int, host: frozenset
         factory,
         since=since,
         until=until,
+        out=True,
         host_inputs=host,
         implementation=f"ort_py_array.resize:{name.lower()}",
     )

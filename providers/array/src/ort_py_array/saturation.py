@@ -10,6 +10,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import HOST
+from ort_py_array.precision import rounded
 
 __all__ = [
     "SUB_BYTE",
@@ -79,7 +80,9 @@ def quantized(xp: Any, ratio: Array, zero_point: Array | None, dtype: Any, satur
     return ratio.astype(dtype)
 
 
-def quantized_by_one(ctx: KernelContext, x: Array, scale: Array, zero_point: Array | None, dtype: Any) -> Array:
+def quantized_by_one(
+    ctx: KernelContext, x: Array, scale: Array, zero_point: Array | None, dtype: Any, out: Array | None = None
+) -> Array:
     """`quantized` of ``x / scale`` with one scale and zero point for all; large arrays block by block, on the pool.
 
     Args:
@@ -88,11 +91,12 @@ def quantized_by_one(ctx: KernelContext, x: Array, scale: Array, zero_point: Arr
         scale: Of the type of `x` and shape ``()``.
         zero_point: Of shape ``()``, or None.
         dtype: Quantised integer type of one byte or more.
+        out: Array to put the result into; a new one where it is None.
     """
     xp = ctx.xp
     if x.size <= _BLOCK or ctx.device != HOST or not x.flags.c_contiguous:
-        return quantized(xp, xp.asarray(xp.divide(x, scale)), zero_point, dtype)
-    y = xp.empty(x.shape, dtype)
+        return rounded(quantized(xp, xp.asarray(xp.divide(x, scale)), zero_point, dtype), dtype, out)
+    y = xp.empty(x.shape, dtype) if out is None else out
     flat_x, flat_y = x.reshape(-1), y.reshape(-1)
 
     def part(start: int, stop: int) -> None:

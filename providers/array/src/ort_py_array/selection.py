@@ -6,7 +6,7 @@ NonZero and Compress have results whose size only the data knows: on a device th
 from __future__ import annotations
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, KernelForms, kernel
 from ort_py.devices import HOST
 from ort_py.dtypes import numpy_dtype
 from ort_py_array.blending import WIDTHS, blended
@@ -22,15 +22,28 @@ def where(ctx: KernelContext) -> KernelCallable:
     function: KernelCallable = ctx.xp.where
     values = ctx.node.inputs[1]
     kind = None if values is None or values.data_type is None else numpy_dtype(values.data_type)
+    copy = ctx.xp.copyto
+
+    def into(condition: Array, x: Array, y: Array, out: Array) -> Array:
+        if out is not y:
+            copy(out, y)
+        copy(out, x, where=condition)
+        return out
+
     if ctx.device != HOST or kind is None or kind.hasobject or kind.itemsize not in WIDTHS:
-        return function
+        return KernelForms(3, function, into)
 
     def run(condition: Array, x: Array, y: Array) -> Array:
         if condition.size < _LARGE and x.size < _LARGE and y.size < _LARGE:
             return function(condition, x, y)
         return blended(ctx, condition, x, y)
 
-    return run
+    def run_into(condition: Array, x: Array, y: Array, out: Array) -> Array:
+        if condition.size < _LARGE and x.size < _LARGE and y.size < _LARGE:
+            return into(condition, x, y, out)
+        return blended(ctx, condition, x, y, out)
+
+    return KernelForms(3, run, run_into)
 
 
 @kernel("NonZero", since=9, until=13, strided=True)
@@ -110,6 +123,8 @@ KERNELS: list[KernelDef] = [
         where,
         since=9,
         until=16,
+        out=True,
+        inplace=((2, 0),),  # what the condition chooses is written over the rest
         strided=True,
         output_shape=broadcast_shape,
         implementation="ufunc:where",

@@ -55,7 +55,14 @@ def _target(shape: tuple[int, ...], wanted: tuple[int, ...], allow_zero: bool) -
 
 
 def _reshaped(x: Array, wanted: tuple[int, ...], allow_zero: bool, where: Location) -> Array:
-    # NumPy takes one -1 as ONNX does, but refuses it where the other sizes have the product 0; ONNX then means 0.
+    # NumPy takes one -1 as ONNX does, but refuses it where the other sizes have the product 0; ONNX then means 0. It
+    # takes any other negative size for -1.
+    if min(wanted, default=0) < -1:
+        raise InvalidArgument(
+            f"The shape {wanted} has a size below -1.",
+            where=where,
+            fix="One size may be -1, which is worked out; all others must be 0 or more.",
+        )
     target = _target(x.shape, wanted, allow_zero)
     if -1 in target and 0 in target and x.size == 0:
         target = tuple(0 if dim == -1 else dim for dim in target)
@@ -74,7 +81,7 @@ def reshape(ctx: KernelContext) -> KernelCallable:
     """Reshape-5..25: data and a host int64 shape; 0 copies a size (unless `allowzero`), one -1 is worked out.
 
     Raises:
-        InvalidArgument: The number of elements differs.
+        InvalidArgument: The number of elements differs, or a size is below -1.
     """
     where = ctx.node.location
     allow_zero = bool(ctx.node.attributes.get("allowzero", 0))
@@ -89,7 +96,7 @@ def reshape(ctx: KernelContext) -> KernelCallable:
 
 
 def _known_reshape(wanted: tuple[int, ...], allow_zero: bool, where: Location) -> KernelCallable:
-    if 0 in wanted:
+    if min(wanted, default=1) < -1 or 0 in wanted:
         return lambda x, _shape=None: _reshaped(x, wanted, allow_zero, where)
 
     def run(x: Array, _shape: Array | None = None) -> Array:

@@ -110,12 +110,13 @@ def flattened(formula: _Formula, ctx: KernelContext) -> KernelCallable:
     xp, where = ctx.xp, ctx.node.location
     axis = ctx.node.attributes.get("axis", 1)
 
-    def run(x: Array) -> Array:
+    def run(x: Array, out: Array | None = None) -> Array:
         first = normalized_axis(axis, x.ndim, where, inclusive=True)
         matrix = x.reshape((prod(x.shape[:first]), prod(x.shape[first:])))
-        out = xp.empty(matrix.shape, x.dtype)
-        _evaluate(ctx, formula, matrix, out, 1)
-        return out.reshape(x.shape)
+        if out is None:
+            out = xp.empty(x.shape, x.dtype)
+        _evaluate(ctx, formula, matrix, out.reshape(matrix.shape), 1)
+        return out
 
     return run
 
@@ -128,9 +129,10 @@ def _definitions(op_type: str, formula: _Formula) -> list[KernelDef]:
         return flattened(formula, ctx)
 
     name = f"{__name__}:{formula.__name__.lstrip('_')}"
+    shared: dict[str, Any] = {"out": True, "inplace": ((0, 0),), "strided": True}
     return [
-        KernelDef(op_type, modern, since=13, out=True, inplace=((0, 0),), strided=True, implementation=name),
-        KernelDef(op_type, older, since=1, until=11, strided=True, implementation=f"{name} (flattened)"),
+        KernelDef(op_type, modern, since=13, implementation=name, **shared),
+        KernelDef(op_type, older, since=1, until=11, implementation=f"{name} (flattened)", **shared),
     ]
 
 

@@ -56,7 +56,15 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window attributes of one node, as given: empty tuples stand for the specification's defaults."""
+    """The window attributes of one node, as given: empty tuples stand for the specification's defaults.
+
+    Attributes:
+        where: The node.
+        kernel, strides, dilations, pads, auto_pad, ceil_mode: Its attributes.
+        clipped: ONNX's own shape inference and onnxruntime's pools divide towards zero. So a window that is larger than
+            the padded picture by less than a stride counts, and sees what there is; by up to two strides, exclusive,
+            there is no window, and the result is empty.
+    """
 
     where: Location
     kernel: tuple[int, ...] = ()
@@ -65,6 +73,7 @@ class Window:
     pads: tuple[int, ...] = ()
     auto_pad: str = "NOTSET"
     ceil_mode: bool = False
+    clipped: bool = False
 
     def __post_init__(self) -> None:
         if self.auto_pad not in _AUTO_PADS:
@@ -140,7 +149,9 @@ class Window:
         # A window that would start in the padding after the picture sees no picture: the specification drops it.
         if self.ceil_mode and (out - 1) * stride >= size + before:
             out -= 1
-        if out < 1:
+        if self.clipped and room < 0:
+            out = 1 - (-room // stride)
+        if out < (not self.clipped):
             raise InvalidArgument(
                 f"The kernel is larger than the padded input along spatial axis {axis}: it spans {extent} positions "
                 f"(kernel {kernel}, dilation {dilation}), the input has {size} + {before} + {after} = "

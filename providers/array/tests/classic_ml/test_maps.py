@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
@@ -95,11 +96,36 @@ def test_cast_map_of_strings() -> None:
     ],
 )
 def test_dict_vectorizer(key: int, value: int, x: Any, expected: Any) -> None:
-    """Every pair of types, in a session; one-dimensional, as in the specification's example."""
+    """Every pair of types, in a session; the specification's example in one row, as the model says nothing else."""
     vocabulary: dict[str, Any] = (
         {"string_vocabulary": ["a", "c", "b", "z"]} if key == TensorProto.STRING else {"int64_vocabulary": [1, 2, 3, 4]}
     )
-    assert_close(in_session(model("DictVectorizer", key, value, value, **vocabulary), x), expected)
+    assert_close(in_session(model("DictVectorizer", key, value, value, **vocabulary), x), expected[None])
+
+
+@pytest.mark.parametrize(("shape", "wanted"), [(None, (1, 2)), ((4,), (2,)), ((None, 2), (1, 2)), ((1, 2, 1), (1, 2))])
+def test_dict_vectorizer_has_the_declared_rank(shape: Any, wanted: tuple[int, ...]) -> None:
+    """The specification says "a 1-D tensor", and so does the reference; onnxruntime always gives one row of a matrix.
+
+    Exporters, which were made for onnxruntime, declare the matrix or nothing, and what follows in the model needs it;
+    a model that declares one axis gets the specification's.
+    """
+    content = model("DictVectorizer", TensorProto.STRING, *[TensorProto.FLOAT] * 2, string_vocabulary=["a", "b"])
+    proto = onnx.load_from_string(content)
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, shape))
+    y = in_session(proto.SerializeToString(), {"b": 2.0})
+    assert y.shape == wanted
+    assert y.reshape(-1).tolist() == [0, 2]
+    (row,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": {"b": 2.0}})
+    assert row.tolist() == [[0, 2]]
+
+
+def test_dict_vectorizer_passes_over_unknown_keys() -> None:
+    """scikit-learn's vectorizer drops features it was not fitted with, so its exported models meet them."""
+    content = model("DictVectorizer", TensorProto.STRING, *[TensorProto.FLOAT] * 2, string_vocabulary=["a", "b"])
+    x = {"new": 7.0, "b": 2.0}
+    expected = onnxruntime.InferenceSession(content).run(None, {"x": x})[0]
+    assert_close(in_session(content, x), expected)
 
 
 def test_dict_vectorizer_without_types() -> None:
@@ -121,7 +147,8 @@ def test_dict_vectorizer_without_types() -> None:
         ("CastMap", {-1: 2.0}, {"map_form": "SPARSE"}, "The map's keys go from -1 to -1"),
         ("CastMap", {1: "one"}, {}, "A value of the map cannot be cast"),
         ("CastMap", {1: float("inf")}, {"cast_to": "TO_INT64"}, "A value of the map cannot be cast"),
-        ("DictVectorizer", {"b": 1}, {"string_vocabulary": ["a"]}, "The key 'b' is not in the vocabulary"),
+        ("DictVectorizer", {1: 1}, {"string_vocabulary": ["a"]}, "The map has keys that are no strings"),
+        ("DictVectorizer", {"b": 1}, {"int64_vocabulary": [1]}, "The map has keys that are no integers"),
         ("DictVectorizer", {"b": 1}, {}, "There are 0 strings and 0 integers in the vocabulary"),
     ],
 )

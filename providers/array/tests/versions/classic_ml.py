@@ -99,7 +99,7 @@ def _dict_vectorizer(d: Draw) -> Given:
         if present[place]:
             x[words[place]] = values[place]
             y[place] = values[place]
-    return Given([x], {"string_vocabulary" if by_word else "int64_vocabulary": words}, [y])
+    return Given([x], {"string_vocabulary" if by_word else "int64_vocabulary": words}, [y[None]])
 
 
 def _feature_vectorizer(d: Draw) -> Given:

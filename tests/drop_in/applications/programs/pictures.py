@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-__all__ = ["face", "page", "table"]
+__all__ = ["as_png", "captcha", "face", "page", "table"]
 
 _INK = (20, 20, 20)
 
@@ -50,3 +51,17 @@ def face() -> np.ndarray[Any, Any]:
     draw.pieslice((48, 22, 152, 110), 190, 350, (60, 40, 25))
     draw.ellipse((62, 48, 138, 120), None)
     return np.asarray(picture)
+
+
+def captcha() -> np.ndarray[Any, Any]:
+    """Five letters and digits."""
+    picture = Image.new("RGB", (160, 60), "white")
+    ImageDraw.Draw(picture).text((10, 8), "8K4PW", (30, 60, 120), ImageFont.load_default(40))
+    return np.asarray(picture)
+
+
+def as_png(picture: np.ndarray[Any, Any]) -> bytes:
+    """A picture as the contents of a PNG file."""
+    written = io.BytesIO()
+    Image.fromarray(picture).save(written, "PNG")
+    return written.getvalue()

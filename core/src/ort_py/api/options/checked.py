@@ -14,7 +14,7 @@ from ort_py.api.options.config_keys import check_key
 from ort_py.errors import OptionError, UsageError
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["PATH", "CheckedOptions"]
+__all__ = ["PATH", "CheckedOptions", "values_of"]
 
 PATH = (str, os.PathLike)
 """Types of attributes that are paths; onnxruntime takes texts only."""
@@ -141,6 +141,11 @@ def _as_onnxruntime_takes_it(value: Any, allowed: tuple[type, ...]) -> Any:
 
 def _text(value: Any) -> Any:
     return value.decode("utf-8") if isinstance(value, bytes) else value
+
+
+def values_of(options: CheckedOptions) -> dict[str, Any]:
+    """Every attribute of some options with its value; no method, because onnxruntime's options have none."""
+    return dict(options._values)
 
 
 def _restore(cls: type[CheckedOptions], values: dict[str, Any], config: dict[str, str]) -> CheckedOptions:

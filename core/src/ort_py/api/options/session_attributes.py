@@ -17,7 +17,9 @@ __all__ = ["CHOICES", "DEFAULTS", "IN_USE", "TYPES"]
 IN_USE: frozenset[str] = frozenset(
     {
         "enable_profiling",
+        "execution_mode",
         "graph_optimization_level",
+        "inter_op_num_threads",
         "intra_op_num_threads",
         "optimized_model_filepath",
         "profile_file_prefix",

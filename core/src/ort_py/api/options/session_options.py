@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,8 +14,12 @@ from ort_py.api.options.checked import CheckedOptions
 from ort_py.api.options.session_attributes import CHOICES, DEFAULTS, IN_USE, TYPES
 from ort_py.api.values.ort_value import OrtValue
 from ort_py.errors import Fail, Location, UsageError
+from ort_py.limits import Limits
 
 __all__ = ["SessionOptions"]
+
+_NO_BOUND = (1 << 64) - 1
+"""What a program writes in C where it means that any size will do."""
 
 
 class SessionOptions(CheckedOptions):
@@ -26,22 +31,27 @@ class SessionOptions(CheckedOptions):
     `log_verbosity_level`, `logid`, `optimized_model_filepath` (the graph as it was partitioned is written there),
     `profile_file_prefix`, `use_deterministic_compute` (told to the providers), `use_per_session_threads`.
 
-    `enable_cpu_mem_arena` lets the process keep memory that runs free, see `ort_py.memory.heap`; `trim` gives it back.
+    `execution_mode` ``ORT_PARALLEL`` lets independent steps run at the same time, on at most `inter_op_num_threads` of a
+    run's threads (0: all of them), where that is faster; `session.threads` says whether.
 
-    Accepted for compatibility, without effect on results or placement: `enable_mem_pattern`, `enable_mem_reuse`,
-    `execution_order`,
-    `execution_mode` and `inter_op_num_threads` (nodes run one after another), `use_per_session_threads` (there is one
-    pool a process), and the log options (configure the loggers below ``ort_py`` with `logging`).
+    `enable_cpu_mem_arena` lets the process keep memory that runs free, see `ort_py.memory.heap`; `trim` gives it back.
+    `enable_mem_pattern` and `enable_mem_reuse` together let runs of shapes that were met before write into memory that
+    is kept for them.
+
+    Accepted for compatibility, without effect on results or placement: `execution_order`, `use_per_session_threads` (there is one pool a process), and the log options (configure the
+    loggers below ``ort_py`` with `logging`).
 
     Own attributes:
 
     * `limits`: bounds for untrusted models, `ort_py.Limits()` by default.
+    * `memory_limit_bytes`: bytes the session may hold, constants and the arrays of a run; the `total_memory_bytes` of
+      `limits`. Beyond it `MemoryLimitError` is raised, and the session stays usable.
     * `precision`: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what providers may compute float32 models in.
     * `strict`: ``""``, ``"provider"`` or ``"node"``; None leaves it to the environment variable ``ORT_PY_STRICT``.
     * `pin_cpu`: the CPU role is filled by the plain NumPy provider only.
     * `disabled_transforms`: names of graph transforms that are not run.
     * `cost_model`: ``"transfer"`` keeps only islands that pay, ``"always"`` keeps all.
-    * `cache_dir`: folder for compiled artifacts, ``""`` for none.
+    * `cache_dir`: folder of the cache, ``"off"`` for none; ``""`` leaves it to the environment's ``ORT_PY_CACHE``.
     * `external_data_folder`: where external data of a model given as bytes lies.
 
     `without_effect` names those of onnxruntime that were set and change nothing, its config entries included; the
@@ -59,6 +69,25 @@ class SessionOptions(CheckedOptions):
     def __init__(self) -> None:
         super().__init__()
         object.__setattr__(self, "_added", Added())
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """Bytes the session may hold, None for any number: `Limits.total_memory_bytes`."""
+        return self._limits().total_memory_bytes
+
+    @memory_limit_bytes.setter
+    def memory_limit_bytes(self, value: int | None) -> None:
+        self.limits = replace(self._limits(), total_memory_bytes=value)
+
+    def _limits(self) -> Limits:
+        found: Limits = self._values["limits"]
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "memory_limit_bytes":  # no value of its own
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
@@ -299,15 +328,15 @@ class SessionOptions(CheckedOptions):
 
         Raises:
             TypeError: `read_func` cannot be called, or the size is no number of bytes.
-            UsageError: There is no function, or no byte is allowed.
+            UsageError: There is no function, or no byte or every number of bytes is allowed.
         """
         size = _whole(max_data_size)
-        if (read_func is not None and not callable(read_func)) or size < 0:
+        if (read_func is not None and not callable(read_func)) or not 0 <= size <= _NO_BOUND:
             raise TypeError(f"A function and a number of bytes are needed, not {read_func!r} and {max_data_size!r}.")
-        if read_func is None or not size:
+        if read_func is None or size in (0, _NO_BOUND):
             raise UsageError(
                 "Data of compiled nodes cannot be read this way.",
-                why="there is no function" if read_func is None else "max_data_size is 0",
+                why="there is no function" if read_func is None else f"max_data_size is {size}",
                 fix="Pass a function and the largest size, or call clear_ep_context_data_read_func().",
             )
         self._added.read_context = (read_func, size)

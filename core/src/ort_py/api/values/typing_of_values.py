@@ -36,5 +36,7 @@ def value_type_of(value: Any) -> ValueType | None:
 
 
 def _data_type_of_scalar(value: Any) -> DataType:
+    if isinstance(value, np.generic):
+        return data_type_of(value.dtype)
     # Python's float is what a map of float32 holds once it is a dict; ZipMap's maps are of that kind.
     return {int: DataType.INT64, float: DataType.FLOAT, bool: DataType.BOOL}.get(type(value), DataType.STRING)

@@ -1,4 +1,4 @@
-"""The only graph surgery: nodes replaced, reads moved, constants added, what nobody needs removed.
+"""The only graph surgery: nodes replaced or fused, reads moved, constants added, what nobody needs removed.
 
 Comes after `shapes`; transforms use it through the contract `GraphEditor`. After each call names, uses, order and types
 are consistent, and a graph output has the name and meaning it had. Whoever raises here leaves the model half changed:
@@ -7,19 +7,20 @@ it must not be run. Knows nothing of what a transform is for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ort_py.contracts.graph_view import Array
-from ort_py.contracts.transform import GraphEditor, NodeTemplate
+from ort_py.contracts.function_body import FunctionBody, NodeTemplate
+from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.dtypes import TensorType, ValueType
-from ort_py.errors import InvalidArgument, InvalidGraph, Location
+from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.checking.domains import newest_opset
 from ort_py.graph.editing.edit_state import EditState
-from ort_py.graph.editing.editor_view import EditorView
-from ort_py.graph.editing.new_nodes import NodeMaker, move_nodes_out, unique_name
-from ort_py.graph.editing.positions import NodeList, owner_in
+from ort_py.graph.editing.fusing import body_of, templates_of
+from ort_py.graph.editing.new_nodes import NodeMaker, move_nodes_out, sources_of, unique_name
+from ort_py.graph.editing.positions import owner_in
+from ort_py.graph.editing.reading_editor import ReadingEditor
 from ort_py.graph.ir import Graph, Node, Value, disconnect, walk
 from ort_py.graph.typing.shapes import infer_node
 from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_conflict
@@ -27,7 +28,7 @@ from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_
 __all__ = ["Editor"]
 
 
-class Editor(GraphEditor):
+class Editor(ReadingEditor):
     """Edits one graph; editors of nested graphs share its state.
 
     Args:
@@ -36,53 +37,16 @@ class Editor(GraphEditor):
     """
 
     def __init__(self, graph: Graph, state: EditState | None = None) -> None:
-        self.graph = graph
-        self.state = state or EditState(graph.model)
+        super().__init__(graph, state)
         self.state.editors[graph] = self
-        self._list = NodeList(graph)
-        self._view: EditorView | None = None
-        self._values: dict[str, Value] | None = None
-        self._node_names: set[str] | None = None
-        self._holders: list[Node] | None = None
-
-    @property
-    def view(self) -> EditorView:
-        if self._view is None:
-            returned = self.state.returned_in
-            self._view = EditorView(self.graph, self.state.cache, self._list, self.find, lambda: returned(self.graph))
-        return self._view
 
     def subgraphs(self) -> Sequence[Editor]:
         if self._holders is None:
             self._holders = [node for node in self.graph.nodes if node.attributes and node.subgraphs]
         return [self._editor(graph) for node in self._holders for graph in node.subgraphs]
 
-    def find(self, name: str) -> Value | None:
-        """The value called `name` here or in a graph around; for the engine."""
-        graph: Graph | None = self.graph
-        while graph is not None:
-            found = self._editor(graph).values.get(name)
-            if found is not None:
-                return found
-            graph = graph.owner.graph if graph.owner is not None else None
-        return None
-
-    @property
-    def values(self) -> dict[str, Value]:
-        """Values of this graph by name; for the engine."""
-        if self._values is None:
-            self._values = {value.name: value for value in self.graph.inputs}
-            self._values.update(self.graph.initializers)
-            for node in self.graph.nodes:
-                self._values.update((value.name, value) for value in node.outputs if value is not None)
-        return self._values
-
-    @property
-    def node_names(self) -> set[str]:
-        """Names that nodes of this graph have or had; for the engine."""
-        if self._node_names is None:
-            self._node_names = {node.name for node in self.graph.nodes}
-        return self._node_names
+    def free_name(self, wanted: str) -> str:
+        return self.state.names.free(wanted)
 
     def add_constant(self, name: str, array: Array) -> str:
         weight = self.state.store.add(np.asarray(array))
@@ -93,14 +57,14 @@ class Editor(GraphEditor):
 
     # replace_uses -----------------------------------------------------------------------------------------------------
 
-    def replace_uses(self, old: str, new: str) -> None:
+    def replace_uses(self, old: ValueSpec | str, new: ValueSpec | str) -> None:
         before, after = self._known(old), self._known(new)
         if before is after:
             return
         if before.graph is not self.graph:
             raise InvalidGraph(
-                f"Value '{old}' belongs to a graph around '{self.graph.name}'.",
-                where=Location(value=old),
+                f"Value '{before.name}' belongs to a graph around '{self.graph.name}'.",
+                where=Location(value=before.name),
                 fix="Replace it with the editor of the graph that defines it.",
             )
         self._changed()
@@ -123,76 +87,108 @@ class Editor(GraphEditor):
             self._rename(after, name)
         else:
             # An input, a constant, another output: returning it under a second name takes a copy.
-            node_name = unique_name(f"{self.state.origin or 'Identity'}/{name}", self.node_names)
+            node_name = unique_name(f"{self.state.origin or 'Identity'}/{name}", self.named)
             copy = Node("Identity", [after], self.graph, name=node_name, origin=self.state.origin)
+            copy.sources = sources_of([] if producer is None else [producer])
             result = self.values[name] = Value(name, self.graph, before.type or after.type, producer=copy)
             copy.outputs = [result]
             self._resolve(copy)
-            self._list.insert_at([copy], len(self.graph.nodes))
+            self.list.append(copy)
+            self._came(copy)
         result.is_graph_output = True
         self.graph.outputs = [result if value is before else value for value in self.graph.outputs]
 
     def _move_reads(self, before: Value, after: Value) -> None:
-        here = after.graph is self.graph and after.producer is not None
-        writer = self._list.of(after.producer) if here and after.producer is not None else -1
-        unsorted = False
+        writer = after.producer if after.graph is self.graph else None
+        holders: dict[Node, None] = {}
         for reader, position in list(before.uses):
             del before.uses[reader, position]
             reader.inputs[position] = after
             after.uses[reader, position] = None
             self.state.cache.forget_node(reader)
+            self.state.journal.moved[reader] = None
             holder = owner_in(self.graph, reader)
-            unsorted = unsorted or (holder is not None and self._list.of(holder) <= writer)
-        returns = self.state.returns.get(before, ())
-        for graph, position in returns:
+            if holder is not None:
+                holders[holder] = None
+        for graph, position in list(self.state.returns.get(before, ())):
+            self.state.return_gone(before, graph, position)
             graph.outputs[position] = after
             if after.graph is graph:
                 after.is_graph_output = True
+            else:
+                self.state.returns.setdefault(after, {})[graph, position] = None
+            holder = owner_in(self.graph, graph.owner)
+            if holder is not None:
+                holders[holder] = None
             if graph.owner is not None:
                 self.state.cache.forget_node(graph.owner)
-        if returns:
-            self.state.nesting_changed()
-        if unsorted or (returns and here):
-            self._list.sort()
+        self.state.journal.values[after] = None
+        if writer is not None:
+            for holder in holders:
+                self.list.order(writer, holder)
 
     # replace_nodes ----------------------------------------------------------------------------------------------------
 
-    def replace_nodes(self, nodes: Sequence[int], templates: Sequence[NodeTemplate]) -> None:
-        removed = self._at(nodes)
+    def replace_nodes(self, nodes: Sequence[NodeSpec | str], templates: Sequence[NodeTemplate]) -> Sequence[NodeSpec]:
+        return [self.record(node) for node in self._replace(self.existing(nodes), templates)]
+
+    def fuse(self, nodes: Sequence[NodeSpec | str], template: NodeTemplate) -> NodeSpec:
+        removed = self.existing(nodes)
+        body = body_of(removed, template, self.find, self.state.bodies)
+        (made,) = self._replace(removed, [template], body=body)
+        return self.record(made)
+
+    def expand(self, node: Node) -> list[Node]:
+        """Put a fused node's function in its place; for the engine.
+
+        Returns:
+            The new nodes; empty where the node carries no function.
+        """
+        if node.body is None:
+            return []
+        templates = templates_of(node, node.body, self.add_constant, self.free_name)
+        return self._replace([node], templates, opsets=node.body.opset_imports)
+
+    def _replace(
+        self,
+        removed: Sequence[Node],
+        templates: Sequence[NodeTemplate],
+        *,
+        body: FunctionBody | None = None,
+        opsets: Mapping[str, int] | None = None,
+    ) -> list[Node]:
         gone = set(removed)
-        maker = NodeMaker(self.graph, self.state, self.values, self.node_names, self.find, gone)
+        maker = NodeMaker(self.graph, self.state, self.values, self.named, self.find, gone)
         self._check_unneeded(removed, gone, maker.check(templates))
         self._changed()
-        place = self._list.remove(removed)
+        free = self.list.remove(removed)
+        sources = sources_of(removed)
         made = [maker.make(template) for template in templates]
-        nested = any(node.subgraphs for node in (*removed, *made))
+        if any(node.subgraphs for node in (*removed, *made)):
+            self._holders = None
         for node in removed:
             self._release(node)
-        if nested:
-            self._nesting_changed()
         for node in made:
+            node.sources = sources
+            node.body = body or node.body
+            version = (opsets or {}).get(node.domain, 0)
+            if version and self.graph.model.opset_imports.setdefault(node.domain, version) != version:
+                node.opset = version
             self._resolve(node)
-        self._list.insert(made, place, self.state.returned_in(self.graph))
+            self._came(node)
+        self.list.insert(made, free)
+        return made
 
-    def _at(self, indices: Sequence[int]) -> list[Node]:
-        count = len(self.graph.nodes)
-        wrong = [index for index in indices if not 0 <= index < count]
-        if wrong:
-            raise InvalidArgument(
-                f"Graph '{self.graph.name}' has no node {wrong[0]}.",
-                why=f"its nodes are numbered 0 to {count - 1}",
-                fix="Take indices from `graph.view` after the last change.",
-            )
-        return [self.graph.nodes[index] for index in sorted(set(indices))]
+    def _came(self, node: Node) -> None:
+        self.named[node.name] = node
+        self.state.journal.node_made(node)
 
     def _check_unneeded(self, removed: Sequence[Node], gone: set[Node], taken: set[str]) -> None:
-        returned = self.state.returned_in(self.graph)
         for node in removed:
             for value in node.outputs:
                 if value is None or value.name in taken:
                     continue
-                readers = [owner_in(self.graph, reader) for reader, _ in value.uses] + list(returned.get(value, ()))
-                reader = next((reader for reader in readers if reader is not None and reader not in gone), None)
+                reader = next((reader for reader in self._readers_of(value) if reader not in gone), None)
                 if reader is not None or value.is_graph_output:
                     raise InvalidGraph(
                         f"Value '{value.name}' would have no producer.",
@@ -203,15 +199,19 @@ class Editor(GraphEditor):
 
     def _release(self, node: Node) -> None:
         """Forget a node that was taken out of the list, and all that is in it."""
+        self.state.journal.node_removed(node)
         disconnect(node)
         for nested in node.subgraphs:
-            for graph in walk(nested):
+            for graph in list(walk(nested)):
                 for inner in graph.nodes:
+                    self.state.journal.node_removed(inner)
                     disconnect(inner)
-                self.state.editors.pop(graph, None)
+                graph.nodes = []  # whoever still has one of them finds that it is not there
+                self.state.graph_gone(graph)
         for value in node.outputs:
             if value is not None and self.values.get(value.name) is value:
                 del self.values[value.name]
+        self.named[node.name] = None
         self.state.cache.forget_node(node)
 
     def _resolve(self, node: Node) -> None:
@@ -219,8 +219,13 @@ class Editor(GraphEditor):
         schemas = self.state.schemas
         # A model of other domains only imports none of ONNX's own; an Identity needs one.
         opset = schemas.opset(node) or newest_opset(node.domain)
-        if opset:
-            node.graph.model.opset_imports.setdefault(node.domain, opset)
+        if opset or node.body is not None:
+            node.graph.model.opset_imports.setdefault(node.domain, opset or 1)
+        schema = schemas.lookup(node)
+        if schema is None and node.body is not None:
+            # Whoever runs it knows it, and who does not gets its body; its outputs are typed as what it replaces.
+            node.since_version = node.opset_version
+            return
         schema = schemas.resolve(node)
         node.since_version = schema.since_version
         for value, found in zip(node.outputs, infer_node(node, schemas), strict=False):
@@ -235,16 +240,12 @@ class Editor(GraphEditor):
             self._learn_type(value, found)
         node.type_bindings = schema.bind_types(node)
 
-    def infer_again(self, index: int) -> None:
-        """Type the outputs of a node anew, whose inputs are known better by now; for the engine.
-
-        Raises:
-            InvalidGraph: The inputs contradict the operator.
-        """
-        (node,) = self._at([index])
-        for value, found in zip(node.outputs, infer_node(node, self.state.schemas), strict=False):
+    def infer(self, node: NodeSpec | str) -> NodeSpec:
+        (known,) = self.existing([node])
+        for value, found in zip(known.outputs, infer_node(known, self.state.schemas), strict=False):
             if value is not None:
                 self._learn_type(value, found)
+        return self.record(known)
 
     def _learn_type(self, value: Value, found: ValueType | None) -> None:
         if found is None:
@@ -269,10 +270,10 @@ class Editor(GraphEditor):
 
     def remove_unused_here(self) -> int:
         """`remove_unused` without the nested graphs; for the engine."""
-        returned = self.state.returned_in(self.graph)
+        returns = self.state.returns
 
         def needed(value: Value | None) -> bool:
-            return value is not None and (bool(value.uses) or value.is_graph_output or value in returned)
+            return value is not None and (bool(value.uses) or value.is_graph_output or value in returns)
 
         kept: list[Node] = []
         dead: list[Node] = []
@@ -288,69 +289,60 @@ class Editor(GraphEditor):
         self._changed()
         if dead:
             kept.reverse()
-            self._list.keep(kept)
+            self.list.keep(kept, dead)
             if any(node.subgraphs for node in dead):
-                self._nesting_changed()
+                self._holders = None
         for value in unused:
             del self.graph.initializers[value.name]
             self.values.pop(value.name, None)
         return len(dead) + len(unused)
 
-    def inline_subgraph(self, index: int, attribute: str) -> None:
-        """Put the nodes of a nested graph without inputs in place of the node that holds it; for the engine.
-
-        Args:
-            index: Position of the node in the current view.
-            attribute: Name of the attribute that holds the graph; its outputs are those of the node.
-
-        Raises:
-            InvalidGraph: The graph has inputs, or fewer outputs than the node.
-        """
-        (node,) = self._at([index])
-        inner: Graph = node.attributes[attribute]
-        if inner.inputs or len(inner.outputs) < len(node.outputs):
+    def inline_subgraph(self, node: NodeSpec | str, attribute: str) -> None:
+        (holder,) = self.existing([node])
+        inner: Graph = holder.attributes[attribute]
+        if inner.inputs or len(inner.outputs) < len(holder.outputs):
             raise InvalidGraph(
                 f"The graph in attribute '{attribute}' cannot stand for its node.",
-                where=node.location,
-                why=f"it has {len(inner.inputs)} inputs, and {len(inner.outputs)} outputs for {len(node.outputs)}",
+                where=holder.location,
+                why=f"it has {len(inner.inputs)} inputs, and {len(inner.outputs)} outputs for {len(holder.outputs)}",
                 fix="Only the branches of an If can be put in its place.",
             )
         self._changed()
         results = list(inner.outputs)
-        self._list.insert_at(move_nodes_out(inner, self.graph, self.node_names, self.state), index)
-        self.state.editors.pop(inner, None)
-        self._values = None
-        self._nesting_changed()
-        for output, result in zip(list(node.outputs), results, strict=False):
+        self.state.graph_gone(inner)
+        moved = move_nodes_out(inner, self.graph, self.values, self.named, self.state)
+        self.list.insert_before(moved, holder)
+        for one in moved:
+            self._came(one)
+        self._holders = None
+        for output, result in zip(list(holder.outputs), results, strict=False):
             if output is not None:
                 self.replace_uses(output.name, result.name)
-        self.replace_nodes([self._list.of(node)], ())
+        self._replace([holder], ())
 
     # shared -----------------------------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
         self.state.changes += 1
         assert self.state.names is not None  # read them while they are all there
+        assert self.state.returns is not None  # likewise
         if self._view is not None:
             self._view.expire()
             self._view = None
 
-    def _nesting_changed(self) -> None:
-        self._holders = None
-        self.state.nesting_changed()
-
     def _editor(self, graph: Graph) -> Editor:
         return self.state.editors.get(graph) or Editor(graph, self.state)
 
-    def _known(self, name: str) -> Value:
-        value = self.find(name)
-        if value is None:
+    def _known(self, value: ValueSpec | str) -> Value:
+        found = self._lookup(value)
+        if found is None:
+            name = value if isinstance(value, str) else value.name
             raise InvalidGraph(
                 f"Graph '{self.graph.name}' has no value '{name}'.",
                 where=Location(value=name),
-                fix="Use names from `graph.view` after the last change.",
+                fix="Use names from the editor's records after the last change.",
             )
-        return value
+        return found
 
     def _rename(self, value: Value, name: str) -> None:
         if self.values.get(value.name) is value:

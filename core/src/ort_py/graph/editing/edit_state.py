@@ -1,12 +1,15 @@
-"""What the editors of one model share: names, records of nodes, who made what, and returns of nested graphs.
+"""What the editors of one model share: names, records of nodes, what changed, and returns of nested graphs.
 
 Used by `edit` alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ort_py.contracts.function_body import FunctionBody
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.ir import Graph, Model, Node, Value, connect, walk
@@ -17,7 +20,42 @@ from ort_py.graph.weights.weight_store import WeightStore, process_store
 if TYPE_CHECKING:
     from ort_py.graph.editing.edit import Editor
 
-__all__ = ["EditState", "copy_graph"]
+__all__ = ["EditState", "Journal", "copy_graph"]
+
+
+@dataclass(slots=True)
+class Journal:
+    """What has changed since somebody last looked: whom to show the graph again, and what to report.
+
+    Attributes:
+        made: New nodes, as long as they are there.
+        removed: Nodes that went and were there when the journal began.
+        moved: Nodes that read something else now.
+        values: Values that have lost or got a reader.
+    """
+
+    made: dict[Node, None] = field(default_factory=dict)
+    removed: dict[Node, None] = field(default_factory=dict)
+    moved: dict[Node, None] = field(default_factory=dict)
+    values: dict[Value, None] = field(default_factory=dict)
+
+    def node_made(self, node: Node) -> None:
+        """A node has come."""
+        self.made[node] = None
+        for value in node.inputs:
+            if value is not None:
+                self.values[value] = None
+
+    def node_removed(self, node: Node) -> None:
+        """A node is about to go, and still reads its inputs."""
+        self.moved.pop(node, None)
+        if node in self.made:
+            del self.made[node]
+        else:
+            self.removed[node] = None
+        for value in node.inputs:
+            if value is not None:
+                self.values[value] = None
 
 
 class EditState:
@@ -31,6 +69,7 @@ class EditState:
         origin: Name of the running transform; new nodes are tagged with it.
         changes: How many edits there have been.
         editors: The editor of each graph that was asked for.
+        bodies: Functions of fused nodes by content, so that equal ones are one.
     """
 
     def __init__(self, model: Model, schemas: SchemaRegistry | None = None, store: WeightStore | None = None) -> None:
@@ -41,9 +80,15 @@ class EditState:
         self.origin = ""
         self.changes = 0
         self.editors: dict[Graph, Editor] = {}
+        self.bodies: dict[Hashable, FunctionBody] = {}
+        self.journal = Journal()
         self._names: Names | None = None
-        self._returns: dict[Value, list[tuple[Graph, int]]] | None = None
-        self._returned_in: dict[Graph, dict[Value, dict[Node, None]]] = {}
+        self._returns: dict[Value, dict[tuple[Graph, int], None]] | None = None
+
+    def take_journal(self) -> Journal:
+        """What has changed since the last call."""
+        taken, self.journal = self.journal, Journal()
+        return taken
 
     def take_name(self, wanted: str) -> str:
         """A name no value of the model has: `wanted`, or with a number behind it."""
@@ -56,41 +101,55 @@ class EditState:
             self._names = Names.of(self.model)
         return self._names
 
+    # Returns of outer values ------------------------------------------------------------------------------------------
+
     @property
-    def returns(self) -> dict[Value, list[tuple[Graph, int]]]:
+    def returns(self) -> dict[Value, dict[tuple[Graph, int], None]]:
         """Graphs that return a value defined further out, with the position among their outputs.
 
-        Such a return is a read that `Value.uses` does not list.
+        Such a return is a read that `Value.uses` does not list. Read once; changes are told by the methods below.
         """
         if self._returns is None:
             self._returns = {}
-            for graph in walk(self.model.graph):
-                for position, value in enumerate(graph.outputs):
-                    if value.graph is not graph:
-                        self._returns.setdefault(value, []).append((graph, position))
+            self.graph_came(self.model.graph)
         return self._returns
 
-    def returned_in(self, graph: Graph) -> dict[Value, dict[Node, None]]:
-        """Values that graphs nested in `graph` return from further out, with the nodes of `graph` that hold those."""
-        if graph not in self._returned_in:
-            found = self._returned_in[graph] = {}
-            for value, places in self.returns.items():
-                for nested, _ in places:
-                    holder = owner_in(graph, nested.owner)
-                    if holder is not None:
-                        found.setdefault(value, {})[holder] = None
-        return self._returned_in[graph]
+    def graph_came(self, graph: Graph) -> None:
+        """A graph, with all in it, is part of the model now."""
+        if self._returns is None:
+            return  # it will be found with the others
+        for inner in walk(graph):
+            for position, value in enumerate(inner.outputs):
+                if value.graph is not inner:
+                    self._returns.setdefault(value, {})[inner, position] = None
+
+    def graph_gone(self, graph: Graph) -> None:
+        """A graph is no part of the model any more; those in it are told of one by one."""
+        for position, value in enumerate(graph.outputs if self._returns is not None else ()):
+            if value.graph is not graph:
+                self.return_gone(value, graph, position)
+        self.editors.pop(graph, None)
+
+    def return_gone(self, value: Value, graph: Graph, position: int) -> None:
+        """A graph returns an outer value no longer."""
+        places = self.returns.get(value, {})
+        places.pop((graph, position), None)
+        if not places:
+            self.returns.pop(value, None)
+
+    def returners(self, value: Value, graph: Graph) -> list[Node]:
+        """Nodes of `graph` that hold a graph which returns the value from further out."""
+        places = self.returns.get(value)
+        if not places:
+            return []
+        holders = {owner_in(graph, nested.owner): None for nested, _ in places}
+        return [holder for holder in holders if holder is not None]
 
     def forget_graph(self, graph: Graph) -> None:
         """A nested graph has moved: the records of all nodes in it say where they were."""
         for inner in walk(graph):
             for node in inner.nodes:
                 self.cache.forget_node(node)
-
-    def nesting_changed(self) -> None:
-        """Graphs have come, gone or moved, or return something else."""
-        self._returns = None
-        self._returned_in = {}
 
 
 def copy_graph(graph: Graph, owner: Node, state: EditState) -> Graph:
@@ -110,6 +169,7 @@ def copy_graph(graph: Graph, owner: Node, state: EditState) -> Graph:
         for node in source.nodes:
             twin = Node(node.op_type, (), target, name=node.name, domain=node.domain, overload=node.overload)
             twin.opset, twin.since_version, twin.origin = node.opset, node.since_version, node.origin
+            twin.sources, twin.body = node.sources or (node.name,), node.body
             twin.type_bindings = dict(node.type_bindings)
             twin.outputs = [
                 None if value is None else _copy_value(value, target, twin, copies, state) for value in node.outputs
@@ -130,6 +190,7 @@ def copy_graph(graph: Graph, owner: Node, state: EditState) -> Graph:
         for node, twin in zip(source.nodes, target.nodes, strict=True):
             connect(twin, [None if value is None else copies.get(value, value) for value in node.inputs])
         target.outputs = [copies.get(value, value) for value in source.outputs]
+    state.graph_came(top)
     return top
 
 

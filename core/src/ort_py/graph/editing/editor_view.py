@@ -1,6 +1,6 @@
-"""What an editor shows of its graph: a view that reads the graph itself and is void after the next change.
+"""What an editor shows of its graph to code that reads graphs: a view that is void after the next change.
 
-Used by `edit` alone. A view that copied the graph would cost a transform with thousands of edits the square of them.
+Used by `reading_editor` alone. It reads the graph itself: a view that copied it would cost as much as the graph has.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import overload
 
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.errors import EngineError
+from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.editing.positions import NodeList
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.graph.view import SpecCache, WholeGraphView
@@ -22,25 +23,19 @@ class EditorView(WholeGraphView):
 
     Args:
         graph: The graph.
-        cache: Records made so far, which the editor keeps true.
+        state: Has the records made so far, which the editor keeps true, and knows who returns outer values.
         positions: Where the graph's nodes are, which the editor keeps true.
         find: Looks a value up by name.
-        returned: Values that nested graphs return from further out, with the nodes that hold them.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        cache: SpecCache,
-        positions: NodeList,
-        find: Callable[[str], Value | None],
-        returned: Callable[[], dict[Value, dict[Node, None]]],
+        self, graph: Graph, state: EditState, positions: NodeList, find: Callable[[str], Value | None]
     ) -> None:
-        super().__init__(graph, graph.nodes, cache)
+        super().__init__(graph, graph.nodes, state.cache)
         self._live: NodeList | None = positions
         self._find = find
-        self._find_returned = returned
-        self._sequence = _Nodes(self, graph, cache)
+        self._state = state
+        self._sequence = _Nodes(self, graph, state.cache)
 
     def expire(self) -> None:
         """The graph is about to change: whoever still reads this view is told so."""
@@ -72,7 +67,8 @@ class EditorView(WholeGraphView):
 
     @property
     def _returned(self) -> dict[Value, dict[Node, None]]:
-        return self._find_returned()
+        holders = {value: self._state.returners(value, self.graph) for value in self._state.returns}
+        return {value: dict.fromkeys(nodes) for value, nodes in holders.items() if nodes}
 
 
 class _Nodes(Sequence[NodeSpec]):

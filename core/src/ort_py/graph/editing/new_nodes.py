@@ -11,23 +11,33 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.contracts.function_body import NodeTemplate
 from ort_py.contracts.graph_view import AttributeValue
-from ort_py.contracts.transform import NodeTemplate
 from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.editing.edit_state import EditState, copy_graph
 from ort_py.graph.ir import Graph, Node, Value, connect
 from ort_py.graph.view import NodesView
 
-__all__ = ["NodeMaker", "move_nodes_out", "plain_attribute", "unique_name"]
+__all__ = ["NodeMaker", "move_nodes_out", "plain_attribute", "sources_of", "unique_name"]
 
 
-def unique_name(wanted: str, taken: set[str]) -> str:
+_MOST_SOURCES = 64
+"""Names a node remembers of the nodes it stands for; what is made of more is known by the first of them."""
+
+
+def unique_name(wanted: str, taken: dict[str, Node | None]) -> str:
     """`wanted`, with a number behind it where it is taken; takes it."""
     name, number = wanted, 1
     while name in taken:
         name, number = f"{wanted}_{number}", number + 1
-    taken.add(name)
+    taken[name] = None
     return name
+
+
+def sources_of(replaced: Sequence[Node]) -> tuple[str, ...]:
+    """Names of the model's own nodes that stand behind nodes which are replaced."""
+    names = dict.fromkeys(name for node in replaced for name in node.sources or (node.name,))
+    return tuple(names)[:_MOST_SOURCES]
 
 
 class NodeMaker:
@@ -37,7 +47,7 @@ class NodeMaker:
         graph: The graph.
         state: Shared state of the editors.
         values: Values of the graph by name; gets the new ones.
-        node_names: Names of the graph's nodes; gets the new ones.
+        node_names: Names that nodes of the graph have or had; gets the new ones.
         find: Looks a value up here and in the graphs around.
         gone: Nodes the call removes.
     """
@@ -47,7 +57,7 @@ class NodeMaker:
         graph: Graph,
         state: EditState,
         values: dict[str, Value],
-        node_names: set[str],
+        node_names: dict[str, Node | None],
         find: Callable[[str], Value | None],
         gone: set[Node],
     ) -> None:
@@ -103,6 +113,7 @@ class NodeMaker:
         for name, value in (template.attributes or {}).items():
             node.attributes[name] = self._attribute(value, node)
         node.outputs = [self._output(name, node) if name else None for name in template.outputs]
+        node.body = template.body
         return node
 
     def _input(self, name: str, node: Node) -> Value:
@@ -131,6 +142,7 @@ class NodeMaker:
             writer.outputs = [spare if other is value else other for other in writer.outputs]
             self._state.cache.forget_value(value)
             value.producer = node
+            self._state.journal.values[value] = None
         self._made[name] = value
         return value
 
@@ -168,12 +180,15 @@ def plain_attribute(value: AttributeValue) -> AttributeValue:
     return value
 
 
-def move_nodes_out(inner: Graph, outer: Graph, node_names: set[str], state: EditState) -> list[Node]:
+def move_nodes_out(
+    inner: Graph, outer: Graph, values: dict[str, Value], node_names: dict[str, Node | None], state: EditState
+) -> list[Node]:
     """Make the nodes and constants of a nested graph those of the graph around it; leaves it empty.
 
     Args:
         inner: A graph without inputs.
         outer: The graph its owner is in.
+        values: Values of the outer graph by name; gets the new ones.
         node_names: Names of the outer graph's nodes; gets the new ones.
         state: Shared state of the editors.
 
@@ -183,13 +198,15 @@ def move_nodes_out(inner: Graph, outer: Graph, node_names: set[str], state: Edit
     moved = inner.nodes
     for value in inner.initializers.values():
         value.graph, value.is_graph_output = outer, False
-        outer.initializers[value.name] = value
+        outer.initializers[value.name] = values[value.name] = value
     for node in moved:
         node.graph = outer
+        node.sources = node.sources or (node.name,)
         node.name = unique_name(node.name, node_names)
         for output in node.outputs:
             if output is not None:
                 output.graph, output.is_graph_output = outer, False
+                values[output.name] = output
         state.cache.forget_node(node)
         for nested in node.subgraphs:
             state.forget_graph(nested)

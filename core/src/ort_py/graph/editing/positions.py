@@ -1,22 +1,26 @@
 """A graph's list of nodes while it changes: where nodes stand, taking some out, putting others in, in order.
 
-Used by `edit` alone. A graph with tens of thousands of nodes may see thousands of edits: positions are remembered,
-looked for near where they were, and read anew only after many changes.
+Used by `edit` alone. Each node has a rank, a tuple of integers; ranks are ordered as the list is, and between any two
+there is room for another, so no edit renumbers others. Where an edit breaks the topological order, only the nodes
+between the two ends of the offending edge are looked at and moved (Pearce and Kelly, "A dynamic topological sort
+algorithm for directed acyclic graphs", 2006).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from ort_py.errors import InvalidGraph
-from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.ir import Graph, Node
 
-__all__ = ["NodeList", "owner_in"]
+__all__ = ["NodeList", "Rank", "owner_in"]
 
-_REREAD_AFTER = 128
-"""Places a remembered position may be off before all are read anew: searching that far costs about as much as a
-hundredth of reading 20,000 positions."""
+Rank: TypeAlias = tuple[int, ...]
+
+_FRONT: Rank = (-1,)
+"""Before every node the graph had at the beginning."""
 
 
 def owner_in(graph: Graph, node: Node | None) -> Node | None:
@@ -38,15 +42,24 @@ class NodeList:
     """The nodes of a graph, to be changed through this object only.
 
     Args:
-        graph: The graph.
+        graph: The graph, its nodes in topological order.
+        readers: Nodes of the graph that read what a node of it writes.
     """
 
-    __slots__ = ("_drift", "_graph", "_known")
+    __slots__ = ("_graph", "_rank", "_readers", "_serial")
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, readers: Callable[[Node], Iterable[Node]]) -> None:
         self._graph = graph
-        self._known: dict[Node, int] = {}
-        self._drift = _REREAD_AFTER + 1
+        self._readers = readers
+        self._rank: dict[Node, Rank] = {node: (index,) for index, node in enumerate(graph.nodes)}
+        self._serial = 0
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self._rank
+
+    def rank(self, node: Node) -> Rank:
+        """What the order of the list compares. A node keeps it, unless an edit elsewhere makes it move."""
+        return self._rank[node]
 
     def of(self, node: Node) -> int:
         """Position of a node of the graph.
@@ -54,108 +67,117 @@ class NodeList:
         Raises:
             KeyError: The node is not in the list.
         """
-        if self._drift <= _REREAD_AFTER and node in self._known:
-            found = self._search(node, self._known[node])
-            if found is not None:
-                return found
-        self._known = {known: position for position, known in enumerate(self._graph.nodes)}
-        self._drift = 0
-        return self._known[node]
+        return self._place(self._rank[node])
 
-    def _search(self, node: Node, near: int) -> int | None:
-        nodes = self._graph.nodes
-        for distance in range(self._drift + 1):
-            for position in (near - distance, near + distance):
-                if 0 <= position < len(nodes) and nodes[position] is node:
-                    return position
-        return None
+    def _place(self, rank: Rank) -> int:
+        return bisect_left(self._graph.nodes, rank, key=self._rank.__getitem__)
 
-    def remove(self, nodes: Sequence[Node]) -> int:
-        """Take nodes out, which are in the order of the list; returns where the last of them stood."""
-        positions = [self.of(node) for node in nodes]
-        for position in reversed(positions):
-            del self._graph.nodes[position]
-        self._drift += len(positions)
-        return positions[-1] - len(positions) + 1 if positions else len(self._graph.nodes)
+    def remove(self, nodes: Sequence[Node]) -> Rank | None:
+        """Take nodes out; returns the highest rank that became free, None where there is none."""
+        for node in nodes:
+            del self._graph.nodes[self.of(node)]
+        return max((self._rank.pop(node) for node in nodes), default=None)
 
-    def keep(self, nodes: Sequence[Node]) -> None:
-        """Take out all nodes but these, which are in the order of the list."""
+    def keep(self, nodes: Sequence[Node], dead: Iterable[Node]) -> None:
+        """Take out the nodes that are in `dead`; `nodes` are the others, in order."""
         self._graph.nodes[:] = nodes
-        self._drift = _REREAD_AFTER + 1
+        for node in dead:
+            del self._rank[node]
 
-    def insert_at(self, nodes: Sequence[Node], place: int) -> None:
-        """Put nodes in at a place where they are in order."""
-        self._graph.nodes[place:place] = nodes
-        self._drift += len(nodes)
-        self._known.update((node, place + offset) for offset, node in enumerate(nodes))
+    def append(self, node: Node) -> None:
+        """Put a node at the end."""
+        self._put(node, self._after(self._last))
 
-    def insert(self, nodes: Sequence[Node], place: int, returned: Mapping[Value, Mapping[Node, None]]) -> None:
-        """Put nodes in at `place`, or as near as order allows; sorts the list where no place will do.
+    def insert_before(self, nodes: Iterable[Node], holder: Node) -> None:
+        """Put nodes, in order, directly before one of the list."""
+        place = self.of(holder)
+        rank = self._rank[holder]
+        added = list(nodes)
+        for node in (*added, holder):
+            self._rank[node] = self._after(rank)
+        self._graph.nodes[place:place] = added
+
+    def insert(self, nodes: Sequence[Node], free: Rank | None) -> None:
+        """Put new nodes in at a free rank, or as near as order allows; moves others where no place will do.
 
         Args:
             nodes: New nodes, connected.
-            place: Where they should stand.
-            returned: Values that nested graphs return, with the nodes that hold those graphs.
+            free: A rank that `remove` has set free.
 
         Raises:
             InvalidGraph: There is a cycle.
         """
         if not nodes:
             return
-        members = {node: offset for offset, node in enumerate(nodes)}
-        sources = [(source, offset) for offset, node in enumerate(nodes) for source in _sources(node)]
-        earliest = max((self.of(source) + 1 for source, _ in sources if source not in members), default=0)
-        latest = len(self._graph.nodes)
-        for node in nodes:
-            for value in node.outputs:
-                if value is not None:
-                    latest = min([latest, *self._readers(value, members, returned)])
-        self.insert_at(nodes, max(earliest, min(place, latest)))
-        if earliest > latest or any(members.get(source, -1) >= offset for source, offset in sources):
-            self.sort()
+        added = set(nodes)
+        edges = [(source, node) for node in nodes for source in _sources(node)]
+        latest = max((self._rank[source] for source, _ in edges if source not in added), default=_FRONT)
+        readers = [(node, reader) for node in nodes for reader in self._readers(node) if reader not in added]
+        base = latest if readers else self._last
+        if free is not None and latest < free and all(free < self._rank[reader] for _, reader in readers):
+            base = free
+        if base is free and len(nodes) == 1:
+            self._put(nodes[0], free)
+        else:
+            for node in nodes:
+                self._put(node, self._after(base))
+        for before, after in (*edges, *readers):
+            self.order(before, after)
 
-    def _readers(
-        self, value: Value, members: Mapping[Node, int], returned: Mapping[Value, Mapping[Node, None]]
-    ) -> Iterator[int]:
-        holders = {owner_in(self._graph, reader) for reader, _ in value.uses}
-        for node in (*holders, *returned.get(value, ())):
-            if node is not None and node not in members:
-                yield self.of(node)
+    @property
+    def _last(self) -> Rank:
+        return self._rank[self._graph.nodes[-1]] if self._graph.nodes else _FRONT
 
-    def sort(self) -> None:
-        """Put the nodes into topological order; those that need not move keep their order.
+    def _after(self, rank: Rank) -> Rank:
+        """A rank behind `rank` and all that were made behind it, before the next that is not."""
+        self._serial += 1
+        return (*rank, self._serial)
+
+    def _put(self, node: Node, rank: Rank) -> None:
+        self._graph.nodes.insert(self._place(rank), node)
+        self._rank[node] = rank
+
+    def order(self, before: Node, after: Node) -> None:
+        """See to it that one node stands before another that reads it.
 
         Raises:
-            InvalidGraph: There is a cycle.
+            InvalidGraph: The first one depends on the second.
         """
-        nodes = self._graph.nodes
-        position = {node: index for index, node in enumerate(nodes)}
-        waiting: dict[Node, int] = {}
-        readers: dict[Node, list[Node]] = {}
-        for node in nodes:
-            sources = {source for source in _sources(node) if source in position}
-            waiting[node] = len(sources)
-            for source in sources:
-                readers.setdefault(source, []).append(node)
-        ready = [position[node] for node in nodes if waiting[node] == 0]
-        ordered: list[Node] = []
-        while ready:  # starts sorted, so it is a heap
-            node = nodes[heapq.heappop(ready)]
-            ordered.append(node)
-            for reader in readers.get(node, ()):
-                waiting[reader] -= 1
-                if waiting[reader] == 0:
-                    heapq.heappush(ready, position[reader])
-        if len(ordered) < len(nodes):
-            raise _cycle(self._graph, [node for node in nodes if waiting[node] > 0])
-        self.keep(ordered)
+        low, high = self._rank[after], self._rank[before]
+        if high < low:
+            return
+        late = self._reach(after, lambda node: self._rank[node] <= high, self._readers)
+        if before in late:
+            raise _cycle(self._graph, late)
+        early = self._reach(before, lambda node: self._rank[node] >= low, _sources)
+        by_rank = self._rank.__getitem__
+        moved = [*sorted(early, key=by_rank), *sorted(late, key=by_rank)]
+        ranks = sorted(map(by_rank, moved))
+        places = [self._place(rank) for rank in ranks]
+        for node, rank, place in zip(moved, ranks, places, strict=True):
+            self._rank[node] = rank
+            self._graph.nodes[place] = node
+
+    @staticmethod
+    def _reach(
+        start: Node, inside: Callable[[Node], bool], following: Callable[[Node], Iterable[Node]]
+    ) -> dict[Node, None]:
+        found = {start: None}
+        pending = [start]
+        while pending:
+            for node in following(pending.pop()):
+                if node not in found and inside(node):
+                    found[node] = None
+                    pending.append(node)
+        return found
 
 
-def _cycle(graph: Graph, stuck: list[Node]) -> InvalidGraph:
-    names = ", ".join(node.name for node in stuck[:10])
+def _cycle(graph: Graph, stuck: Collection[Node]) -> InvalidGraph:
+    nodes = list(stuck)
+    names = ", ".join(node.name for node in nodes[:10])
     return InvalidGraph(
         f"The nodes of graph '{graph.name}' form a cycle.",
-        where=stuck[0].location,
-        why=f"these wait for each other or for one that does: {names}{' …' if len(stuck) > 10 else ''}",
+        where=nodes[0].location,
+        why=f"these wait for each other or for one that does: {names}{' …' if len(nodes) > 10 else ''}",
         fix="Do not let new nodes read what depends on them.",
     )

@@ -113,11 +113,14 @@ def read_attribute(proto: Any, kind: int, tensors: TensorReader) -> Any:
 def constant_weight(attributes: Mapping[str, Any], store: WeightStore) -> Weight | None:
     """The tensor that the attributes of a ``Constant`` mean; None where they do not name exactly one.
 
+    Attributes that the operator does not have are notes that tools leave on the node: they go with it.
+
     Source: Constant, opsets 1 to 28: ``value``, ``sparse_value`` and, from 12 on, the ``value_…`` forms.
     """
-    if len(attributes) != 1:
+    meant = [name for name in attributes if name in ("value", "sparse_value") or name in CONSTANT_ATTRIBUTES]
+    if len(meant) != 1:
         return None
-    ((name, value),) = attributes.items()
+    name, value = meant[0], attributes[meant[0]]
     if name in ("value", "sparse_value"):
         return store.add(value) if isinstance(value, np.ndarray) else None
     dtype = CONSTANT_ATTRIBUTES.get(name)

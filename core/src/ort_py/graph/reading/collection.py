@@ -27,4 +27,15 @@ def paused_collection() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            _age()
             gc.enable()
+
+
+def _age() -> None:
+    """Let all that was made meanwhile count as old. Else the next collection of young objects, a moment later, would
+    look at every part of a large graph, which lives as long as its session."""
+    freeze, unfreeze = getattr(gc, "freeze", None), getattr(gc, "unfreeze", None)  # CPython's
+    # Not where somebody has frozen objects on purpose, for a fork: those would thaw.
+    if freeze is not None and unfreeze is not None and not gc.get_freeze_count():
+        freeze()
+        unfreeze()

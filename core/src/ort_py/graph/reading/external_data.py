@@ -87,7 +87,7 @@ class ExternalFiles:
             content = self._content(location, where)
             _expect_inside(name, (offset, offset + needed), content.nbytes, where)
             return self._store.embedded(content[offset : offset + needed], data_type, shape)
-        file = self._file(location, where)
+        file = self.file(location, where)
         _expect_inside(name, (offset, offset + needed), file.identity.size, where)
         return self._store.mapped(file, offset, data_type, shape)
 
@@ -103,7 +103,17 @@ class ExternalFiles:
             )
         return found
 
-    def _file(self, location: str, where: Location) -> MappedFile:
+    def file(self, location: str, where: Location) -> MappedFile:
+        """A file of external data, mapped.
+
+        Args:
+            location: As the model spells it.
+            where: Who asks, for messages.
+
+        Raises:
+            InvalidGraph: The location names no file.
+            Fail: The file is missing, may not be read, or lies outside the folder.
+        """
         found = self._open.get(location)
         if found is not None:
             return found

@@ -18,6 +18,7 @@ from ort_py.graph.checking.domains import newest_opset, normalised
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.build import Builder
 from ort_py.graph.reading.collection import paused_collection
+from ort_py.graph.reading.cutting import CutModel
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.functions import check_functions
 from ort_py.graph.reading.order import sort_model
@@ -27,6 +28,7 @@ from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.reading.tensors import TensorReader
 from ort_py.graph.reading.text import text
 from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGraph
+from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.limits import Budget, Limits
 
@@ -73,13 +75,14 @@ def load_model(
     budget.check_time()
     store = weights or process_store()
     with paused_collection():
-        return _load(read_source(source, limits, external_data_folder), store, budget, supplied or Supplied())
+        read = read_source(source, limits, external_data_folder, whole=False)
+        return _load(read, store, budget, supplied or Supplied())
 
 
 def _load(read: ModelSource, store: WeightStore, budget: Budget, supplied: Supplied) -> Model:
     budget.file_bytes = read.size
     model = _header(read)
-    written, functions, problems = _parse(read, store, budget, supplied)
+    written, functions, problems = _parse(model, read, store, budget, supplied)
     model.problems += problems
     for function in functions.values():
         _check_opsets(function.opset_imports, Location(file=read.path, path=(function.title,)))
@@ -93,11 +96,12 @@ def _load(read: ModelSource, store: WeightStore, budget: Budget, supplied: Suppl
 
 
 def _parse(
-    read: ModelSource, store: WeightStore, budget: Budget, supplied: Supplied
+    model: Model, read: ModelSource, store: WeightStore, budget: Budget, supplied: Supplied
 ) -> tuple[WrittenGraph, dict[FunctionKey, WrittenFunction], list[str]]:
     """Read the graphs, then let go of the protobuf: the graph is built without its memory."""
     files = ExternalFiles(read.folder, store, budget, read.real_folder, supplied)
-    reader = GraphReader(TensorReader(store, budget, files), budget)
+    tensors = TensorReader(store, budget, files, read.cut)
+    reader = GraphReader(tensors, budget)
     proto, read.proto = read.proto, None
     supplied.check_used(proto.graph)
     written = reader.graph(proto.graph)
@@ -108,7 +112,14 @@ def _parse(
         if function.key in functions:
             reader.problems.append(f"Function '{function.title}' is defined twice.")
         functions.setdefault(function.key, function)
+    if read.cut is not None:
+        model.kept = _kept(read.cut, tensors) if not read.path else None
+        read.cut = None
     return written, functions, reader.problems
+
+
+def _kept(cut: CutModel, tensors: TensorReader) -> KeptBytes:
+    return KeptBytes(part if isinstance(part, bytes) else (tensors.found.get(part[0]), part[1]) for part in cut.parts())
 
 
 def _header(read: ModelSource) -> Model:

@@ -29,16 +29,19 @@ class Names:
                 names._taken.update(value.name for value in node.outputs if value is not None)
         return names
 
-    def take(self, wanted: str) -> str:
-        """`wanted` where it is free, else with a number behind it."""
-        taken = self._taken
-        if wanted not in taken:
-            taken.add(wanted)
+    def free(self, wanted: str) -> str:
+        """`wanted` where it is free, else with a number behind it; others may take it yet."""
+        if wanted not in self._taken:
             return wanted
         number = self._next.get(wanted, 1)
-        while (name := f"{wanted}_{number}") in taken:
+        while (name := f"{wanted}_{number}") in self._taken:
             number += 1
         # Remembered, so that a thousand copies of a function do not count from 1 a thousand times.
-        self._next[wanted] = number + 1
-        taken.add(name)
+        self._next[wanted] = number
+        return name
+
+    def take(self, wanted: str) -> str:
+        """As `free`, and nobody else gets it."""
+        name = self.free(wanted)
+        self._taken.add(name)
         return name

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ort_py.dtypes import ValueType
-from ort_py.errors import InvalidGraph
+from ort_py.errors import InconsistentGraph, InvalidGraph
 from ort_py.graph.checking.domains import normalised
+from ort_py.graph.checking.problems import Problem
 from ort_py.graph.ir import Weight
 from ort_py.graph.reading.attributes import (
     CONSTANT_ATTRIBUTES,
@@ -99,7 +100,8 @@ class GraphReader:
         try:
             weight = read()
         except InvalidGraph as error:
-            self.problems.append(as_problem(error))
+            # onnxruntime looks at initializers when it copies them, and then tells of a general failure.
+            self.problems.append(Problem(as_problem(error), InconsistentGraph))
             weight = self._stand_in()
         written.weights.append((name, weight))
 

@@ -17,6 +17,10 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
 from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Location, NoSuchFile
+from ort_py.graph.reading.cutting import CutModel, cut
+from ort_py.graph.reading.fingerprint import content_hash
+from ort_py.graph.weights.paging import forget_pages, mapped
+from ort_py.graph.weights.weights import FileIdentity
 from ort_py.limits import Limits
 from ort_py.limits.allocation import human_bytes
 
@@ -39,6 +43,7 @@ class ModelSource:
         size: Number of bytes.
         folder: Where external data lies, None where the model has no folder.
         real_folder: Where the file really lies, if `path` is a link.
+        cut: The bytes of large tensors, which `proto` has placeholders for; None where it is whole.
     """
 
     proto: Any
@@ -47,15 +52,23 @@ class ModelSource:
     size: int
     folder: Path | None
     real_folder: Path | None = None
+    cut: CutModel | None = None
 
 
-def read_source(source: Source, limits: Limits, external_data_folder: str | os.PathLike[str] | None) -> ModelSource:
+def read_source(
+    source: Source,
+    limits: Limits,
+    external_data_folder: str | os.PathLike[str] | None,
+    *,
+    whole: bool = True,
+) -> ModelSource:
     """Read a model.
 
     Args:
         source: Path, bytes, or a message, which is left as it is.
         limits: Bounds; only `Limits.model_bytes` is used here.
         external_data_folder: Where external data lies; None: beside the file.
+        whole: Parse all of it; else large tensors may be left out of the message (`ModelSource.cut`).
 
     Raises:
         NoSuchFile: There is no such file.
@@ -71,9 +84,11 @@ def read_source(source: Source, limits: Limits, external_data_folder: str | os.P
     elif isinstance(source, bytes | bytearray | memoryview):
         size = len(source) if not isinstance(source, memoryview) else source.nbytes
         _check_size(size, limits, "the bytes given")
-        read = ModelSource(_parse(source, "the bytes given"), "", content_hash(source), size, folder)
+        content = memoryview(source).cast("B")
+        proto, cut_model = _parsed(content, "the bytes given", whole)
+        read = ModelSource(proto, "", content_hash(content), size, folder, cut=cut_model)
     elif isinstance(source, str | os.PathLike):
-        read = _read_file(os.fspath(source), limits, folder)
+        read = _read_file(os.fspath(source), limits, folder, whole)
     else:
         raise InvalidArgument(
             f"A model cannot be loaded from a {type(source).__name__}.",
@@ -89,7 +104,7 @@ def read_source(source: Source, limits: Limits, external_data_folder: str | os.P
     return read
 
 
-def _read_file(path: Any, limits: Limits, folder: Path | None) -> ModelSource:
+def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> ModelSource:
     if not isinstance(path, str):
         path = os.fsdecode(path)
     where = Location(file=path)
@@ -100,9 +115,9 @@ def _read_file(path: Any, limits: Limits, folder: Path | None) -> ModelSource:
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise OSError("it is a device or a pipe, not a file")
         with Path(path).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            _check_size(size, limits, where)
-            content = file.read(size)
+            identity = FileIdentity.of(os.fstat(file.fileno()))
+            _check_size(identity.size, limits, where)
+            content = mapped(file, identity.size)
         # Model hubs link a model and its data, one by one, into a folder of blobs: links may lead there.
         if Path(path).is_symlink():
             real = Path(os.path.realpath(path)).parent
@@ -128,7 +143,12 @@ def _read_file(path: Any, limits: Limits, folder: Path | None) -> ModelSource:
     except ValueError as error:  # a NUL in the path
         raise NoSuchFile(f"{path!r} is no path.", why=str(error), fix="Check the path.") from error
     fingerprint = content_hash(content)
-    return ModelSource(_parse(content, where), path, fingerprint, len(content), folder or Path(path).parent, real)
+    proto, cut_model = _parsed(content, where, whole)
+    if cut_model is not None:
+        cut_model.path, cut_model.identity = os.path.abspath(path), identity  # noqa: PTH100 - links stay as they are
+    return ModelSource(
+        proto, path, fingerprint, content.nbytes, folder or Path(path).parent, real_folder=real, cut=cut_model
+    )
 
 
 def _check_size(size: int, limits: Limits, where: Location | str) -> None:
@@ -139,6 +159,17 @@ def _check_size(size: int, limits: Limits, where: Location | str) -> None:
             why="protobuf holds at most 2 GiB" if size >= 1 << 31 else "",
             fix="Save the model with external data, or raise Limits.model_bytes.",
         )
+
+
+def _parsed(content: memoryview, where: Location | str, whole: bool) -> tuple[Any, CutModel | None]:
+    """The message, and the bytes of the tensors that it lacks."""
+    if not whole:
+        result = cut(content)
+        if result.pieces:
+            return _parse(result.skeleton, where), result
+    proto = _parse(content, where)
+    forget_pages(content, 0, content.nbytes)
+    return proto, None
 
 
 def _parse(content: Any, where: Location | str) -> Any:
@@ -171,11 +202,6 @@ def _advice(content: Any) -> str:
     if start[4:8] == _ORT_IDENTIFIER:
         return "Load the .onnx file it was made from."
     return "The file is truncated, damaged or of another kind; fetch or export it again."
-
-
-def content_hash(content: Any) -> str:
-    """Hash of a model's bytes: its fingerprint."""
-    return hashlib.blake2b(content, digest_size=20).hexdigest()
 
 
 def _fingerprint_of(proto: onnx.ModelProto) -> str:

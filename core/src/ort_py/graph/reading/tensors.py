@@ -14,10 +14,13 @@ import numpy as np
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
 from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.ir import Weight
+from ort_py.graph.reading.cutting import CutModel
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.text import text
+from ort_py.graph.weights.paging import forget_pages
 from ort_py.graph.weights.unpack import aligned_empty, unpack
 from ort_py.graph.weights.weight_store import WeightStore
+from ort_py.graph.weights.weights import ArrayWeight, FilePart
 from ort_py.limits import Budget, array_bytes, check_allocation
 
 __all__ = ["TensorReader"]
@@ -54,12 +57,16 @@ class TensorReader:
         store: Who keeps the weights.
         budget: What this load may still do.
         files: External data of this model.
+        cut: Bytes of tensors that the message has placeholders for.
+        found: The weight of each placeholder that was met.
     """
 
-    def __init__(self, store: WeightStore, budget: Budget, files: ExternalFiles) -> None:
+    def __init__(self, store: WeightStore, budget: Budget, files: ExternalFiles, cut: CutModel | None = None) -> None:
         self.store = store
         self.budget = budget
         self.files = files
+        self.cut = cut
+        self.found: dict[bytes, ArrayWeight] = {}
 
     def weight(self, proto: Any, name: str = "") -> Weight:
         """The weight of a ``TensorProto``.
@@ -82,12 +89,28 @@ class TensorReader:
         if data_type is DataType.STRING:
             return self._strings(proto, shape, name)
         raw = proto.raw_data
+        piece = self.cut.find(raw) if self.cut is not None else None
+        if piece is not None:
+            return self._cut(raw, piece, data_type, shape, name)
         if not raw and not proto.HasField("raw_data"):
             return self._typed(proto, data_type, shape, name)
-        expected = nbytes_of(data_type, shape)
-        if len(raw) != expected:
-            raise _wrong_size(name, data_type, shape, f"raw_data has {len(raw)} bytes, {expected} are needed")
+        _expect_bytes(len(raw), data_type, shape, name)
         return self.store.embedded(raw, data_type, shape)
+
+    def _cut(
+        self,
+        placeholder: bytes,
+        piece: tuple[memoryview, FilePart | None],
+        data_type: DataType,
+        shape: tuple[int, ...],
+        name: str,
+    ) -> Weight:
+        content, source = piece
+        _expect_bytes(content.nbytes, data_type, shape, name)
+        weight = self.found[placeholder] = self.store.embedded(content, data_type, shape, source)
+        assert self.cut is not None
+        forget_pages(self.cut.content, *self.cut.pieces[placeholder])
+        return weight
 
     def sparse(self, proto: Any, name: str = "") -> Weight:
         """The dense weight of a ``SparseTensorProto``.
@@ -226,6 +249,12 @@ def _flat_indices(
         )
     strides = np.array([prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
     return columns[:, 0] if linear else columns @ strides
+
+
+def _expect_bytes(count: int, data_type: DataType, shape: tuple[int, ...], name: str) -> None:
+    expected = nbytes_of(data_type, shape)
+    if count != expected:
+        raise _wrong_size(name, data_type, shape, f"raw_data has {count} bytes, {expected} are needed")
 
 
 def _wrong_size(name: str, data_type: DataType, shape: tuple[int, ...], why: str) -> InvalidGraph:

@@ -7,229 +7,98 @@ followed only where it is an integer scalar or a short vector. Symbolic sizes ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Hashable
 from math import prod
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ort_py.dtypes import DataType, Dim, Shape, TensorType
-from ort_py.graph.ir import Node, Value
+from ort_py.graph.typing.number_rules import LONGEST, RULES, AnyNode, Numbers
 
-__all__ = ["Numbers", "ShapeData", "target_shape"]
-
-_LONGEST = 64
-"""Entries of a vector that is followed; no shape is longer."""
+__all__ = ["Numbers", "ShapeData", "followed", "target_shape"]
 
 _LARGEST = 2**62
 """Numbers beyond are not followed: they are no sizes, and sums of them would leave 64 bits."""
 
 
-class Numbers(NamedTuple):
-    """What is known of an integer tensor's content.
+_LARGEST_INT32 = 2**31 - 1
 
-    Attributes:
-        entries: Each a number, a symbolic size, or None where it is unknown.
-        scalar: Whether it has no dimension; else it has one.
-    """
-
-    entries: tuple[Dim, ...]
-    scalar: bool
-
-    def array(self) -> np.ndarray[Any, Any] | None:
-        """The content, None unless all of it is known."""
-        known = [entry for entry in self.entries if isinstance(entry, int)]
-        if len(known) < len(self.entries):
-            return None
-        return np.array(known[0] if self.scalar else known, np.int64)
+_FOLLOWED = (DataType.INT64, DataType.INT32, DataType.BOOL)
 
 
 class ShapeData:
     """Contents followed so far. Nodes are shown to it in topological order."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, Numbers | None] = {}
+        self._known: dict[Hashable, Numbers | None] = {}
 
-    def of(self, value: Value | None) -> Numbers | None:
+    def of(self, value: Any) -> Numbers | None:
         """What is known of a value's content; None where it is nothing."""
         if value is None:
             return None
-        if value not in self._known:
-            self._known[value] = _constant(value)
-        return self._known[value]
+        key = self.key(value)
+        if key not in self._known:
+            self._known[key] = self._constant(value)
+        return self._known[key]
 
-    def follow(self, node: Node) -> None:
+    def shape(self, value: Any) -> Shape | None:
+        """A value's shape as far as it is known."""
+        return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
+
+    def follow(self, node: AnyNode) -> None:
         """Note the content of a node's output, if the operator is one that shapes are computed with."""
-        rule = _RULES.get(node.op_type)
+        rule = RULES.get(node.op_type)
         if rule is None or node.domain or len(node.outputs) != 1 or node.outputs[0] is None:
             return
         found = rule(node, self)
-        if found is not None and len(found.entries) <= _LONGEST:
-            self._known[node.outputs[0]] = Numbers(tuple([_bounded(entry) for entry in found.entries]), found.scalar)
+        if found is not None and len(found.entries) <= LONGEST:
+            result = node.outputs[0]
+            narrow = isinstance(result.type, TensorType) and result.type.data_type is DataType.INT32
+            entries = [_bounded(entry, _LARGEST_INT32 if narrow else _LARGEST) for entry in found.entries]
+            self._known[self.key(result)] = Numbers(tuple(entries), found.scalar)
+
+    def key(self, value: Any) -> Hashable:
+        """What stands for a value: the value itself in a graph."""
+        same: Hashable = value
+        return same
+
+    def array(self, value: Any) -> Any | None:
+        """A constant's content, where it is short enough and of a type that is followed."""
+        weight = value.weight
+        if weight is None or not value.constant or not followed(weight.data_type, weight.shape):
+            return None
+        return weight.array()
+
+    def _constant(self, value: Any) -> Numbers | None:
+        array = self.array(value)
+        if array is None:
+            return None
+        return Numbers(tuple(int(number) for number in array.reshape(-1)), not array.shape)
 
 
-def _bounded(entry: Dim) -> Dim:
-    return None if isinstance(entry, int) and abs(entry) > _LARGEST else entry
-
-
-def _constant(value: Value) -> Numbers | None:
-    weight = value.weight
-    if weight is None or not value.constant or weight.data_type not in (DataType.INT64, DataType.INT32):
-        return None
-    if len(weight.shape) > 1 or prod(weight.shape) > _LONGEST:
-        return None
-    return Numbers(tuple(int(number) for number in weight.array().reshape(-1)), not weight.shape)
-
-
-def _shape_of(node: Node, position: int = 0) -> Shape | None:
-    value = node.inputs[position] if position < len(node.inputs) else None
-    return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
-
-
-def _input(node: Node, data: ShapeData, position: int) -> Numbers | None:
-    return data.of(node.inputs[position]) if position < len(node.inputs) else None
-
-
-def _shape(node: Node, data: ShapeData) -> Numbers | None:
-    shape = _shape_of(node)
-    if shape is None:
-        return None
-    return Numbers(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))], False)
-
-
-def _size(node: Node, data: ShapeData) -> Numbers | None:
-    shape = _shape_of(node)
-    if shape is None:
-        return None
+def followed(data_type: DataType | None, shape: Shape | None) -> bool:
+    """Whether a constant of this type may be a number that shapes are computed from."""
+    if data_type not in _FOLLOWED or shape is None or len(shape) > 1:
+        return False
     sizes = [size for size in shape if isinstance(size, int)]
-    return Numbers((prod(sizes) if len(sizes) == len(shape) else None,), True)
+    return len(sizes) == len(shape) and prod(sizes) <= LONGEST
 
 
-def _same(node: Node, data: ShapeData) -> Numbers | None:
-    return _input(node, data, 0)
+def _bounded(entry: Dim, largest: int = _LARGEST) -> Dim:
+    return None if isinstance(entry, int) and abs(entry) > largest else entry
 
 
-def _cast(node: Node, data: ShapeData) -> Numbers | None:
-    return _input(node, data, 0) if node.attributes.get("to") in (DataType.INT64, DataType.INT32) else None
-
-
-def _gather(node: Node, data: ShapeData) -> Numbers | None:
-    source, index = _input(node, data, 0), _input(node, data, 1)
-    if source is None or index is None or source.scalar:
-        return None
-    picked: list[Dim] = []
-    for entry in index.entries:
-        if not isinstance(entry, int) or not -len(source.entries) <= entry < len(source.entries):
-            return None
-        picked.append(source.entries[entry])
-    return Numbers(tuple(picked), index.scalar)
-
-
-def _concat(node: Node, data: ShapeData) -> Numbers | None:
-    entries: list[Dim] = []
-    for position in range(len(node.inputs)):
-        part = _input(node, data, position)
-        if part is None:
-            shape = _shape_of(node, position)
-            if shape is None or len(shape) != 1 or not isinstance(shape[0], int) or shape[0] > _LONGEST:
-                return None
-            entries.extend([None] * shape[0])
-        else:
-            entries.extend(part.entries)
-        if len(entries) > _LONGEST:
-            return None
-    return Numbers(tuple(entries), False)
-
-
-def _slice(node: Node, data: ShapeData) -> Numbers | None:
-    source = _input(node, data, 0)
-    if source is None or source.scalar:
-        return None
-    bounds: list[int] = []
-    for position, name in ((1, "starts"), (2, "ends"), (4, "steps")):
-        found = _input(node, data, position)
-        entries = found.entries if found is not None else node.attributes.get(name)
-        if entries is None and name == "steps" and (len(node.inputs) <= 4 or node.inputs[4] is None):
-            entries = (1,)
-        if entries is None or len(entries) != 1 or not isinstance(entries[0], int):
-            return None
-        bounds.append(entries[0])
-    if bounds[2] == 0:
-        return None
-    return Numbers(source.entries[slice(*bounds)], False) if bounds[2] > 0 else None
-
-
-def _unsqueeze(node: Node, data: ShapeData) -> Numbers | None:
-    source = _input(node, data, 0)
-    return Numbers(source.entries, False) if source is not None and source.scalar else None
-
-
-def _squeeze(node: Node, data: ShapeData) -> Numbers | None:
-    source = _input(node, data, 0)
-    return Numbers(source.entries, True) if source is not None and len(source.entries) == 1 else None
-
-
-def _reshape(node: Node, data: ShapeData) -> Numbers | None:
-    source, target = _input(node, data, 0), _input(node, data, 1)
-    if source is None or target is None or len(target.entries) > 1 or target.scalar:
-        return None
-    return Numbers(source.entries, not target.entries)
-
-
-def _arithmetic(combine: Callable[[int, int], int | None], neutral: int | None) -> Callable[..., Numbers | None]:
-    def rule(node: Node, data: ShapeData) -> Numbers | None:
-        left, right = _input(node, data, 0), _input(node, data, 1)
-        if left is None or right is None:
-            return None
-        count = max(len(left.entries), len(right.entries))
-        if not {len(left.entries), len(right.entries)} <= {1, count}:
-            return None
-        entries: list[Dim] = []
-        for index in range(count):
-            a, b = (side.entries[index if len(side.entries) > 1 else 0] for side in (left, right))
-            if isinstance(a, int) and isinstance(b, int):
-                entries.append(combine(a, b))
-            else:
-                entries.append(a if b == neutral else None)  # the neutral number on the right leaves a name as it is
-        return Numbers(tuple(entries), left.scalar and right.scalar)
-
-    return rule
-
-
-def _quotient(a: int, b: int) -> int | None:
-    # Integer division truncates in ONNX; sizes are not negative, so anything else is left alone.
-    return a // b if a >= 0 and b > 0 else None
-
-
-_RULES: Mapping[str, Callable[[Node, ShapeData], Numbers | None]] = {
-    "Add": _arithmetic(lambda a, b: a + b, 0),
-    "Cast": _cast,
-    "Concat": _concat,
-    "Div": _arithmetic(_quotient, 1),
-    "Gather": _gather,
-    "Identity": _same,
-    "Mul": _arithmetic(lambda a, b: a * b, 1),
-    "Reshape": _reshape,
-    "Shape": _shape,
-    "Size": _size,
-    "Slice": _slice,
-    "Squeeze": _squeeze,
-    "Sub": _arithmetic(lambda a, b: a - b, 0),
-    "Unsqueeze": _unsqueeze,
-}
-
-
-def target_shape(node: Node, data: ShapeData) -> Shape | None:
+def target_shape(node: AnyNode, data: ShapeData) -> Shape | None:
     """The shape of the first output where it is spelled by an input that is known in part; None where it is not.
 
     For Reshape, Expand and ConstantOfShape; other operators are left to inference, with contents known in full.
     """
     if node.domain or node.op_type not in ("Reshape", "Expand", "ConstantOfShape"):
         return None
-    target = _input(node, data, 0 if node.op_type == "ConstantOfShape" else 1)
+    position = 0 if node.op_type == "ConstantOfShape" else 1
+    target = data.of(node.inputs[position]) if position < len(node.inputs) else None
     if target is None or target.scalar or any(isinstance(entry, int) and entry < -1 for entry in target.entries):
         return None
-    source = _shape_of(node)
+    source = data.shape(node.inputs[0]) if node.inputs else None
     found: Shape | None
     if node.op_type == "ConstantOfShape":
         found = target.entries if -1 not in target.entries else None
@@ -240,7 +109,7 @@ def target_shape(node: Node, data: ShapeData) -> Shape | None:
     return None if found is None else tuple([_bounded(size) for size in found])
 
 
-def _reshaped(node: Node, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
+def _reshaped(node: AnyNode, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
     sizes: list[Dim] = []
     for position, entry in enumerate(target):
         if entry == 0 and not node.attributes.get("allowzero", 0):
@@ -275,7 +144,7 @@ def _rest(source: Shape, others: list[Dim]) -> Dim:
     return names[0] if len(names) == 1 and numbers == divisor else None
 
 
-def _expanded(node: Node, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
+def _expanded(node: AnyNode, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
     rank = max(len(source), len(target))
     left: tuple[Dim, ...] = (1,) * (rank - len(source)) + source
     right: tuple[Dim, ...] = (1,) * (rank - len(target)) + target

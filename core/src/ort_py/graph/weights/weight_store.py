@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
@@ -18,8 +18,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
+from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.graph.weights.unpack import aligned_copy, frozen, unpack
-from ort_py.graph.weights.weights import ArrayWeight, FileIdentity, MappedFile, MappedWeight
+from ort_py.graph.weights.weights import ArrayWeight, FileIdentity, FilePart, MappedFile, MappedWeight
 
 __all__ = ["WeightStats", "WeightStore", "process_store"]
 
@@ -35,6 +36,7 @@ class WeightStats:
         copied_bytes: Memory of constants that were copied out of files, being packed or misaligned there.
         mapped_bytes: Bytes of files used in place; the system takes and drops their pages as it likes.
         unread_bytes: Bytes of constants in files that nobody has asked for yet.
+        packed_bytes: Memory of what kernels made of constants.
     """
 
     weights: int = 0
@@ -43,6 +45,7 @@ class WeightStats:
     copied_bytes: int = 0
     mapped_bytes: int = 0
     unread_bytes: int = 0
+    packed_bytes: int = 0
 
 
 class WeightStore:
@@ -52,6 +55,7 @@ class WeightStore:
         self._arrays: WeakValueDictionary[str, ArrayWeight] = WeakValueDictionary()
         self._mapped: WeakValueDictionary[str, MappedWeight] = WeakValueDictionary()
         self._files: WeakValueDictionary[FileIdentity, MappedFile] = WeakValueDictionary()
+        self._packed: WeakValueDictionary[PackedKey, PackedForm] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -62,19 +66,31 @@ class WeightStore:
             self._process = os.getpid()
         return self._lock
 
-    def embedded(self, raw: bytes | memoryview, data_type: DataType, shape: tuple[int, ...]) -> ArrayWeight:
+    def embedded(
+        self,
+        raw: bytes | memoryview,
+        data_type: DataType,
+        shape: tuple[int, ...],
+        source: FilePart | None = None,
+    ) -> ArrayWeight:
         """The constant whose bytes stand in a model file.
 
         Args:
             raw: Exactly as many bytes as type and shape need, packed and little endian as in ``raw_data``.
             data_type: Element type; not a string.
             shape: Shape.
+            source: Where the bytes can be read again.
 
         Returns:
             A weight equal to every other made from the same bytes, type and shape.
         """
         key = _content_key(data_type, shape, (raw,))
-        return self._arrays.get(key) or self._keep(ArrayWeight(unpack(raw, data_type, shape), data_type, key))
+        weight = self._arrays.get(key)
+        if weight is None:
+            weight = self._keep(ArrayWeight(unpack(raw, data_type, shape), data_type, key, source))
+        elif source is not None:
+            weight.source = source  # the newest: what an earlier model was read from may be gone
+        return weight
 
     def strings(self, values: Iterable[str | bytes], shape: tuple[int, ...]) -> ArrayWeight:
         """A constant of strings: an object array of str, or bytes where a value is no UTF-8."""
@@ -124,24 +140,47 @@ class WeightStore:
         with self._guard():
             return self._mapped.setdefault(weight.key, weight)
 
+    def find(self, key: str) -> ArrayWeight | None:
+        """The constant in memory that has this content, None where there is none."""
+        return self._arrays.get(key)
+
+    def packed(self, key: PackedKey, make: Callable[[], Any], arrays: Callable[[], Sequence[Any]]) -> PackedForm:
+        """What a kernel makes of constants, made the first time it is asked for while somebody holds it.
+
+        Args:
+            key: The constants, and what is made of them.
+            make: Makes it, on the host.
+            arrays: The constants' own arrays: what the form shares with them is counted with them.
+        """
+        found = self._packed.get(key)
+        if found is not None:
+            return found
+        made = PackedForm(key, make(), arrays())  # outside of the lock: it may take seconds
+        with self._guard():
+            return self._packed.setdefault(key, made)
+
     def trim(self) -> int:
-        """Forget copies that can be read from their file again; returns the bytes this gives back at most.
+        """Release constants that can be read from their file again; returns the bytes this gave back.
 
         Arrays that plans hold stay in memory until they go.
         """
-        return sum(weight.release() for weight in self._everything()[1])
+        arrays, mapped = self._everything()
+        return sum(weight.release() for weight in (*arrays, *mapped))
 
     def stats(self) -> WeightStats:
         """What is in memory now."""
         arrays, mapped = self._everything()
         loaded = [weight for weight in mapped if weight.loaded]
+        with self._guard():
+            packed = list(self._packed.values())
         return WeightStats(
             weights=len(arrays) + len(mapped),
             files=len(self._files),
-            held_bytes=sum(weight.nbytes for weight in arrays),
+            held_bytes=sum(weight.nbytes for weight in arrays if weight.loaded),
             copied_bytes=sum(weight.nbytes for weight in loaded if not weight.in_place),
             mapped_bytes=sum(weight.nbytes for weight in loaded if weight.in_place),
             unread_bytes=sum(weight.length for weight in mapped if not weight.loaded),
+            packed_bytes=sum(form.nbytes for form in packed),
         )
 
     def _everything(self) -> tuple[list[ArrayWeight], list[MappedWeight]]:

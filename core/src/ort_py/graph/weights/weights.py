@@ -1,21 +1,26 @@
 """Constants that somebody stores: in memory, or in a file that is mapped when it is first read.
 
-Both kinds satisfy `ir.Weight`. `weight_store` makes and shares them. Knows nothing of protobuf; a session restored
-from a cache uses this without importing onnx.
+Both kinds satisfy `ir.Weight`. What can be read from its file again may be released: it then goes with the last plan
+that reads it, and is the same array for all until then. `weight_store` makes and shares them. Knows nothing of
+protobuf; a session restored from a cache uses this without importing onnx.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
+import weakref
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
+from ort_py.errors import Fail, Location
 from ort_py.graph.weights.unpack import frozen, stored_as_is, unpack
 from ort_py.limits import array_bytes
 
-__all__ = ["ArrayWeight", "FileIdentity", "MappedFile", "MappedWeight"]
+__all__ = ["ArrayWeight", "FileIdentity", "FilePart", "MappedFile", "MappedWeight"]
 
 
 class FileIdentity(NamedTuple):
@@ -26,31 +31,186 @@ class FileIdentity(NamedTuple):
     size: int
     mtime_ns: int
 
+    @staticmethod
+    def of(status: os.stat_result) -> FileIdentity:
+        """From what the system says about an open file."""
+        return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
-class ArrayWeight:
-    """A constant in memory of its own. `WeightStore.add` makes it."""
 
-    __slots__ = ("__weakref__", "_array", "_key", "data_type", "shape")
+class FilePart(NamedTuple):
+    """Bytes of a file that is not kept open.
 
-    def __init__(self, array: np.ndarray[Any, Any], data_type: DataType, key: str) -> None:
-        self._array = array
-        self._key = key
-        self.data_type = data_type
-        self.shape: tuple[int, ...] = array.shape
+    Attributes:
+        path: The file.
+        identity: Which content it had when the bytes were first read.
+        start, stop: The bytes.
+    """
+
+    path: str
+    identity: FileIdentity
+    start: int
+    stop: int
+
+    def read(self) -> bytes:
+        """The bytes.
+
+        Raises:
+            Fail: The file is not there any more, or is another one.
+        """
+        try:
+            with Path(self.path).open("rb") as file:
+                if FileIdentity.of(os.fstat(file.fileno())) != self.identity:
+                    raise OSError("it was written or replaced since then")
+                file.seek(self.start)
+                content = file.read(self.stop - self.start)
+        except OSError as error:
+            raise Fail(
+                "A constant cannot be read from the model's file again.",
+                where=Location(file=self.path),
+                why=f"the session was made from this file, and {error}",
+                fix="Leave a model's file as it is while sessions use it, or create the session again.",
+            ) from error
+        return content
+
+
+class _Array:
+    """An array that somebody may hold: found again, without being kept, as long as any view of it is alive."""
+
+    __slots__ = ("_dtype", "_owner", "_shape", "_start", "kept")
+
+    def __init__(self, array: np.ndarray[Any, Any], *, keep: bool = True) -> None:
+        self.kept: np.ndarray[Any, Any] | None = array if keep else None
+        owner = array.base if isinstance(array.base, np.ndarray) else array
+        # A view refers to the array that owns the memory, not to the view it was made of.
+        self._owner = weakref.ref(owner)
+        self._start = array.ctypes.data - owner.ctypes.data
+        self._dtype, self._shape = array.dtype, array.shape
+
+    def found(self) -> np.ndarray[Any, Any] | None:
+        """The array, None where nobody has it any more."""
+        kept = self.kept
+        if kept is not None:
+            return kept
+        owner = self._owner()
+        if owner is None or self._dtype.hasobject:
+            return None  # strings have no source, so they are never let go of
+        flat: np.ndarray[Any, Any] = owner.reshape(-1).view(np.uint8)
+        size = int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
+        found: np.ndarray[Any, Any] = flat[self._start : self._start + size].view(self._dtype).reshape(self._shape)
+        return found
 
     @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return int(self._array.nbytes)
+    def alive(self) -> bool:
+        """Whether the memory is still there."""
+        return self.kept is not None or self._owner() is not None
+
+
+class _Loaded:
+    """What both kinds of constants share: an array that is loaded, released, and loaded again."""
+
+    __slots__ = ("__weakref__", "_loaded", "_released")
+
+    def __init__(self, array: np.ndarray[Any, Any] | None = None) -> None:
+        self._released = False
+        # At most one entry. A dict, because its setdefault is atomic: two threads that load at once get one array.
+        self._loaded: dict[None, _Array] = {} if array is None else {None: _Array(array)}
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the array is in memory or mapped."""
+        entry = self._loaded.get(None)
+        return entry is not None and entry.alive
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """The tensor; loaded where it is not, or not any more.
+
+        Raises:
+            Fail: The file it is read from is not what it was.
+        """
+        while True:
+            entry = self._loaded.get(None)
+            found = None if entry is None else entry.found()
+            if found is not None:
+                return found
+            if entry is not None:
+                self._loaded.pop(None, None)
+            loaded = self._load()  # a name of its own: where nothing else keeps it, this does until it is returned
+            entry = self._loaded.setdefault(None, _Array(loaded, keep=not self._released))
+            found = entry.found()
+            if found is not None:
+                return found
+
+    def release(self) -> int:
+        """Leave the array to those who hold it; the next `array` finds it with them, or loads it for its caller.
+
+        Returns:
+            Bytes of memory this gave back: none where it is still held, cannot be loaded again, or is a file's pages.
+        """
+        if not self._releasable:
+            return 0
+        self._released = True
+        entry = self._loaded.get(None)
+        if entry is None or entry.kept is None:
+            return 0
+        size = self._own_bytes
+        entry.kept = None
+        return 0 if entry.alive else size
+
+    @property
+    def _releasable(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def _own_bytes(self) -> int:
+        raise NotImplementedError
+
+    def _load(self) -> np.ndarray[Any, Any]:
+        raise NotImplementedError
+
+
+class ArrayWeight(_Loaded):
+    """A constant in memory of its own. `WeightStore.add` makes it.
+
+    Attributes:
+        data_type: Element type.
+        shape: Shape.
+        nbytes: Bytes in memory.
+        source: Where it can be read again, None where nowhere.
+    """
+
+    __slots__ = ("_key", "data_type", "nbytes", "shape", "source")
+
+    def __init__(
+        self, array: np.ndarray[Any, Any], data_type: DataType, key: str, source: FilePart | None = None
+    ) -> None:
+        super().__init__(array)
+        self._key = key
+        self.data_type = data_type
+        self.nbytes = int(array.nbytes)
+        self.shape: tuple[int, ...] = array.shape
+        self.source = source
 
     @property
     def key(self) -> str:
         """Hash of type, shape and content."""
         return self._key
 
-    def array(self) -> np.ndarray[Any, Any]:
-        """The tensor."""
-        return self._array
+    @property
+    def in_place(self) -> bool:
+        """Never a file's own pages."""
+        return False
+
+    @property
+    def _releasable(self) -> bool:
+        return self.source is not None
+
+    @property
+    def _own_bytes(self) -> int:
+        return self.nbytes
+
+    def _load(self) -> np.ndarray[Any, Any]:
+        assert self.source is not None, "only what has a source is released"
+        return unpack(self.source.read(), self.data_type, self.shape)
 
     def __repr__(self) -> str:
         return f"ArrayWeight({self.data_type.onnx_name}, {self.shape})"
@@ -77,7 +237,7 @@ class MappedFile:
         )
 
 
-class MappedWeight:
+class MappedWeight(_Loaded):
     """A constant in a file, read when `array` is first called.
 
     Attributes:
@@ -87,15 +247,14 @@ class MappedWeight:
         offset: Where the tensor starts in it.
     """
 
-    __slots__ = ("__weakref__", "_loaded", "data_type", "file", "offset", "shape")
+    __slots__ = ("data_type", "file", "offset", "shape")
 
     def __init__(self, file: MappedFile, offset: int, data_type: DataType, shape: tuple[int, ...]) -> None:
+        super().__init__()
         self.file = file
         self.offset = offset
         self.data_type = data_type
         self.shape = shape
-        # At most one entry. A dict, because its setdefault is atomic: two threads that load at once get one array.
-        self._loaded: dict[None, np.ndarray[Any, Any]] = {}
 
     @property
     def length(self) -> int:
@@ -113,21 +272,19 @@ class MappedWeight:
         return stored_as_is(self.data_type) and self.offset % numpy_dtype(self.data_type).alignment == 0
 
     @property
-    def loaded(self) -> bool:
-        """Whether the array is in memory or mapped."""
-        return bool(self._loaded)
-
-    @property
     def key(self) -> str:
         """File, place, type and shape."""
         shape = "x".join(map(str, self.shape))
         file = ":".join(map(str, self.file.identity))
         return f"file:{file}:{self.offset}:{self.data_type.onnx_name}:{shape}"
 
-    def array(self) -> np.ndarray[Any, Any]:
-        """The tensor; maps or copies it the first time."""
-        found = self._loaded.get(None)
-        return found if found is not None else self._loaded.setdefault(None, self._load())
+    @property
+    def _releasable(self) -> bool:
+        return True
+
+    @property
+    def _own_bytes(self) -> int:
+        return 0 if self.in_place else self.nbytes
 
     def _load(self) -> np.ndarray[Any, Any]:
         if not self.in_place:
@@ -138,12 +295,6 @@ class MappedWeight:
         if not count:
             return frozen(np.empty(self.shape, dtype))
         return np.frombuffer(self.file.buffer, dtype, count, self.offset).reshape(self.shape)
-
-    def release(self) -> int:
-        """Forget the array; the next `array` reads it again. Returns the bytes of memory this gives back at most."""
-        if self._loaded.pop(None, None) is None:
-            return 0
-        return 0 if self.in_place else self.nbytes
 
     def __repr__(self) -> str:
         return f"MappedWeight({self.data_type.onnx_name}, {self.shape}, {self.file.path!r} at {self.offset})"

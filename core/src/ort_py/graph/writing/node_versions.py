@@ -1,7 +1,8 @@
-"""Nodes that keep an opset of their own, written so that other readers understand them; and schemas' list types.
+"""Nodes that other readers would not understand, written as calls of functions; and schemas' list types.
 
 A function may import another opset than its model. Once it is inlined its nodes keep that opset (`Node.opset`), which
-no ONNX graph can say; so such a node is written as a call of a model-local function around it. Used by `serialize`.
+no ONNX graph can say; so such a node is written as a call of a model-local function around it. So is a fused node whose
+operator no other runtime has: it carries its function. Used by `serialize`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,17 @@ from functools import cache
 import onnx
 
 from ort_py import errors
+from ort_py.contracts.function_body import FunctionBody
 from ort_py.graph.ir import Model, Node
+from ort_py.graph.writing.bodies import fill_function
 
 __all__ = ["FunctionWriter", "list_type", "since_version"]
+
+_FUSED = "ort_py.fused"
+"""Domain of the functions that fused nodes are written as."""
+
+_FUSED_ELSEWHERE = frozenset({"com.microsoft"})
+"""Domains whose operators are written as they are: onnxruntime, whose they are, writes them into models too."""
 
 
 @cache
@@ -48,13 +57,20 @@ class FunctionWriter:
         self._proto = proto
         self._strict = strict
         self._made: set[tuple[str, str]] = set()
+        self._bodies: dict[FunctionBody, str] = {}
 
     def wrap(self, message: onnx.NodeProto, node: Node) -> None:
-        """Turn the message of a node into a call, where its opset makes a difference.
+        """Turn the message of a node into a call, where nobody else would know its operator or take another opset.
 
         Raises:
             NotImplemented: The node holds graphs: a function cannot see what they capture.
         """
+        known = node.domain in _FUSED_ELSEWHERE or onnx.defs.has(node.op_type, node.domain)
+        if node.body is not None and not known:
+            self._fused(message, node, node.body)
+            return
+        if not node.opset:
+            return
         since = since_version(node.op_type, node.domain, node.opset)
         if since == since_version(node.op_type, node.domain, self._imports.get(node.domain, 0)):
             return
@@ -78,6 +94,27 @@ class FunctionWriter:
             self._add(key, message, node, names)
         message.domain, message.op_type = key
 
+    def _fused(self, message: onnx.NodeProto, node: Node, body: FunctionBody) -> None:
+        """Call the function that a fused node carries: one for all nodes that carry it."""
+        name = self._bodies.get(body)
+        if name is None:
+            name = f"{node.op_type}_{len(self._bodies)}" if self._bodies else node.op_type
+            self._bodies[body] = name
+            function = self._proto.functions.add(domain=_FUSED, name=name)
+            fill_function(function, body)
+            self._import(_FUSED)
+            for entry in function.opset_import:
+                if all(known.domain != entry.domain for known in self._proto.opset_import):
+                    self._proto.opset_import.add(domain=entry.domain, version=entry.version)
+        del message.attribute[:]
+        message.domain, message.op_type = _FUSED, name
+
+    def _import(self, domain: str) -> None:
+        if all(entry.domain != domain for entry in self._proto.opset_import):
+            self._proto.opset_import.add(domain=domain, version=1)
+        # Functions came with IR version 8.
+        self._proto.ir_version = max(self._proto.ir_version, 8)
+
     def _add(self, key: tuple[str, str], message: onnx.NodeProto, node: Node, names: list[str]) -> None:
         function = self._proto.functions.add(domain=key[0], name=key[1])
         function.opset_import.add(domain=node.domain, version=node.opset)
@@ -91,7 +128,4 @@ class FunctionWriter:
         body.output.extend(function.output)
         for attribute in message.attribute:
             body.attribute.add(name=attribute.name, ref_attr_name=attribute.name, type=attribute.type)
-        if all(entry.domain != key[0] for entry in self._proto.opset_import):
-            self._proto.opset_import.add(domain=key[0], version=1)
-        # Functions came with IR version 8.
-        self._proto.ir_version = max(self._proto.ir_version, 8)
+        self._import(key[0])

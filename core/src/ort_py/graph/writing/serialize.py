@@ -6,6 +6,7 @@ files that the constants came from. Nested graphs are written from a work list, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
@@ -58,7 +59,8 @@ class GraphWriter:
     ) -> None:
         """Write nodes, and declare what they compute unless it is among `outputs`, which the caller declares.
 
-        Nested graphs wait for `finish`. With `wrap`, nodes with an opset of their own become calls of functions.
+        Nested graphs wait for `finish`. With `wrap`, nodes with an opset of their own, and fused ones that
+        no other runtime knows, become calls of functions.
         """
         returned = set(outputs)
         add = proto.node.add
@@ -75,11 +77,15 @@ class GraphWriter:
                 message.overload = node.overload
             if node.attributes:
                 self._attributes(message, node)
-            if node.opset and wrap:
+            if wrap:
+                self.annotate(message, node)
                 self._functions.wrap(message, node)
             for value in node.outputs:
                 if value is not None and value not in returned:
                     self.declare(proto, value)
+
+    def annotate(self, message: onnx.NodeProto, node: Node) -> None:
+        """Say more about a node; nothing, where a message is for a machine."""
 
     def declare(self, proto: onnx.GraphProto, value: Value) -> None:
         """Write what is known of an inner value."""
@@ -139,6 +145,13 @@ class _WeightWriter(GraphWriter):
         self._folder = PurePath(model.source).parent
         self._inline = 0
 
+    def annotate(self, message: onnx.NodeProto, node: Node) -> None:
+        # Who made a node, and of which: so that a profile of the written model leads back to the one it came from.
+        if node.origin:
+            message.metadata_props.add(key="ort_py.origin", value=node.origin)
+        if node.sources:
+            message.metadata_props.add(key="ort_py.sources", value=json.dumps(node.sources))
+
     def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
         weight = value.weight
         assert weight is not None  # what an initializer is
@@ -152,7 +165,8 @@ class _WeightWriter(GraphWriter):
         super().initializer(proto, value)
 
     def _external(self, proto: onnx.TensorProto, value: Value, weight: Weight) -> None:
-        if not isinstance(weight, MappedWeight):
+        # A constant from the cache has no file that a model could refer to: entries come and go.
+        if not isinstance(weight, MappedWeight) or not weight.file.path:
             raise InvalidArgument(
                 "A constant that came from no file cannot be written as external data.",
                 where=Location(value=value.name),

@@ -219,7 +219,7 @@ class _Lowering:
                 copies.append(NodeTemplate("Identity", (names.get(result, result),), (output,)))
         renamed = [_renamed(template, names) for template in kept]
         self._stale = True
-        editor.replace_nodes([node.graph.nodes.index(node)], [*renamed, *copies])
+        editor.replace_nodes([node.name], [*renamed, *copies])
         for name in written:
             value, known = editor.find(names.get(name, name)), builder.types.get(name)
             if value is not None and known is not None:

@@ -112,10 +112,11 @@ _DEFAULTS: dict[str, tuple[Any, Any]] = {
 
 
 def dict_vectorizer(ctx: KernelContext) -> KernelCallable:
-    """DictVectorizer 1: a map's values at their keys' places in the vocabulary, zeros elsewhere; ``(n,)``.
+    """DictVectorizer 1: a map's values at their keys' places in the vocabulary, zeros elsewhere; ``(1, n)``.
 
-    One-dimensional as the specification and the reference have it; onnxruntime adds an axis in front. Keys outside the
-    vocabulary are refused, which the specification excludes and onnxruntime ignores.
+    The specification has a vector, onnxruntime a matrix of one row, and exporters, scikit-learn's among them, were made
+    for that: what follows is a Gemm or a Concat of columns. So it is ``(n,)`` only where the model declares one axis.
+    Keys outside the vocabulary, which the specification excludes, are passed over as in onnxruntime and scikit-learn.
     """
     node = ctx.node
     given = [list(node.attributes.get(name, ())) for name in ("string_vocabulary", "int64_vocabulary")]
@@ -126,22 +127,26 @@ def dict_vectorizer(ctx: KernelContext) -> KernelCallable:
             fix="Set exactly one of string_vocabulary and int64_vocabulary.",
         )
     words: list[Any] = given[0] or given[1]
+    by_word = bool(given[0])
     places = {key: place for place, key in enumerate(words)}
+    declared = node.outputs[0].shape if node.outputs[0] is not None else None
+    axes = () if declared is not None and len(declared) == 1 else (1,)
     bound = node.type_bindings.get("T1", "")
     kind = bound.removesuffix(")").removesuffix(")").rpartition("(")[2].rpartition(",")[2].strip()
 
     def run(x: Mapping[Any, Any]) -> Array:
         dtype, fill = _DEFAULTS[kind or _kind_of(x)]
         y = np.full(len(words), fill, dtype)
-        try:
-            y[[places[key] for key in x]] = list(x.values())
-        except KeyError as error:
+        if any(isinstance(key, str) != by_word for key in x):
             raise InvalidArgument(
-                f"The key {error.args[0]!r} is not in the vocabulary.",
+                f"The map has keys that are {'no strings' if by_word else 'no integers'}.",
                 where=node.location,
-                fix="Feed only keys of the vocabulary that the model was exported with.",
-            ) from error
-        return y
+                why=f"the vocabulary has {'strings' if by_word else 'integers'}",
+                fix="Feed a map with keys of the vocabulary's type.",
+            )
+        known = [(places[key], value) for key, value in x.items() if key in places]
+        y[[place for place, _ in known]] = [value for _, value in known]
+        return y.reshape(axes + y.shape)
 
     return run
 

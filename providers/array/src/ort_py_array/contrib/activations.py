@@ -49,6 +49,14 @@ def fast_gelu(ctx: KernelContext) -> KernelCallable:
 
 
 KERNELS = [
-    KernelDef(name, factory, domain=DOMAIN, since=1, implementation=f"{__name__}:{factory.__name__}")
+    KernelDef(
+        name,
+        factory,
+        domain=DOMAIN,
+        since=1,
+        out=True,
+        inplace=((0, 0),),
+        implementation=f"{__name__}:{factory.__name__}",
+    )
     for name, factory in (("BiasGelu", bias_gelu), ("FastGelu", fast_gelu))
 ]

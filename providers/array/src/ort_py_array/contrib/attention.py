@@ -5,9 +5,11 @@ One product makes all three; narrow floats stay float32 from there to the result
 
 from __future__ import annotations
 
+from functools import partial
+
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
-from ort_py_array.checks import LARGE, constant_input
+from ort_py_array.checks import LARGE
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.contrib.self_attention import SelfAttention
 from ort_py_array.precision import widened
@@ -29,8 +31,7 @@ def attention(ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     attend = SelfAttention(ctx)
-    known = constant_input(ctx, 1)
-    ready = None if known is None else widened(xp, xp.asarray(known))
+    ready = ctx.packed((1,), "widened", partial(widened, xp))
 
     def run(
         x: Array,

@@ -15,7 +15,7 @@ from ort_py import errors
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
-from ort_py_array.checks import check_indices, constant_input
+from ort_py_array.checks import check_indices
 from ort_py_array.contrib.packed_weights import PackedMatrix, times_in_parts, unpacked
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.precision import rounded, widened
@@ -114,8 +114,7 @@ def matmul_n_bits(ctx: KernelContext) -> KernelCallable:
         )
     blocks = -(-k // block)
     size = block * bits // 8
-    known = constant_input(ctx, 3)
-    prepared = None if known is None else shifts_of(ctx, xp.asarray(known), bits, (n, blocks))
+    prepared = ctx.packed((3,), f"shifts of {bits} bits", lambda known: shifts_of(ctx, known, bits, (n, blocks)))
 
     def run(
         a: Array,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
@@ -17,6 +18,7 @@ from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, 
 from ort_py_array.recurrent import check_shapes, layer_of
 from ort_py_array.recurrent_cells import Cell
 from ort_py_array.recurrent_layers import run_layer
+from ort_py_array.recurrent_standard import Product, Standard, in_standard_form, in_standard_order
 from ort_py_array.saturation import centred
 
 __all__ = ["KERNELS", "dynamic_quantize_lstm"]
@@ -25,36 +27,47 @@ __all__ = ["KERNELS", "dynamic_quantize_lstm"]
 class _Weights:
     """8-bit weights ``(directions, rows, columns)``, shifted by their zero points, one set a direction.
 
-    The scales of a standard LSTM's three gates are halved (which is exact): see `Cell.halved`.
+    Of a standard LSTM the gates stand as `recurrent_standard` wants them: its scales are in standard form (halving them
+    is exact), its values in standard order.
     """
 
     __slots__ = ("_exact", "_scales", "_values", "_xp")
 
     def __init__(
-        self, ctx: KernelContext, name: str, w: Array, scale: Array, zero: Array, known: bool, halved: Sequence[bool]
+        self,
+        ctx: KernelContext,
+        name: str,
+        w: Array,
+        scale: Array,
+        zero: Array,
+        standard: bool,
+        known: tuple[Array, int] | None = None,
     ) -> None:
         xp = self._xp = ctx.xp
-        for label, parameter in (("scale", scale), ("zero point", zero)):
-            if parameter.size not in (w.shape[0], w.shape[0] * w.shape[2]):
-                raise InvalidArgument(
-                    f"{name}'s {label} has shape {list(parameter.shape)}; it needs {w.shape[0]} entries, or "
-                    f"{w.shape[2]} for each direction.",
-                    where=ctx.node.location,
-                    fix=f"Give it the shape {[w.shape[0]]} or {[w.shape[0], w.shape[2]]}.",
-                )
-        self._values, bound = shifted(xp, w, zero.reshape(w.shape[0], 1, -1))
-        # At planning, a look at the values costs no wait and finds a closer bound.
-        self._exact = known_depth(xp, self._values) if known else exact_depth(255, bound)
+        _check_parameter(ctx, name, "scale", w, scale)
+        if known is not None:
+            self._values, self._exact = known
+        else:
+            self._values, bound = _shifted(ctx, name, w, zero, standard)
+            self._exact = exact_depth(255, bound)
         scales = xp.empty((w.shape[0], w.shape[2]), xp.float32)
         scales[...] = scale.reshape(w.shape[0], -1)
-        for d, half in enumerate(halved):
-            if half:
-                scales[d, : w.shape[2] // 4 * 3] *= 0.5
-        self._scales = scales
+        self._scales = in_standard_form(xp, "LSTM", scales) if standard else scales
 
     def times(self, direction: int, x: Array, out: Array | None = None) -> Array:
         """``x @ weights`` with `x` quantised for this product."""
         return self.times_quantized(direction, *centred(self._xp, x), out)
+
+    def product(self) -> Product:
+        """The products of all directions, for `Standard`."""
+        if self._values.shape[0] == 1:
+            return partial(self.times, 0)
+
+        def product(h: Array, out: Array) -> None:
+            for direction in range(self._values.shape[0]):
+                self.times(direction, h[direction], out[direction])
+
+        return product
 
     def times_quantized(self, direction: int, x: Array, scale: Array, out: Array | None = None) -> Array:
         """``x @ weights · scale`` for an `x` of integers."""
@@ -64,6 +77,28 @@ class _Weights:
         else:  # no sum can leave the integers that float32 holds
             product = xp.matmul(x, weights) if out is None else xp.matmul(x, weights, out=out)
         return xp.multiply(product, self._scales[direction] * scale, out=product if out is None else out)
+
+
+def _check_parameter(ctx: KernelContext, name: str, label: str, w: Array, parameter: Array) -> None:
+    if parameter.size not in (w.shape[0], w.shape[0] * w.shape[2]):
+        raise InvalidArgument(
+            f"{name}'s {label} has shape {list(parameter.shape)}; it needs {w.shape[0]} entries, or "
+            f"{w.shape[2]} for each direction.",
+            where=ctx.node.location,
+            fix=f"Give it the shape {[w.shape[0]]} or {[w.shape[0], w.shape[2]]}.",
+        )
+
+
+def _shifted(ctx: KernelContext, name: str, w: Array, zero: Array, standard: bool) -> tuple[Array, int]:
+    _check_parameter(ctx, name, "zero point", w, zero)
+    values, bound = shifted(ctx.xp, w, zero.reshape(w.shape[0], 1, -1))
+    return in_standard_order(ctx.xp, "LSTM", values) if standard else values, bound
+
+
+def _known(ctx: KernelContext, name: str, w: Array, zero: Array, standard: bool) -> tuple[Array, int]:
+    """Weights less their zero points; at planning, a look at the values costs no wait and finds a closer bound."""
+    values, _ = _shifted(ctx, name, w, zero, standard)
+    return values, known_depth(ctx.xp, values)
 
 
 def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
@@ -76,12 +111,17 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     layer = layer_of(ctx, "LSTM")
-    constants = [ctx.constant(index) for index in (1, 2, 8, 9, 10, 11)]
 
-    def prepare(parts: Sequence[Array], known: bool) -> tuple[_Weights, list[Cell]]:
+    standard = layer.standard
+
+    def prepare(parts: Sequence[Array], known: Sequence[Any] = (None, None)) -> tuple[_Weights, list[Cell] | Standard]:
         w, r, w_scale, w_zero, r_scale, r_zero = parts
-        halved = [standard and not general for standard in layer.standard]
-        recurrence = _Weights(ctx, "R", r, r_scale, r_zero, known, halved)
+        inputs = _Weights(ctx, "W", w, w_scale, w_zero, standard, known[0])
+        recurrence = _Weights(ctx, "R", r, r_scale, r_zero, standard, known[1])
+        if standard:
+            return inputs, Standard(
+                "LSTM", r.shape[1], layer.reverse, xp.full((), 0.5, xp.float32), recurrence.product()
+            )
         cells = [
             Cell(
                 xp,
@@ -91,18 +131,22 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
                 clip=layer.clip,
                 input_forget=layer.input_forget,
                 reverse=reverse,
-                standard=halved[d],
-                halved=halved[d],
             )
             for d, reverse in enumerate(layer.reverse)
         ]
-        return _Weights(ctx, "W", w, w_scale, w_zero, known, [False] * w.shape[0]), cells
+        return inputs, cells
 
-    # Lengths and peepholes take the general way through a step, which knows no halved gates.
-    general = any(index < len(ctx.node.inputs) and ctx.node.inputs[index] is not None for index in (4, 7))
+    scales = [ctx.constant(index) for index in (8, 10)]
     prepared = None
-    if all(part is not None for part in constants):
-        prepared = prepare([xp.asarray(part) for part in constants], known=True)
+    if all(scale is not None for scale in scales):
+
+        def make(w: Array, r: Array, w_zero: Array, r_zero: Array) -> tuple[Any, Any]:
+            return _known(ctx, "W", w, w_zero, standard), _known(ctx, "R", r, r_zero, standard)
+
+        known = ctx.packed((1, 2), f"8-bit gates less zero points, {standard=}", make, (9, 11))
+        if known is not None:
+            w_scale, r_scale = (xp.asarray(scale) for scale in scales)
+            prepared = prepare((known[0][0], known[1][0], w_scale, w_scale, r_scale, r_scale), known)
 
     def run(
         x: Array,
@@ -119,9 +163,9 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
         r_zero: Array,
     ) -> tuple[Array, ...]:
         check_shapes(ctx, layer, x, w.shape, r.shape, b)
-        weights, cells = prepared or prepare((w, r, w_scale, w_zero, r_scale, r_zero), known=False)
+        weights, cells = prepared or prepare((w, r, w_scale, w_zero, r_scale, r_zero))
         hidden = r.shape[1]
-        if p is not None:
+        if p is not None and not isinstance(cells, Standard):
             parts = (slice(0, hidden), slice(hidden, 2 * hidden), slice(2 * hidden, None))
             cells = [replace(cell, peepholes=tuple(p[d, part] for part in parts)) for d, cell in enumerate(cells)]
         quantized: list[tuple[Array, Array]] = []
@@ -131,7 +175,8 @@ def dynamic_quantize_lstm(ctx: KernelContext) -> KernelCallable:
                 quantized.append(centred(xp, flat))
             y = weights.times_quantized(d, *quantized[0])
             if b is not None:
-                y += b[d, : 4 * hidden] + b[d, 4 * hidden :]
+                bias = b[d, : 4 * hidden] + b[d, 4 * hidden :]
+                y += in_standard_form(xp, "LSTM", bias) if standard else bias
             return y
 
         return run_layer(ctx, "LSTM", layer.batch_first, cells, project, x, lengths, h, c)

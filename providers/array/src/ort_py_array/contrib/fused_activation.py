@@ -39,7 +39,7 @@ def _clip(xp: Any, x: Array, out: Array, *, low: float, high: float) -> None:
 _ACTIVATIONS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "Relu": (_relu, ()),
     "Tanh": (_tanh, ()),
-    "Sigmoid": (activation.sigmoid, ()),
+    "Sigmoid": (activation.sigmoid_into, ()),
     "Silu": (activation.swish, ()),
     "Softplus": (activation.softplus, ()),
     "Softsign": (activation.softsign, ()),

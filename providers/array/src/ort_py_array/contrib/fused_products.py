@@ -32,8 +32,8 @@ def fused_matmul(ctx: KernelContext) -> KernelCallable:
     product = matmul(ctx, attributes.get("alpha", 1.0))
     left, right = (_viewed(ctx, attributes, side) for side in "AB")
 
-    def run(a: Array, b: Array) -> Array:
-        return product(left(a), right(b))
+    def run(a: Array, b: Array, out: Array | None = None) -> Array:
+        return product(left(a), right(b), out)
 
     return run
 
@@ -94,7 +94,15 @@ def fused_conv(ctx: KernelContext) -> KernelCallable:
 
 
 KERNELS = [
-    KernelDef(name, factory, domain=DOMAIN, since=1, strided=strided, implementation=f"{__name__}:{factory.__name__}")
+    KernelDef(
+        name,
+        factory,
+        domain=DOMAIN,
+        since=1,
+        out=True,
+        strided=strided,
+        implementation=f"{__name__}:{factory.__name__}",
+    )
     for name, factory, strided in (
         ("FusedMatMul", fused_matmul, True),
         ("FusedGemm", fused_gemm, True),

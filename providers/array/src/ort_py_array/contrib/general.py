@@ -101,7 +101,7 @@ def inverse(ctx: KernelContext, x: Array) -> Array:
 
 def conv_transpose_with_dynamic_pads(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.ConvTransposeWithDynamicPads-1: ConvTranspose whose pads are a host input."""
-    run = conv_transpose(ctx)
+    run = conv_transpose(ctx).call
 
     def with_pads(x: Array, w: Array, pads: Array | None = None, bias: Array | None = None) -> Array:
         return run(x, w, bias, host_ints(pads) or ())

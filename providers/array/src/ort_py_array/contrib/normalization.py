@@ -30,7 +30,7 @@ def _wants(ctx: KernelContext, output: int) -> bool:
     return output < len(ctx.node.outputs) and ctx.node.outputs[output] is not None
 
 
-@kernel("SkipLayerNormalization", domain=DOMAIN, since=1, outputs=4)
+@kernel("SkipLayerNormalization", domain=DOMAIN, since=1, outputs=None, out=True)
 def skip_layer_normalization(
     ctx: KernelContext,
     x: Array,
@@ -40,6 +40,7 @@ def skip_layer_normalization(
     bias: Array | None = None,
     *,
     epsilon: float = 1e-12,
+    out: Array | tuple[Array, ...] | None = None,
 ) -> tuple[Array | None, ...]:
     """com.microsoft.SkipLayerNormalization-1: layer normalisation of ``x + skip + bias`` over the last axis.
 
@@ -49,15 +50,22 @@ def skip_layer_normalization(
     Raises:
         InvalidArgument: The shapes do not fit.
     """
-    return _skip(ctx, x, skip, gamma, beta, bias, epsilon, simplified=False)
+    return _skip(ctx, x, skip, gamma, beta, bias, epsilon, out, simplified=False)
 
 
-@kernel("SkipSimplifiedLayerNormalization", domain=DOMAIN, since=1, outputs=4)
+@kernel("SkipSimplifiedLayerNormalization", domain=DOMAIN, since=1, outputs=None, out=True)
 def skip_simplified_layer_normalization(
-    ctx: KernelContext, x: Array, skip: Array, gamma: Array, bias: Array | None = None, *, epsilon: float = 1e-12
+    ctx: KernelContext,
+    x: Array,
+    skip: Array,
+    gamma: Array,
+    bias: Array | None = None,
+    *,
+    epsilon: float = 1e-12,
+    out: Array | tuple[Array, ...] | None = None,
 ) -> tuple[Array | None, ...]:
     """com.microsoft.SkipSimplifiedLayerNormalization-1: as `skip_layer_normalization`, by the root mean square."""
-    return _skip(ctx, x, skip, gamma, None, bias, epsilon, simplified=True)
+    return _skip(ctx, x, skip, gamma, None, bias, epsilon, out, simplified=True)
 
 
 def _skip(
@@ -68,10 +76,12 @@ def _skip(
     beta: Array | None,
     bias: Array | None,
     epsilon: float,
+    out: Array | tuple[Array, ...] | None,
     *,
     simplified: bool,
 ) -> tuple[Array | None, ...]:
     xp = ctx.xp
+    outs = () if out is None else out if isinstance(out, tuple) else (out,)
     shape = tuple(x.shape)
     if x.ndim not in (2, 3):
         raise shape_error(f"The input has rank {x.ndim} instead of 2 or 3.", ctx.node.location, [shape])
@@ -90,24 +100,30 @@ def _skip(
         return total if summand is None else xp.add(total, summand, out=total)
 
     statistic = (*shape[:-1], 1)
-    results = Rows(
-        xp.empty((count, width), x.dtype),
-        xp.empty((count, width), x.dtype) if _wants(ctx, 3) else None,
-        xp.empty((count, 1), xp.float32) if _wants(ctx, 1) else None,
-        xp.empty((count, 1), xp.float32) if _wants(ctx, 2) else None,
+    forms = ((shape, x.dtype), (statistic, xp.float32), (statistic, xp.float32), (shape, x.dtype))
+    made = outs or tuple(
+        xp.empty(form, dtype) if _wants(ctx, output) else None for output, (form, dtype) in enumerate(forms)
     )
-    normalize_rows(ctx, results, make, gamma, beta, epsilon, simplified=simplified)
-    return (
-        results.y.reshape(shape),
-        None if results.mean is None else results.mean.reshape(statistic),
-        None if results.inverse is None else results.inverse.reshape(statistic),
-        None if results.total is None else results.total.reshape(shape),
+    made = made[: len(ctx.node.outputs)]
+    y, mean, inverse, total = (
+        None if array is None else array.reshape((count, form[-1]))
+        for array, (form, _) in zip((*made, *(None,) * (4 - len(made))), forms, strict=True)
     )
+    assert y is not None
+    normalize_rows(ctx, Rows(y, total, mean, inverse), make, gamma, beta, epsilon, simplified=simplified)
+    return made
 
 
-@kernel("SimplifiedLayerNormalization", since=1, outputs=2)
+@kernel("SimplifiedLayerNormalization", since=1, outputs=None, out=True)
 def simplified_layer_normalization(
-    ctx: KernelContext, x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    ctx: KernelContext,
+    x: Array,
+    scale: Array,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+    out: Array | tuple[Array, ...] | None = None,
 ) -> tuple[Array | None, ...]:
     """SimplifiedLayerNormalization-1 (of ONNX's domain, yet not ONNX's): ``x / sqrt(mean(x²) + epsilon) · scale``.
 
@@ -130,11 +146,17 @@ def simplified_layer_normalization(
     def make(start: int, stop: int) -> Array:
         return rows[start:stop].astype(dtype, copy=False)
 
-    stash = xp.empty((count, 1), numpy_dtype(stash_type)) if _wants(ctx, 1) else None
-    results = Rows(xp.empty((count, width), scale.dtype), inverse=stash)
-    normalize_rows(ctx, results, make, scale, None, epsilon, simplified=True)
+    outs = () if out is None else out if isinstance(out, tuple) else (out,)
     statistic = (*x.shape[:first], *(1,) * (x.ndim - first))
-    return results.y.reshape(x.shape), None if stash is None else stash.reshape(statistic)
+    made = outs or (
+        xp.empty(x.shape, scale.dtype),
+        *((xp.empty(statistic, numpy_dtype(stash_type)),) if _wants(ctx, 1) else ()),
+    )
+    inverse = made[1].reshape((count, 1)) if len(made) > 1 else None
+    normalize_rows(
+        ctx, Rows(made[0].reshape((count, width)), inverse=inverse), make, scale, None, epsilon, simplified=True
+    )
+    return made
 
 
 @kernel("EmbedLayerNormalization", domain=DOMAIN, since=1, outputs=3)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
-from ort_py_array.checks import LARGE, constant_input, shape_error
+from ort_py_array.checks import LARGE, shape_error
 from ort_py_array.contrib.quantized_parameters import single
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.contrib.self_attention import SelfAttention
@@ -31,13 +31,14 @@ def q_attention(ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     attend = SelfAttention(ctx)
-    inputs = ctx.node.inputs
-    weights, zeros = constant_input(ctx, 1), constant_input(ctx, 7)
-    settled = weights is not None and (zeros is not None or len(inputs) < 8 or inputs[7] is None)
-    ready = None
-    if settled and weights is not None and weights.ndim == 2:
-        matrix, _ = _shifted(ctx, xp.asarray(weights), None if zeros is None else xp.asarray(zeros))
-        ready = matrix, known_depth(xp, matrix)
+
+    def known(weight: Array, zero: Array | None) -> tuple[Array, int]:
+        if weight.ndim != 2:
+            return weight, 1  # each run refuses it
+        matrix, _ = _shifted(ctx, weight, zero)
+        return matrix, known_depth(xp, matrix)
+
+    ready = ctx.packed((1,), "8-bit columns less zero point, by column", known, (7,))
 
     def run(
         x: Array,

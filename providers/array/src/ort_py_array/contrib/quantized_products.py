@@ -14,7 +14,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array import quantized_convolution
-from ort_py_array.checks import constant_input, shape_error
+from ort_py_array.checks import shape_error
 from ort_py_array.contrib.quantized_parameters import single
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth, shifted
 from ort_py_array.matmul import matmul_shape
@@ -30,13 +30,12 @@ class _Right:
     def __init__(self, ctx: KernelContext, data: int, zero: int, *, transposed: bool = False) -> None:
         self._ctx = ctx
         self._transposed = transposed
-        self._ready: tuple[Array, int] | None = None
-        values, zero_point = constant_input(ctx, data), constant_input(ctx, zero)
-        given = ctx.node.inputs[zero] if zero < len(ctx.node.inputs) else None
-        if values is not None and (given is None or zero_point is not None):
-            xp = ctx.xp
-            ready, _ = self._made(xp.asarray(values), None if zero_point is None else xp.asarray(zero_point))
-            self._ready = ready, known_depth(xp, ready)
+        form = "8-bit columns less zero point, transposed" if transposed else "8-bit columns less zero point"
+        self._ready = ctx.packed((data,), form, self._known, (zero,))
+
+    def _known(self, b: Array, zero: Array | None) -> tuple[Array, int]:
+        values, _ = self._made(b, zero)
+        return values, known_depth(self._ctx.xp, values)
 
     def _made(self, b: Array, zero: Array | None) -> tuple[Array, int]:
         matrix = b.T if self._transposed else b

@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:  # an interpreter of another environment, s
     ) from error
 from ort_py import errors
 from ort_py.compat.emulated import PACKAGE, VERSION
+from ort_py.compat.emulated import get_version_string as get_version_string
 from ort_py.compat.submodules import SUBPACKAGES, install_finder
 
 install_finder()
@@ -34,11 +35,6 @@ __all__ = sorted(  # noqa: PLE0605 - computed, so that it follows ort_py's
     {name for name in ort_py.__all__ if not name.startswith("_")} - set(errors.__all__)
     | {"capi", "cuda_version", "import_capi_exception", "package_name", "version"}
 )
-
-
-def get_version_string() -> str:
-    """The version of the onnxruntime release that is emulated."""
-    return VERSION
 
 
 def __getattr__(name: str) -> Any:

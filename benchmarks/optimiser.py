@@ -1,0 +1,128 @@
+"""`python -m benchmarks.optimiser [--largest N] [--models NAME …]`: what optimising costs, and what it leaves to do.
+
+First table: seconds of optimising a graph of 300 to 50,000 nodes, against onnxruntime's session creation, and the cost
+of a node, which should not grow. The graph is a chain of small blocks with something to do for many rules; onnxruntime
+is not measured beyond 10,000 nodes, where its own cost grows with the square. Second table: for each model of the
+catalogue, nodes of the model, steps executed at ORT_ENABLE_ALL, and nodes of onnxruntime's optimised model, nested
+graphs not counted on either side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import ort_py
+from examples.model_zoo import CATALOGUE, ZooModel, by_name, fetch
+
+__all__ = ["blocks", "main"]
+
+SIZES = (300, 1000, 3000, 10_000, 50_000)
+_PEER_UP_TO = 10_000
+_CPU = ["CPUExecutionProvider"]
+
+
+def blocks(nodes: int) -> onnx.ModelProto:
+    """A model of at least so many nodes, ten a block: products, reshapes and transposes, some without effect."""
+    made: list[onnx.NodeProto] = []
+    value = "x"
+    while len(made) < nodes:
+        name = f"b{len(made) // 10}"
+        made += [
+            helper.make_node("MatMul", [value, "weight"], [f"{name}.product"]),
+            helper.make_node("Add", [f"{name}.product", "one"], [f"{name}.sum"]),
+            helper.make_node("Identity", [f"{name}.sum"], [f"{name}.same"]),
+            helper.make_node("Reshape", [f"{name}.same", "shape"], [f"{name}.shaped"]),
+            helper.make_node("Relu", [f"{name}.shaped"], [f"{name}.positive"]),
+            helper.make_node("Shape", [f"{name}.positive"], [f"{name}.size"]),
+            helper.make_node("Reshape", [f"{name}.product", f"{name}.size"], [f"{name}.again"]),
+            helper.make_node("Transpose", [f"{name}.again"], [f"{name}.turned"], perm=[1, 0]),
+            helper.make_node("Transpose", [f"{name}.turned"], [f"{name}.back"], perm=[1, 0]),
+            helper.make_node("Add", [f"{name}.back", f"{name}.positive"], [f"{name}.out"]),
+        ]
+        value = f"{name}.out"
+    constants = [
+        numpy_helper.from_array(np.float32(1), "one"),
+        numpy_helper.from_array(np.array([0, -1], np.int64), "shape"),
+        numpy_helper.from_array(np.eye(8, dtype=np.float32) / 2, "weight"),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 8]) for name in ("x", value))
+    graph = helper.make_graph(made, "blocks", [x], [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def optimising(source: bytes | Path) -> tuple[float, ort_py.InferenceSession]:
+    """Seconds of the optimiser, and the session, which is not from the cache."""
+    options = ort_py.SessionOptions()
+    options.cache_dir = ""
+    session = ort_py.InferenceSession(source, options, providers=_CPU)
+    return sum(stage.seconds for stage in session.load_report.stages if stage.stage == "optimise"), session
+
+
+def peer_session(source: bytes | Path, written: Path | None = None) -> float:
+    """Seconds onnxruntime takes to make a session of one thread, which may write its optimised model."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    if written is not None:
+        options.optimized_model_filepath = str(written)
+    start = time.perf_counter()
+    onnxruntime.InferenceSession(source if isinstance(source, bytes) else str(source), options, providers=_CPU)
+    return time.perf_counter() - start
+
+
+def _costs(largest: int, repeats: int = 3) -> None:
+    print(f"{'nodes':>7} {'optimising':>11} {'a node':>9} {'peer session':>13} {'ratio':>6}  left")
+    for size in SIZES:
+        if size > largest:
+            break
+        content = blocks(size).SerializeToString()
+        ours = peer = float("inf")
+        left = 0
+        for _ in range(repeats if size <= _PEER_UP_TO else 1):
+            seconds, session = optimising(content)
+            left = session.load_report.optimisation.nodes_after
+            session.close()
+            ours = min(ours, seconds)
+            if size <= 3000 or (size <= _PEER_UP_TO and peer == float("inf")):
+                peer = min(peer, peer_session(content))
+        shown = f"{peer:11.3f} s {ours / peer:6.2f}" if peer < float("inf") else f"{'-':>13} {'-':>6}"
+        print(f"{size:7} {ours:9.3f} s {ours / size * 1e6:6.1f} µs {shown}  {left}", flush=True)
+
+
+def _steps(models: Sequence[ZooModel]) -> None:
+    print(f"\n{'model':26} {'nodes':>6} {'steps':>6} {'peer':>6} {'ratio':>6}")
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            path, written = fetch(model), Path(folder) / f"{model.name}.onnx"
+            _, session = optimising(path)
+            nodes = len(onnx.load(path, load_external_data=False).graph.node)
+            steps = len(session._assembled().program.plan.steps)
+            session.close()
+            peer_session(path, written)
+            peer = len(onnx.load(written, load_external_data=False).graph.node)
+            print(f"{model.name:26} {nodes:6} {steps:6} {peer:6} {steps / max(peer, 1):6.2f}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(prog="benchmarks.optimiser", description="What optimising costs and leaves.")
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="nodes of the largest graph (50,000)")
+    parser.add_argument("--models", nargs="*", default=None, help="models of the catalogue; none: the first table only")
+    chosen = parser.parse_args(arguments)
+    _costs(chosen.largest)
+    _steps(CATALOGUE if chosen.models is None else [by_name(name) for name in chosen.models])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

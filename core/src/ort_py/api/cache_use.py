@@ -1,0 +1,118 @@
+"""How one session uses the cache: looked at before a model is loaded, told about it afterwards, behind its back.
+
+Between `construction` and `session_cache`. Prepared models and the artifacts of compiled regions share one folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ort_py.api.compilation import RegionCompiler
+from ort_py.api.contributions import Contributions
+from ort_py.api.options import SessionOptions
+from ort_py.api.reports import LoadReport
+from ort_py.api.session_cache import LEAST_SECONDS, Restored, SessionCache, open_store
+from ort_py.cache.artifacts import ArtifactCache
+from ort_py.cache.location import cache_folder
+from ort_py.cache.writing import PendingWrite, process_queue
+from ort_py.contracts import IExecutionProvider
+from ort_py.discovery import ProviderRecord
+from ort_py.graph.ir import Model
+from ort_py.hooks.manager import HookManager
+from ort_py.partition.assignment import Assignment
+
+__all__ = ["CacheUse", "named_folder"]
+
+_NOT_PREPARATION = frozenset({"providers", "restore"})
+"""Stages whose time a cached model does not save."""
+
+
+def named_folder(options: SessionOptions) -> str | None:
+    """The folder that the program names for caches, None where it names none: what providers are told."""
+    named = os.fspath(options.cache_dir)
+    found = cache_folder(named) if named else None
+    return None if found is None else os.fspath(found)
+
+
+class CacheUse:
+    """The cache of one session.
+
+    Args:
+        options: The session's options.
+        provider_options: Options of each provider, filled in.
+        hooks: Plug-ins' hooks.
+        session_id: For observers of compilations.
+
+    Attributes:
+        compiler: Compiles regions, or restores them.
+        failed: Whether a provider failed meanwhile: what others made of that is not kept, it may not happen again.
+
+    Raises:
+        OptionError: The environment's size of the cache is none.
+    """
+
+    def __init__(
+        self,
+        options: SessionOptions,
+        provider_options: Mapping[str, Mapping[str, str]],
+        hooks: HookManager,
+        session_id: str,
+    ) -> None:
+        self._options = options
+        self._provider_options = provider_options
+        self._hooks = hooks
+        self._store = open_store(options)
+        self._cache: SessionCache | None = None
+        self._writing: PendingWrite | None = None
+        self.failed = False
+        artifacts = None if self._store is None else ArtifactCache(self._store)
+        # Who names a folder wants everything in it; the default one is for what was worth the time.
+        least = 0.0 if named_folder(options) is not None else LEAST_SECONDS
+        self.compiler = RegionCompiler(options, provider_options, hooks, session_id, artifacts, least)
+
+    def look(
+        self,
+        source: Any,
+        providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
+        contributions: Contributions,
+        wishes: Sequence[Any],
+        report: LoadReport,
+    ) -> Restored | None:
+        """The prepared model, None where it is not in the cache.
+
+        Args:
+            source: The model as given.
+            providers: Records and providers in use, in rank order.
+            contributions: What they bring.
+            wishes: Whatever else decides how a model is prepared; with a repr that says all of it.
+            report: Gets a stage, where there is a cache.
+        """
+        pairs = list(providers)
+        self._cache = SessionCache.of(
+            self._store, source, self._options, pairs, self._provider_options, self._hooks, wishes
+        )
+        if self._cache is None:
+            return None
+        with report.stage("restore") as notes:
+            restored = self._cache.restore(contributions, [provider for _, provider in pairs])
+            notes.extend(["not in the cache"] if restored is None else restored.notes)
+        if restored is not None:
+            self.compiler.keys.update(restored.keys)
+        return restored
+
+    def keep(self, model: Model, assignment: Assignment, report: LoadReport) -> None:
+        """Let a prepared model be written, where that is wanted and was worth the time. Returns at once."""
+        stages = [stage for stage in report.stages if stage.stage not in _NOT_PREPARATION]
+        if self._cache is None or self.failed or sum(stage.seconds for stage in stages) < self._cache.least_seconds:
+            return
+        notes = [f"{stage.stage}: {note}" for stage in stages for note in stage.notes]
+        work = self._cache.writer(model, assignment, self.compiler.keys, notes)
+        if work is not None:
+            self._writing = process_queue().add(work)
+
+    def settle(self) -> None:
+        """Return when nobody reads the model any more, which is about to change."""
+        if self._writing is not None:
+            self._writing.settle()

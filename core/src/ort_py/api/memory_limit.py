@@ -1,0 +1,47 @@
+"""The bound on a session's memory, checked when it is made: what is there already must leave room for a run.
+
+During runs `execution.watch` goes on counting; before constants are made `limits.budget` does. All three raise the
+same error.
+"""
+
+from __future__ import annotations
+
+from heapq import nlargest
+
+from ort_py.api.memory_report import MemoryReport
+from ort_py.errors import MemoryLimitError
+from ort_py.graph.ir import Model
+from ort_py.graph.weights.accounting import named_weights
+from ort_py.limits import human_bytes
+from ort_py.limits.budget import MEMORY_FIX
+
+__all__ = ["check_memory"]
+
+_NAMED = 5
+
+
+def check_memory(report: MemoryReport, model: Model | None) -> None:
+    """Refuse a session whose constants alone pass its limit.
+
+    Args:
+        report: What it holds, and the limit.
+        model: Its model.
+
+    Raises:
+        MemoryLimitError: They do; the largest constants are named.
+    """
+    if report.limit is None or report.total <= report.limit:
+        return
+    weights = named_weights(model).values() if model is not None else ()
+    largest = nlargest(_NAMED, ((weight.nbytes, name) for name, weight in weights))
+    total = sum(one.weights for one in report.devices.values())
+    packed = sum(one.packed for one in report.devices.values())
+    raise MemoryLimitError(
+        f"The session holds {human_bytes(report.total)} before its first run; {human_bytes(report.limit)} are allowed.",
+        why=[
+            f"its constants take {human_bytes(total)}, what kernels made of them {human_bytes(packed)}",
+            *(f"constant '{name}' has {human_bytes(size)}" for size, name in largest),
+        ],
+        fix=MEMORY_FIX,
+        largest=tuple((name, size) for size, name in largest),
+    )

@@ -1,0 +1,144 @@
+"""What a session keeps in memory: constants, what kernels made of them, and the memory of its runs.
+
+Plain values with a table and JSON. Comes after planning, whose rooms are asked here; the bound on all of it is
+checked by `memory_limit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ort_py.contracts import AllocatorStats
+from ort_py.devices import HOST
+from ort_py.execution.workspace import Workspace
+from ort_py.graph.ir import Model
+from ort_py.graph.weights.accounting import named_weights, weight_bytes
+from ort_py.limits import human_bytes
+from ort_py.planning.constants import ConstantPool
+
+__all__ = ["DeviceMemory", "MemoryReport", "memory_report"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes on one device.
+
+    Attributes:
+        weights: Constants.
+        packed: What kernels made of constants.
+        workspace: What is reserved for runs.
+    """
+
+    weights: int = 0
+    packed: int = 0
+    workspace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Bytes a session keeps in memory, at the moment it was asked.
+
+    Attributes:
+        weights: The model's constants on the host, each counted once however many sessions share it.
+        weights_mapped: Those of them that are pages of a file, which the system takes and drops as it likes.
+        weights_released: Constants that are not in memory, and are read from their file when they are needed again.
+        packed: What kernels made of constants and read in their place, on the host; shared between sessions too.
+        workspace: Memory reserved for runs, on the host.
+        high_water: The most that the intermediate values and results of one run took at once.
+        largest: What took most at that moment: (node, bytes), the largest first.
+        limit: `SessionOptions.memory_limit_bytes`.
+        devices: The same by device, the host included.
+        allocators: What the allocator of each provider says, where it has one.
+    """
+
+    weights: int = 0
+    weights_mapped: int = 0
+    weights_released: int = 0
+    packed: int = 0
+    workspace: int = 0
+    high_water: int = 0
+    largest: tuple[tuple[str, int], ...] = ()
+    limit: int | None = None
+    devices: Mapping[str, DeviceMemory] = field(default_factory=dict)
+    allocators: Mapping[str, AllocatorStats] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Weights, packed forms and workspace on all devices."""
+        return sum(one.weights + one.packed + one.workspace for one in self.devices.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report in the types that JSON has."""
+        return {
+            **{
+                name: getattr(self, name)
+                for name in ("weights", "weights_mapped", "weights_released", "packed", "workspace", "high_water")
+            },
+            "total": self.total,
+            "limit": self.limit,
+            "largest": [{"node": name, "bytes": size} for name, size in self.largest],
+            "devices": {name: asdict(one) for name, one in self.devices.items()},
+            "allocators": {name: asdict(stats) for name, stats in self.allocators.items()},
+        }
+
+    def __str__(self) -> str:
+        rows = [("", "weights", "packed", "workspace")]
+        for name, one in self.devices.items():
+            rows.append((name, human_bytes(one.weights), human_bytes(one.packed), human_bytes(one.workspace)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(cells))
+            for cells in (zip(row, widths, strict=True) for row in rows)
+        ]
+        lines.append(f"total {human_bytes(self.total)}" + (f" of {human_bytes(self.limit)}" if self.limit else ""))
+        if self.weights_mapped:
+            lines.append(f"{human_bytes(self.weights_mapped)} of the weights are mapped from files")
+        if self.weights_released:
+            lines.append(f"{human_bytes(self.weights_released)} of weights are in files only")
+        lines.append(f"values of one run took at most {human_bytes(self.high_water)}")
+        lines += [f"  {human_bytes(size):>10}  {name}" for name, size in self.largest]
+        for name, stats in self.allocators.items():
+            used, reserved = human_bytes(stats.bytes_in_use), human_bytes(stats.bytes_reserved)
+            lines.append(f"allocator of {name}: {used} in use, {reserved} reserved")
+        return "\n".join(lines)
+
+
+def memory_report(
+    model: Model | None,
+    constants: ConstantPool | None,
+    workspace: Workspace,
+    allocators: Mapping[str, AllocatorStats],
+    limit: int | None = None,
+) -> MemoryReport:
+    """Ask the rooms.
+
+    Args:
+        model: The session's model; None where it is closed.
+        constants: Its constants on their devices.
+        workspace: What its runs need.
+        allocators: What providers' allocators say.
+        limit: The bound on all of it.
+    """
+    weights = weight_bytes([weight for _, weight in named_weights(model).values()] if model is not None else ())
+    placed = {HOST: weights.held + weights.mapped} | (constants.device_bytes() if constants is not None else {})
+    packed = constants.packed_bytes() if constants is not None else {}
+    reserved = dict(workspace.reserved_by_device)
+    devices = {
+        str(device): DeviceMemory(placed.get(device, 0), packed.get(device, 0), reserved.get(device, 0))
+        for device in {**placed, **packed, **reserved}
+    }
+    host = devices[str(HOST)]
+    return MemoryReport(
+        weights=host.weights,
+        weights_mapped=weights.mapped,
+        weights_released=weights.released,
+        packed=host.packed,
+        workspace=host.workspace,
+        high_water=workspace.high_water,
+        largest=workspace.largest,
+        limit=limit,
+        devices=devices,
+        allocators=dict(allocators),
+    )

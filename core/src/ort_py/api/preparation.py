@@ -1,0 +1,79 @@
+"""Changing a model before it is planned: the transforms of the session's level, and functions in place of operators
+that nobody runs.
+
+Called by `assembly`, and imported only where a graph is really changed: a session restored from the cache has its
+graph as it shall be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from ort_py.api.contributions import Contributions
+from ort_py.api.evaluation import KernelEvaluator
+from ort_py.api.options import SessionOptions
+from ort_py.contracts import IExecutionProvider
+from ort_py.graph.checking.schema import SchemaRegistry
+from ort_py.graph.checking.validate import check_types
+from ort_py.graph.editing.edit import Editor
+from ort_py.graph.editing.edit_state import EditState
+from ort_py.graph.ir import Model, Node
+from ort_py.graph.reading.functions import expand_schema_function
+from ort_py.graph.reading.names import Names
+from ort_py.graph.typing.shapes import infer_types
+from ort_py.kernels.binding import KernelServices
+from ort_py.limits import Limits
+from ort_py.transforms.builtin import builtin_transforms
+from ort_py.transforms.pipeline import run_transforms
+from ort_py.transforms.report import OptimisationReport
+from ort_py.transforms.switches import switched_off
+
+__all__ = ["expand_functions", "optimise"]
+
+_LOG = logging.getLogger("ort_py.session")
+
+
+def optimise(
+    model: Model,
+    options: SessionOptions,
+    schemas: SchemaRegistry,
+    contributions: Contributions,
+    services: KernelServices,
+    providers: Sequence[IExecutionProvider],
+) -> OptimisationReport:
+    """Run the graph transforms of the session's level.
+
+    Raises:
+        InvalidArgument: The options switch off a transform whose name is nearly one that exists.
+        PluginError: A transform broke.
+    """
+    transforms = [*builtin_transforms(), *contributions.transforms]
+    disabled, notes = switched_off(options.disabled_transforms, [one.name for one in transforms])
+    for line in notes:
+        _LOG.warning("%s", line)
+    report = run_transforms(
+        model,
+        transforms,
+        int(options.graph_optimization_level),
+        KernelEvaluator(providers, contributions.kernels, services),
+        schemas=schemas,
+        disabled=disabled,
+    )
+    report.notes = tuple(notes)
+    return report
+
+
+def expand_functions(model: Model, nodes: Mapping[Node, object], schemas: SchemaRegistry, limits: Limits) -> bool:
+    """Replace nodes by the functions they carry or their operators are defined by; False where there is none.
+
+    A node that a transform made of several gets those back; ONNX defines some operators by others.
+    """
+    state = EditState(model, schemas)
+    others = [node for node in nodes if not (state.editors.get(node.graph) or Editor(node.graph, state)).expand(node)]
+    names = Names.of(model)
+    expanded = [expand_schema_function(node, schemas, names=names, limits=limits) for node in others]
+    if any(expanded):
+        infer_types(model, schemas)
+        check_types(model, schemas)
+    return len(others) < len(nodes) or any(expanded)

@@ -1,0 +1,65 @@
+"""Attributes of onnxruntime's sessions that programs read although their names are private: a base of sessions.
+
+Each is one of the session's public answers under another name. Knows nothing of how a session is made or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from ort_py.api.reopening import FileReference
+from ort_py.api.session_handle import SessionHandle
+
+if TYPE_CHECKING:
+    from ort_py.api.session import InferenceSession
+
+__all__ = ["PrivateNames"]
+
+
+class _Answer:
+    """An attribute that asks the session.
+
+    No property: a subclass that keeps something of its own under the name may assign to it.
+    """
+
+    def __init__(self, ask: Callable[[InferenceSession], Any]) -> None:
+        self._ask = ask
+
+    def __get__(self, session: object | None, owner: type) -> Any:
+        return self if session is None else self._ask(cast("InferenceSession", session))  # no other class has this
+
+
+def _path(session: InferenceSession) -> str | None:
+    source = session._recipe.source
+    return source.path if isinstance(source, FileReference) else None
+
+
+def _bytes(session: InferenceSession) -> bytes | None:
+    source = session._recipe.source
+    return source if isinstance(source, bytes) else None
+
+
+class PrivateNames:
+    """What programs read of a session behind its back.
+
+    Attributes:
+        _sess: The session as onnxruntime's handle in C, which programs pass on to `SessionIOBinding` and call.
+        _model_path: Absolute path of the model, None where it was given as bytes.
+        _model_bytes: The model's bytes where it was given as bytes and they were kept; None otherwise.
+        _providers, _provider_options: As `get_providers` and `get_provider_options`.
+        _sess_options: As `get_session_options`.
+        _inputs_meta, _outputs_meta, _overridable_initializers: As `get_inputs` and its relatives.
+        _model_meta: As `get_modelmeta`.
+    """
+
+    _sess = _Answer(SessionHandle)
+    _model_path = _Answer(_path)
+    _model_bytes = _Answer(_bytes)
+    _providers = _Answer(lambda session: session.get_providers())
+    _provider_options = _Answer(lambda session: session.get_provider_options())
+    _sess_options = _Answer(lambda session: session.get_session_options())
+    _inputs_meta = _Answer(lambda session: session.get_inputs())
+    _outputs_meta = _Answer(lambda session: session.get_outputs())
+    _overridable_initializers = _Answer(lambda session: session.get_overridable_initializers())
+    _model_meta = _Answer(lambda session: session.get_modelmeta())

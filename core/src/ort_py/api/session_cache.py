@@ -1,0 +1,293 @@
+"""Prepared models in the cache: what a session's preparation came to, found again under everything it depends on.
+
+Between `construction`, which asks before it loads a model and tells after it has planned one, and the rooms of `cache`
+and `graph`. Kernels and compiled regions are never stored here: code is bound again, regions come from their providers'
+artifacts, which share the folder. A model's file is known by its identity, so a hit reads none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ort_py.api.assignment_record import assignment_record, read_assignment
+from ort_py.api.contributions import Contributions
+from ort_py.api.options import SessionOptions
+from ort_py.api.options.checked import values_of
+from ort_py.api.replaced_values import external_folder
+from ort_py.cache.artifacts import artifact_key
+from ort_py.cache.circumstances import machine, package_of, package_stamp, versions
+from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableError
+from ort_py.cache.format import damage, description_of
+from ort_py.cache.location import FOLDER_VARIABLE, SIZE_VARIABLE, cache_bytes, cache_folder
+from ort_py.cache.model_record import BROKEN, ModelReader, ModelWriter
+from ort_py.cache.model_source import ExternalReader, SourceFile, external_name
+from ort_py.cache.store import CacheStore
+from ort_py.contracts import IExecutionProvider
+from ort_py.discovery import ProviderRecord
+from ort_py.discovery.environment import compat_mode
+from ort_py.errors import OrtPyError
+from ort_py.graph.ir import Model
+from ort_py.graph.weights.weight_store import process_store
+from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.hooks.manager import HookManager
+from ort_py.partition.assignment import Assignment, Region
+
+__all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "open_store"]
+
+_logger = logging.getLogger("ort_py.cache")
+
+MODEL_CACHE_KEY = "session.model_cache"
+"""Config entry: ``"0"`` keeps no prepared model, ``"1"`` keeps one however quickly it was prepared, and also one that
+was given as bytes, which is written to disk for no other reason."""
+
+LEAST_SECONDS = 0.1
+"""What is prepared faster is not worth a file."""
+
+_KIND = "model"
+
+_WITHOUT_EFFECT_ON_GRAPHS = frozenset(
+    {
+        "cache_dir",
+        "enable_cpu_mem_arena",
+        "enable_mem_pattern",
+        "enable_mem_reuse",
+        "enable_profiling",
+        "log_severity_level",
+        "log_verbosity_level",
+        "logid",
+        "optimized_model_filepath",
+        "profile_file_prefix",
+    }
+)
+"""Options that are no part of a key; new ones are, until somebody has thought about them."""
+
+
+def open_store(options: SessionOptions) -> CacheStore | None:
+    """The folder that the options and the environment name; None where they want no cache.
+
+    Raises:
+        OptionError: The environment's size of the cache is none.
+    """
+    folder = cache_folder(os.fspath(options.cache_dir))
+    return None if folder is None else CacheStore(folder, cache_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What the cache had.
+
+    Attributes:
+        model: The model, optimised.
+        assignment: Who runs each node.
+        keys: Key of each region's artifact.
+        notes: What its preparation did, in lines.
+    """
+
+    model: Model
+    assignment: Assignment
+    keys: Mapping[Region, str]
+    notes: Sequence[str]
+
+
+class SessionCache:
+    """The cache as one session uses it.
+
+    Args:
+        store: Where entries are.
+        key: Of this session's model with its options, providers and machine.
+        source: The model's file and those beside it.
+        always: Keep it however quickly it was prepared.
+    """
+
+    def __init__(
+        self, store: CacheStore, key: str, source: SourceFile, options: SessionOptions, *, always: bool
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._source = source
+        self._limits = options.limits
+        self.least_seconds = 0.0 if always else LEAST_SECONDS
+
+    @classmethod
+    def of(
+        cls,
+        store: CacheStore | None,
+        source: Any,
+        options: SessionOptions,
+        providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
+        provider_options: Mapping[str, Mapping[str, str]],
+        hooks: HookManager,
+        wishes: Sequence[Any],
+    ) -> SessionCache | None:
+        """The cache of a session, None where it has none.
+
+        Args:
+            store: The folder.
+            source: The model as given.
+            options: The session's options.
+            providers: Records and providers in rank order.
+            provider_options: Options of each, filled in.
+            hooks: Plug-ins' hooks.
+            wishes: Whatever else decides how the model is prepared; anything with a repr that says all of it.
+        """
+        wanted = options.entry(MODEL_CACHE_KEY)
+        added = options.additions()
+        given = added.initializers or added.external_initializers or added.files
+        if store is None or wanted == "0" or given or os.fspath(options.optimized_model_filepath):
+            return None
+        known = SourceFile.of(source, external_folder(options, source), content=wanted == "1")
+        if known is None or not store.usable:
+            return None
+        pairs = list(providers)
+        stamps = _stamps(pairs, hooks)
+        if stamps is None:
+            return None
+        settings = {name: value for name, value in values_of(options).items() if name not in _WITHOUT_EFFECT_ON_GRAPHS}
+        parts = [
+            repr(known.identity),
+            machine(),
+            *stamps,
+            repr(sorted((name, repr(value)) for name, value in settings.items())),
+            repr(sorted((key, value) for key, value in options.entries().items() if key != MODEL_CACHE_KEY)),
+            repr(sorted(added.dimensions.items())),
+            repr(sorted(added.denotations.items())),
+            *[_provider_line(record, provider, provider_options) for record, provider in pairs],
+            repr([compat_mode(), *wishes]),
+            repr(_environment()),
+        ]
+        return cls(store, artifact_key(parts), known, options, always=wanted == "1")
+
+    def restore(self, contributions: Contributions, providers: Sequence[IExecutionProvider]) -> Restored | None:
+        """The entry, None where there is none or it does not fit; a damaged one is removed.
+
+        Args:
+            contributions: Kernels of this session.
+            providers: Its providers.
+        """
+        file = self._mapped()
+        if file is None:
+            return None
+        try:
+            description, start = description_of(file.buffer)
+            head, record = (json.loads(line) for line in description.split(b"\n", 1))
+            if head["racy"] and not self._source.has_content(head["fingerprint"]):
+                return None
+            external = ExternalReader(self._source, self._limits, record["external"])
+            constants = ConstantReader(record["constants"], file, start, external.open, process_store())
+            read = ModelReader(record["graph"], constants)
+            read.model.source = self._source.path
+            assignment, keys = read_assignment(record["assignment"], read, contributions.kernels, providers)
+        except OrtPyError as error:  # a file of external data is gone, is another one, or lies outside
+            _logger.info("the cached model %s is not used: %s", self._key, error)
+            return None
+        except BROKEN as error:
+            _logger.info("the cached model %s does not fit: %s: %s", self._key, type(error).__name__, error)
+            self._store.discard(self._key, _KIND)
+            return None
+        return Restored(read.model, assignment, keys, head["notes"])
+
+    def _mapped(self) -> MappedFile | None:
+        opened = self._store.open(self._key, _KIND)
+        if opened is None:
+            return None
+        try:
+            with opened:
+                identity = FileIdentity.of(os.fstat(opened.fileno()))
+                file = process_store().file(opened, "", identity)
+        except (OSError, ValueError) as error:
+            _logger.warning("the cached model %s cannot be read: %s", self._key, error)
+            return None
+        wrong = damage(file.buffer)
+        if wrong:
+            self._store.report_damage(self._key, _KIND, wrong)
+            self._store.discard(self._key, _KIND)
+            return None
+        return file
+
+    def writer(
+        self, model: Model, assignment: Assignment, keys: Mapping[Region, str], notes: Sequence[str]
+    ) -> Callable[[], None] | None:
+        """What writes an entry, to be called when nobody waits for it; None where the model's files have changed.
+
+        Args:
+            model: As it was planned. Nobody may change it until this was called.
+            assignment: Who runs each node.
+            keys: Key of each region's artifact.
+            notes: What the preparation did, in lines.
+        """
+        if not self._source.unchanged:
+            return None
+        head = {
+            "title": Path(model.source).name or model.graph.name,
+            "nodes": len(assignment.nodes),
+            "providers": dict(assignment.counts()),
+            "racy": self._source.racy,
+            "fingerprint": model.fingerprint,
+            "notes": list(notes),
+        }
+        return partial(self._write, model, assignment, dict(keys), head)
+
+    def _write(self, model: Model, assignment: Assignment, keys: Mapping[Region, str], head: Mapping[str, Any]) -> None:
+        start = time.perf_counter()
+        external: dict[str, FileIdentity] = {}
+
+        def name_of(file: MappedFile) -> str:
+            name = external_name(file, self._source.folder)
+            external[name] = file.identity
+            return name
+
+        constants = ConstantWriter(name_of)
+        try:
+            written = ModelWriter(model, constants)
+            graph = written.record()
+            assigned = assignment_record(assignment, written, keys)
+        except (NotStorableError, OrtPyError) as error:  # a constant's file may have changed meanwhile
+            _logger.info("the model is not cached: %s", error)
+            return
+        rows, blocks = constants.finish()
+        record = {"graph": graph, "assignment": assigned, "constants": rows, "external": external}
+        lines = [json.dumps(part, separators=(",", ":")).encode() for part in (head, record)]
+        done = self._store.put(self._key, _KIND, b"\n".join(lines), (block() for block in blocks), constants.size)
+        if done:
+            seconds = time.perf_counter() - start
+            _logger.debug("the prepared model was cached as %s in %.0f ms", self._key, seconds * 1e3)
+
+
+def _provider_line(
+    record: ProviderRecord, provider: IExecutionProvider, options: Mapping[str, Mapping[str, str]]
+) -> str:
+    kind = type(provider)
+    devices = [str(device) for device in (provider.device, *record.devices)]
+    where = f"{kind.__module__}:{kind.__qualname__}"
+    return repr(
+        (provider.name, record.address, record.version, where, devices, sorted(options.get(provider.name, {}).items()))
+    )
+
+
+def _stamps(pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]], hooks: HookManager) -> list[str] | None:
+    """Versions and files of all packages whose code decides; None where one of them has no file."""
+    modules = {"ort_py", *hooks.modules()}
+    for _, provider in pairs:
+        modules.update(kind.__module__ for kind in type(provider).__mro__ if kind.__module__ != "builtins")
+        modules.add(type(provider.kernel_registry()).__module__)
+    packages = sorted({package_of(module) for module in modules} - {"abc", "builtins", "typing"})
+    stamps = [package_stamp(package) for package in packages]
+    if None in stamps:
+        return None
+    distributions = {record.distribution for record, _ in pairs if record.distribution}
+    found = versions({"ort-py-core", "numpy", "onnx", "ml-dtypes", *distributions})
+    return [*found, *(f"{package}:{stamp}" for package, stamp in zip(packages, stamps, strict=True))]
+
+
+def _environment() -> list[tuple[str, str]]:
+    """Settings of ort-py and its plug-ins by environment variables, which anything may depend on."""
+    own = (FOLDER_VARIABLE, SIZE_VARIABLE)
+    return sorted((name, value) for name, value in os.environ.items() if name.startswith("ORT_PY_") and name not in own)

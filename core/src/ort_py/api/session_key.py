@@ -1,0 +1,84 @@
+"""When two requests for a session mean the same one: model, options and providers as one value that can be compared.
+
+A file is what it is now, so one that was replaced is another model. Knows no session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ort_py.api.options import SessionOptions
+from ort_py.errors import ArgumentTypeError
+from ort_py.graph.reading.sources import content_hash
+
+__all__ = ["SessionKey", "session_key"]
+
+SessionKey: TypeAlias = tuple[Any, ...]
+
+
+def session_key(source: Any, options: SessionOptions | None, providers: Any, provider_options: Any) -> SessionKey:
+    """What tells a session from others.
+
+    Args:
+        source: A path, bytes, or a ModelProto.
+        options: Options, None for the usual ones.
+        providers: Names or (name, options) pairs, None for all.
+        provider_options: A mapping a provider.
+
+    Raises:
+        ArgumentTypeError: The source is no model.
+    """
+    return (
+        _of_source(source),
+        _of_options(options if options is not None else SessionOptions()),
+        _of_value(providers),
+        _of_value(provider_options),
+    )
+
+
+def _of_source(source: Any) -> SessionKey:
+    if isinstance(source, str | os.PathLike):
+        path = os.path.realpath(os.fsdecode(source))
+        try:
+            found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
+        except (OSError, ValueError):
+            return ("file", path, 0, 0)  # creating the session says what is wrong with it
+        return ("file", path, found.st_size, found.st_mtime_ns)
+    if hasattr(source, "SerializeToString"):
+        source = source.SerializeToString(deterministic=True)
+    if not isinstance(source, bytes | bytearray | memoryview):
+        raise ArgumentTypeError(
+            f"A model is a path, bytes or a ModelProto, not {type(source).__name__}.",
+            fix="Pass one of these, or a name that was registered.",
+        )
+    return ("content", content_hash(bytes(source)))
+
+
+def _of_options(options: SessionOptions) -> SessionKey:
+    added = options.additions()
+    # Values that are no plain data are the same where they are one object; a session keeps what it was given alive.
+    objects = [*added.initializers.items(), *added.external_initializers.items(), *added.files.items()]
+    functions = (added.delegate, added.read_context and added.read_context[0])
+    return (
+        _of_value({name: getattr(options, name) for name in type(options)._DEFAULTS}),
+        _of_value(options.entries()),
+        _of_value({**added.dimensions}),
+        _of_value({**added.denotations}),
+        _of_value(added.providers),
+        str(added.policy),
+        tuple((name, id(value)) for name, value in objects),
+        tuple(id(function) for function in functions if function is not None),
+    )
+
+
+def _of_value(value: Any) -> Any:
+    """Plain data as something that can be hashed."""
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), _of_value(item)) for key, item in value.items()))
+    if isinstance(value, set | frozenset):
+        return tuple(sorted(map(str, value)))
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return tuple(_of_value(item) for item in value)
+    return value if isinstance(value, str | bytes | bool | int | float | type(None)) else repr(value)

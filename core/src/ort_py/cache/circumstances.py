@@ -1,0 +1,87 @@
+"""What a cached entry depends on besides the model: this machine, the versions of packages, and their files.
+
+Versions say enough of packages that were installed; those that somebody works on change without one, so the sizes and
+times of a package's files count too. Knows no provider and no session; who makes keys says which packages matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+__all__ = ["machine", "package_of", "package_stamp", "versions"]
+
+_CODE = (".py", ".so", ".pyd", ".dll", ".dylib", ".json")
+
+
+@cache
+def machine() -> str:
+    """The processor with its features, the system and the interpreter, as far as they decide what is chosen."""
+    parts = [platform.machine(), sys.platform, sys.byteorder, sys.implementation.cache_tag or "", platform.release()]
+    return "\n".join([*parts, *_processor()])
+
+
+def _processor() -> list[str]:
+    # `platform.processor` starts a process on some systems; Linux lists what matters in a file.
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            first = file.read(1 << 14).partition("\n\n")[0]
+    except OSError:
+        return [os.environ.get("PROCESSOR_IDENTIFIER", "")]
+    wanted = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer", "CPU part")
+    return [line for line in first.splitlines() if line.partition(":")[0].strip() in wanted]
+
+
+def package_of(module: str) -> str:
+    """The top-level package of a module."""
+    return module.partition(".")[0]
+
+
+@cache
+def package_stamp(package: str) -> str | None:
+    """A hash of sizes and times of a package's files; None where it has no files, as what is typed at a prompt.
+
+    Looked at once a process: what a process has imported does not change with the files.
+    """
+    file = getattr(sys.modules.get(package), "__file__", None)
+    if not file:
+        return None
+    path = Path(file)
+    found: list[str] = []
+    pending = [os.fspath(path.parent)] if path.name == "__init__.py" else []
+    try:
+        if not pending:
+            found.append(_line(path.name, path.stat()))
+        while pending:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.name.endswith(_CODE):
+                        found.append(_line(entry.path, entry.stat()))
+                    elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+    except OSError:
+        return None
+    return hashlib.blake2b("\n".join(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def _line(name: str, status: os.stat_result) -> str:
+    return f"{name}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def versions(distributions: Iterable[str]) -> list[str]:
+    """Name and version of each distribution, sorted; those that are not installed are left out."""
+    return [f"{name}=={found}" for name in sorted(set(distributions)) if (found := _version(name))]
+
+
+@cache
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,92 @@
+"""The form of a cached file: a head with checksums, a description, and blocks of bytes to be mapped.
+
+Comes before `store`, which decides where files are. The description is whatever its reader wants, JSON for models; the
+blocks start on 64-byte boundaries, so that arrays can be used where they lie. Every byte is covered by a checksum: the
+description by a hash, the blocks, which may be gigabytes, by a CRC, which is five times as fast and finds damage as
+well; neither is meant against somebody who can write to the folder. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+__all__ = ["ALIGNMENT", "HEAD_BYTES", "damage", "description_of", "write_file"]
+
+ALIGNMENT = 64
+_MAGIC = b"ort-py cache 1\n\0"
+_HEAD = struct.Struct("<16sQQI4x24s")  # magic, bytes of the description, bytes after it, their CRC, hash
+HEAD_BYTES = _HEAD.size
+_CHUNK = 1 << 24
+
+
+def write_file(file: BinaryIO, description: bytes, blocks: Iterable[Any]) -> None:
+    """Write a cached file from its start.
+
+    Args:
+        file: Empty, seekable.
+        description: Any bytes.
+        blocks: Objects with the buffer protocol, C-contiguous; each starts on a boundary, counted from the first one
+            at 0, as `block_offsets` says.
+
+    Raises:
+        OSError: The disk is full or gone.
+    """
+    file.write(bytes(HEAD_BYTES))
+    file.write(description)
+    rest, crc = 0, 0
+    for part in _padded(len(description), blocks):
+        file.write(part)
+        crc = zlib.crc32(part, crc)
+        rest += len(part)
+    file.seek(0)
+    head = _HEAD.pack(_MAGIC, len(description), rest, crc, bytes(24))
+    file.write(_HEAD.pack(_MAGIC, len(description), rest, crc, _hash(head, description)))
+
+
+def _padded(position: int, blocks: Iterable[Any]) -> Iterator[Any]:
+    for block in blocks:
+        yield bytes(-position % ALIGNMENT)
+        view = memoryview(block).cast("B")
+        position += -position % ALIGNMENT + len(view)
+        yield view
+
+
+def damage(content: Any) -> str:
+    """What is wrong with a cached file, ``""`` where nothing is.
+
+    Args:
+        content: The whole file, with the buffer protocol.
+    """
+    view = memoryview(content)
+    if len(view) < HEAD_BYTES:
+        return "it is cut short"
+    magic, length, rest, crc, found = _HEAD.unpack(view[:HEAD_BYTES])
+    if magic != _MAGIC:
+        return "it is no file of this cache's version"
+    if len(view) != HEAD_BYTES + length + rest:
+        return f"it has {len(view)} bytes and not {HEAD_BYTES + length + rest}"
+    start = HEAD_BYTES + length
+    head = _HEAD.pack(magic, length, rest, crc, bytes(24))
+    if _hash(head, view[HEAD_BYTES:start]) != found or bytes(view[:HEAD_BYTES]) != head[:40] + found:
+        return "its description is not what was written"
+    actual = 0
+    for at in range(start, len(view), _CHUNK):
+        actual = zlib.crc32(view[at : at + _CHUNK], actual)
+    return "" if actual == crc else "its content is not what was written"
+
+
+def description_of(content: Any) -> tuple[bytes, int]:
+    """The description of an undamaged file, and where its first block starts."""
+    _, length, *_ = _HEAD.unpack(memoryview(content)[:HEAD_BYTES])
+    end = HEAD_BYTES + length
+    return bytes(memoryview(content)[HEAD_BYTES:end]), end + -end % ALIGNMENT
+
+
+def _hash(head: bytes, description: Any) -> bytes:
+    digest = hashlib.blake2b(head, digest_size=24)
+    digest.update(description)
+    return digest.digest()

@@ -1,0 +1,74 @@
+"""Where the cache is and how large it may grow: the option of a session, else the environment, else the user's folder.
+
+Knows nothing of what is cached. ``ORT_PY_CACHE=off`` or a folder; ``ORT_PY_CACHE_SIZE=500M``; 2 GiB by default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ort_py.errors import OptionError
+
+__all__ = ["DEFAULT_BYTES", "FOLDER_VARIABLE", "OFF", "SIZE_VARIABLE", "cache_bytes", "cache_folder"]
+
+FOLDER_VARIABLE = "ORT_PY_CACHE"
+SIZE_VARIABLE = "ORT_PY_CACHE_SIZE"
+DEFAULT_BYTES = 2 << 30
+OFF = "off"
+
+_SIZE = re.compile(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+
+
+def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder, None where there shall be no cache.
+
+    Args:
+        option: `SessionOptions.cache_dir`: ``""`` leaves it to the environment, ``"off"`` wants none.
+        environment: The environment.
+    """
+    wanted = option or environment.get(FOLDER_VARIABLE, "")
+    if wanted.strip().lower() in (OFF, "0"):
+        return None
+    return Path(wanted) if wanted.strip() else _users_folder(environment)
+
+
+def _users_folder(environment: Mapping[str, str]) -> Path | None:
+    try:
+        if sys.platform == "win32":
+            local = environment.get("LOCALAPPDATA")
+            return (Path(local) if local else Path.home() / "AppData" / "Local") / "ort-py" / "compiled"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "ort-py" / "compiled"
+        given = environment.get("XDG_CACHE_HOME", "")
+        # The XDG specification: a path that is not absolute is to be ignored.
+        return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "ort-py" / "compiled"
+    except RuntimeError:  # there is no home
+        return None
+
+
+def cache_bytes(environment: Mapping[str, str] = os.environ) -> int:
+    """How many bytes the cache may hold.
+
+    Raises:
+        OptionError: The environment variable is no size.
+    """
+    text = environment.get(SIZE_VARIABLE, "")
+    return parse_size(text, SIZE_VARIABLE) if text.strip() else DEFAULT_BYTES
+
+
+def parse_size(text: str, name: str) -> int:
+    """A number of bytes, with K, M, G or T for powers of 1024.
+
+    Raises:
+        OptionError: It is no size.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise OptionError(
+            f"{name} is {text!r}, which is no size.", why="a size is a number of bytes", fix="Write e.g. 500M or 2G."
+        )
+    return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")

@@ -1,0 +1,140 @@
+"""The files a model was made of: whether they are still the same, and how those beside it are opened again.
+
+A file is known by its identity (device, inode, size, time of writing), never by its path or its content. A file that
+was written moments before it was read could be written again without a new time; its entry says so, and its content is
+compared too. Files of external data are opened by the loader's own rules, below the folder of the model as it is given
+now: a cached model reads nothing that the model itself could not.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from ort_py.cache.constants import NotStorableError
+from ort_py.errors import Fail, Location
+from ort_py.graph.reading.external_data import ExternalFiles
+from ort_py.graph.reading.fingerprint import content_hash
+from ort_py.graph.weights.weight_store import process_store
+from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.limits import Budget, Limits
+
+__all__ = ["ExternalReader", "SourceFile", "external_name"]
+
+_RACY_NS = 2_000_000_000
+"""Two seconds: the coarsest time of writing that a file system has."""
+
+
+class SourceFile:
+    """What a session is made of.
+
+    Attributes:
+        path: The model's file, ``""`` for bytes.
+        identity: What is part of the key.
+        folder: Where external data lies, None where the model has no folder.
+        real_folder: Where the file really lies, if `path` is a link.
+    """
+
+    def __init__(self, path: str, identity: tuple[Any, ...], folder: Path | None) -> None:
+        self.path = path
+        self.identity = identity
+        self.folder = folder or (Path(path).parent if path else None)
+        self.real_folder = Path(os.path.realpath(path)).parent if path and Path(path).is_symlink() else None
+        self._looked_ns = time.time_ns()
+
+    @classmethod
+    def of(cls, source: Any, folder: str | None, *, content: bool) -> SourceFile | None:
+        """What a session is made of; None where the cache does not know it.
+
+        Args:
+            source: Path, bytes or message.
+            folder: Where external data lies; None: beside the file.
+            content: Also know a model that is no file, by its content.
+        """
+        below = None if folder is None else Path(folder)
+        if isinstance(source, str | os.PathLike):
+            path = os.fsdecode(source)
+            try:
+                found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
+            except (OSError, ValueError):
+                return None  # loading it says what is wrong
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            return cls(path, FileIdentity.of(found), below)
+        if not content:
+            return None
+        if hasattr(source, "SerializeToString"):
+            source = source.SerializeToString(deterministic=True)
+        return cls("", ("content", content_hash(source)), below)
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the file is still what it was when this was made."""
+        if not self.path:
+            return True
+        try:
+            return FileIdentity.of(os.stat(self.path)) == self.identity  # noqa: PTH116 - as above
+        except OSError:
+            return False
+
+    @property
+    def racy(self) -> bool:
+        """Whether the file was written so shortly before it was looked at that its time may not tell a later change."""
+        return isinstance(self.identity, FileIdentity) and is_racy(self.identity, self._looked_ns)
+
+    def has_content(self, fingerprint: str) -> bool:
+        """Whether the file has this content."""
+        try:
+            return content_hash(Path(self.path).read_bytes()) == fingerprint
+        except OSError:
+            return False
+
+
+def is_racy(identity: FileIdentity, looked_ns: int) -> bool:
+    """Whether a file could be written again without getting another time."""
+    return looked_ns - identity.mtime_ns < _RACY_NS
+
+
+def external_name(file: MappedFile, folder: Path | None) -> str:
+    """What a model calls a file of external data.
+
+    Raises:
+        NotStorableError: The file was found by another path, or was only just written.
+    """
+    if folder is None or not Path(file.path).is_relative_to(folder):
+        raise NotStorableError("its external data was reached by another path")
+    if is_racy(file.identity, time.time_ns()):
+        raise NotStorableError("its external data was written a moment ago")
+    return Path(file.path).relative_to(folder).as_posix()
+
+
+class ExternalReader:
+    """Opens the external data of a cached model.
+
+    Args:
+        source: The model.
+        limits: Bounds of the session.
+        identities: Which content each file must have, by location.
+    """
+
+    def __init__(self, source: SourceFile, limits: Limits, identities: dict[str, list[int]]) -> None:
+        self._files = ExternalFiles(source.folder, process_store(), Budget(limits), source.real_folder)
+        self._identities = {location: FileIdentity(*numbers) for location, numbers in identities.items()}
+        for location, identity in self._identities.items():
+            if self.open(location).identity != identity:
+                raise Fail(
+                    f"The external file '{location}' is not what it was.",
+                    where=Location(file=location),
+                    fix="Nothing is wrong: the model is prepared anew.",
+                )
+
+    def open(self, location: str) -> MappedFile:
+        """A file by the model's name for it.
+
+        Raises:
+            OrtPyError: As the loader does for a file that is not there, or lies outside the model's folder.
+        """
+        return self._files.file(location, Location(file=location))

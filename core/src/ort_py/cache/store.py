@@ -1,0 +1,238 @@
+"""Files under keys in one folder: private to its user, written atomically, checked, evicted when there are too many.
+
+What the files hold is their readers' affair: prepared models and compiled artifacts share the folder, its rules and its
+size. A damaged or foreign file is a miss, never an error; so is a disk that is full. Several processes may read, write
+and evict at once without a lock: a file appears whole, is never changed, and stays readable for whoever has it open.
+
+What a cache gives back is run, so a folder that others could write to is not used at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ort_py.cache.format import HEAD_BYTES, damage, write_file
+
+__all__ = ["CacheStore", "StoredFile"]
+
+_logger = logging.getLogger("ort_py.cache")
+
+SUFFIXES = (".model", ".artifact")
+_TEMPORARY = ".part"
+_ABANDONED_SECONDS = 3600.0
+"""After this a file that is still being written is taken for one whose writer died."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of the cache.
+
+    Attributes:
+        path: Where it is; its name is the key.
+        kind: ``model`` or ``artifact``.
+        size: Its bytes.
+        written: Seconds since 1970.
+        used: Seconds since 1970 when it was last read, or written.
+    """
+
+    path: Path
+    kind: str
+    size: int
+    written: float
+    used: float
+
+
+class CacheStore:
+    """The files of one folder.
+
+    Args:
+        folder: Made on first use, readable by its owner only.
+        capacity: Bytes its files may take together.
+    """
+
+    def __init__(self, folder: Path, capacity: int) -> None:
+        self.folder = folder
+        self._capacity = capacity
+        self._usable: bool | None = None
+
+    def open(self, key: str, kind: str) -> BinaryIO | None:
+        """A file opened for reading, None where there is none or somebody else may have written it.
+
+        Its content is not checked: see `format.damage`.
+        """
+        if not self.usable:
+            return None
+        path = self._path(key, kind)
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:
+            return None
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or _open_to_others(found):
+            os.close(handle)
+            _logger.warning("%s was ignored: others can write to it", path)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path, ns=(time.time_ns(), found.st_mtime_ns))  # most file systems note reading a day late or never
+        return os.fdopen(handle, "rb")
+
+    def read(self, key: str, kind: str) -> bytes | None:
+        """The whole content of a file; None where there is none or it is damaged."""
+        opened = self.open(key, kind)
+        if opened is None:
+            return None
+        try:
+            with opened:
+                content = opened.read()
+        except OSError:
+            return None
+        wrong = damage(content)
+        if wrong:
+            self.report_damage(key, kind, wrong)
+            return None
+        return content
+
+    def report_damage(self, key: str, kind: str, wrong: str) -> None:
+        """Log that a file is damaged; it is written anew in time."""
+        _logger.warning("the cached %s %s is damaged and was ignored: %s", kind, key, wrong)
+
+    def put(self, key: str, kind: str, description: bytes, blocks: Iterable[Any] = (), size: int = 0) -> bool:
+        """Write a file, replacing the one of this key; returns whether it is there.
+
+        Args:
+            key, kind: Its name.
+            description: See `format`.
+            blocks: See `format`.
+            size: Bytes of the blocks, as far as known: what is larger than the cache is not written.
+        """
+        if not self.usable:
+            return False
+        if HEAD_BYTES + len(description) + size > self._capacity:
+            _logger.info("the %s %s is not cached: it is larger than the cache", kind, key)
+            return False
+        name = ""
+        try:
+            handle, name = tempfile.mkstemp(_TEMPORARY, dir=self.folder)
+            with os.fdopen(handle, "wb") as file:
+                write_file(file, description, blocks)
+            Path(name).replace(self._path(key, kind))
+        except OSError as error:
+            _logger.warning("the %s %s was not cached: %s", kind, key, error)
+            return False
+        finally:
+            if name:
+                with contextlib.suppress(OSError):
+                    Path(name).unlink()  # not there any more where all went well
+        self.prune(self._capacity)
+        return True
+
+    def discard(self, key: str, kind: str) -> None:
+        """Remove a file, where that is possible."""
+        with contextlib.suppress(OSError):
+            self._path(key, kind).unlink()
+
+    def files(self) -> list[StoredFile]:
+        """The files, most recently used first."""
+        found = [self._stored(entry) for entry in self._entries()]
+        return sorted((one for one in found if one is not None), key=lambda one: (-one.used, one.path.name))
+
+    def prune(self, capacity: int, *, unused_seconds: float | None = None) -> list[StoredFile]:
+        """Remove the files used longest ago until the rest fits, and what dead writers left behind.
+
+        Args:
+            capacity: Bytes that may stay.
+            unused_seconds: Also remove what was not used for so long.
+
+        Returns:
+            What was removed.
+        """
+        now = time.time()
+        for entry in self._entries():
+            with contextlib.suppress(OSError):
+                if entry.name.endswith(_TEMPORARY) and now - entry.stat().st_mtime > _ABANDONED_SECONDS:
+                    Path(entry.path).unlink()
+        removed: list[StoredFile] = []
+        total = 0
+        for one in self.files():
+            total += one.size
+            if total <= capacity and (unused_seconds is None or now - one.used <= unused_seconds):
+                continue
+            with contextlib.suppress(OSError):  # Windows keeps files that somebody has mapped
+                one.path.unlink()
+                removed.append(one)
+                total -= one.size
+        return removed
+
+    def verify(self) -> Iterator[tuple[StoredFile, str]]:
+        """Every file with what is wrong with it, ``""`` where nothing is."""
+        for one in self.files():
+            try:
+                content = one.path.read_bytes()
+            except OSError as error:
+                yield one, str(error)
+                continue
+            yield one, damage(content)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the folder is there, or could be made, and is private; looked at once."""
+        if self._usable is None:
+            self._usable = self._make_private()
+        return self._usable
+
+    def _make_private(self) -> bool:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = self.folder.stat()
+        except OSError as error:
+            return _say_once(f"no compile cache: {error}")
+        if _open_to_others(found):
+            return _say_once(f"no compile cache: {self.folder} can be written by others")
+        return True
+
+    def _path(self, key: str, kind: str) -> Path:
+        return self.folder / f"{key}.{kind}"
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self.folder) as entries:
+                return list(entries)
+        except OSError:
+            return []
+
+    @staticmethod
+    def _stored(entry: os.DirEntry[str]) -> StoredFile | None:
+        suffix = os.path.splitext(entry.name)[1]  # noqa: PTH122 - a Path for each of thousands of files
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:  # removed meanwhile
+            return None
+        if suffix not in SUFFIXES or not stat.S_ISREG(found.st_mode):
+            return None
+        used = max(found.st_atime, found.st_mtime)
+        return StoredFile(Path(entry.path), suffix[1:], found.st_size, found.st_mtime, used)
+
+
+_said: set[str] = set()
+
+
+def _say_once(text: str) -> bool:
+    """Log why there is no cache: once, not for every session. Returns False."""
+    if text not in _said:
+        _said.add(text)
+        _logger.warning(text)
+    return False
+
+
+def _open_to_others(found: os.stat_result) -> bool:
+    owner = getattr(os, "getuid", None)  # POSIX only; elsewhere the user's profile folder is private
+    return owner is not None and (found.st_uid != owner() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)))

@@ -1,0 +1,183 @@
+"""Gives memory back when the process's control group runs short of it, before the kernel slows or kills it.
+
+Looked at when a run returns its frame, at most once a second, in the thread of that run: no thread of its own, nothing
+while nothing runs, and nothing at all where no control group has a memory limit. Who is asked to give back is whoever
+has joined; knows no session.
+
+``ORT_PY_MEMORY_PRESSURE`` is the part of the limit above which memory is given back, 0.9 by default; ``off`` for never.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from ort_py.errors import OptionError
+from ort_py.execution.cgroup_memory import GroupMemory, LimitedGroup, limited_groups
+from ort_py.execution.frame import Frame, FramePool
+from ort_py.execution.program import Program
+from ort_py.hooks.process_lock import ProcessLock
+
+__all__ = ["MemoryPressure", "Trimmable", "WatchedPool", "pressure_of_process", "threshold_of"]
+
+_logger = logging.getLogger("ort_py.memory")
+
+VARIABLE = "ORT_PY_MEMORY_PRESSURE"
+
+_USUAL = 0.9
+_LEAST_STALL, _LEAST_SHARE = 10.0, 0.5
+"""Percent of time lost to waiting for memory that counts as pressure, in a group that uses half of its limit: where it
+uses less, its stalls are the whole machine's, and the little that is here would not help."""
+
+_BETWEEN_LOOKS = 1.0
+_AFTER_TRIM, _LONGEST = 5.0, 300.0
+"""Seconds after giving back until the next time; twice as long each time it has not helped."""
+
+
+class Trimmable(Protocol):
+    """What can give memory back."""
+
+    def trim(self) -> None:
+        """Give back what is kept only for speed."""
+
+
+class MemoryPressure:
+    """Looks at control groups, and trims who has joined.
+
+    Args:
+        groups: Groups with a limit.
+        threshold: Part of the limit above which memory is given back.
+        clock: Seconds.
+
+    Attributes:
+        due: When to look next; whoever ends a run compares it with the clock, which is all that most runs pay.
+        trims: How often memory was given back.
+    """
+
+    def __init__(
+        self, groups: list[LimitedGroup], threshold: float = _USUAL, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._groups = groups
+        self._threshold = threshold
+        self._clock = clock
+        self._members: weakref.WeakSet[Trimmable] = weakref.WeakSet()
+        self._lock = ProcessLock()
+        self._failures = dict(self._seen())
+        self._pause = _AFTER_TRIM
+        self._trimmed_at = float("-inf")
+        self.due = 0.0
+        self.trims = 0
+
+    def join(self, member: Trimmable) -> None:
+        """Trim this too, as long as it is there."""
+        with self._lock.held():
+            self._members.add(member)
+
+    def look(self) -> None:
+        """Look at the groups, and trim where one of them is short of memory and the last time is long enough ago."""
+        now = self._clock()
+        with self._lock.held():
+            if now < self.due:
+                return  # another thread was faster
+            self.due = now + _BETWEEN_LOOKS
+            reason = self._reason()
+            if not reason:
+                self._pause = _AFTER_TRIM
+                return
+            if now - self._trimmed_at < self._pause:
+                return
+            self._pause = min(_LONGEST, 2 * self._pause)
+            self._trimmed_at = now
+            self.trims += 1
+            members = list(self._members)
+        _logger.warning("memory is short: %s; giving back what %d session(s) keep for speed", reason, len(members))
+        for member in members:
+            try:
+                member.trim()
+            except Exception:  # a plug-in's allocator may fail; the others still have memory to give
+                _logger.exception("giving memory back failed")
+
+    def _seen(self) -> list[tuple[str, int]]:
+        return [(found.group, found.failures) for group in self._groups if (found := group.look()) is not None]
+
+    def _reason(self) -> str:
+        """Why memory is short, ``""`` where it is not."""
+        for group in self._groups:
+            found = group.look()
+            if found is not None and (reason := self._pressed(found)):
+                return f"{found.group} {reason}"
+        return ""
+
+    def _pressed(self, found: GroupMemory) -> str:
+        before = self._failures.get(found.group, 0)
+        self._failures[found.group] = found.failures
+        if found.share >= self._threshold:
+            return f"uses {found.used >> 20} of {found.limit >> 20} MiB"
+        if found.stalled >= _LEAST_STALL and found.share >= _LEAST_SHARE:
+            return f"waits for memory {found.stalled:g} % of the time"
+        if found.failures > before:
+            return "has run out of memory"
+        return ""
+
+
+class WatchedPool(FramePool):
+    """A pool whose runs look whether memory is short.
+
+    Args:
+        program: What its frames run.
+        pressure: What is looked at.
+    """
+
+    def __init__(self, program: Program, pressure: MemoryPressure) -> None:
+        super().__init__(program)
+        self._pressure = pressure
+
+    def give_back(self, frame: Frame) -> None:
+        """Return a frame that ran to its end; then, where it is time, look."""
+        super().give_back(frame)
+        if time.monotonic() >= self._pressure.due:
+            self._pressure.look()
+
+
+def threshold_of(environment: Mapping[str, str] = os.environ) -> float | None:
+    """What the environment says, the usual threshold where it says nothing, None where it switches this off.
+
+    Raises:
+        OptionError: It says something else.
+    """
+    text = environment.get(VARIABLE, "").strip().lower()
+    if text in ("", "on"):
+        return _USUAL
+    if text in ("off", "0"):
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 < found <= 1:
+        raise OptionError(
+            f"{VARIABLE} cannot be '{text}'.",
+            why="it is the part of the memory limit above which memory is given back",
+            fix=f"Set it to a number between 0 and 1, e.g. {VARIABLE}=0.8, or to 'off'.",
+        )
+    return found
+
+
+_process: dict[Path, MemoryPressure | None] = {}
+
+
+def pressure_of_process(root: Path = Path("/")) -> MemoryPressure | None:
+    """The one of this process; None where no group has a limit, or the environment switches it off.
+
+    Found out once: limits that are set later than the first session are not noticed.
+    """
+    if root not in _process:
+        threshold = threshold_of()
+        groups = limited_groups(root) if threshold is not None else []
+        _process.setdefault(root, MemoryPressure(groups, threshold) if groups and threshold is not None else None)
+    return _process[root]

@@ -1,0 +1,83 @@
+"""A plan compiled for several threads: its tasks, each a list of instructions, and what counts down while they run.
+
+Within a task a slot is released by the step that uses it last, as in a sequential run. A slot that several tasks use is
+released by whichever of them ends last: nobody waits for another only to release it.
+
+Comes after `ort_py.planning.lanes`. Immutable and shared by threads, as a `Program` is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ort_py.execution.instructions import Instruction
+from ort_py.execution.program import compile_step
+from ort_py.planning.lanes import Arrangement
+from ort_py.planning.lifetimes import with_releases
+from ort_py.planning.plan import ExecutionPlan
+
+__all__ = ["Task", "TaskProgram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one thread runs in one go.
+
+    Attributes:
+        steps: Places in the plan.
+        instructions: One a step.
+        successors: Tasks that wait for this one, among others.
+        shared: Slots it uses that other tasks use too, and that nobody needs after all of them.
+        pinned: Whether it belongs to the thread that began the run.
+    """
+
+    steps: tuple[int, ...]
+    instructions: tuple[Instruction, ...]
+    successors: tuple[int, ...]
+    shared: tuple[int, ...]
+    pinned: bool
+
+
+class TaskProgram:
+    """Tasks of a plan, the more urgent ones first.
+
+    Attributes:
+        plan: The plan.
+        tasks: Its tasks.
+        waits: How many tasks each task waits for.
+        users: How many tasks use each shared slot.
+    """
+
+    __slots__ = ("plan", "tasks", "users", "waits")
+
+    def __init__(self, plan: ExecutionPlan, arrangement: Arrangement) -> None:
+        self.plan = plan
+        released = {slot for step in plan.steps for slot in step.release}
+        used = [
+            {slot for number in task.steps for slot in (*plan.steps[number].inputs, *plan.steps[number].outputs)}
+            for task in arrangement.tasks
+        ]
+        count: dict[int, int] = {}
+        for slots in used:
+            for slot in slots & released:
+                count[slot] = count.get(slot, 0) + 1
+        self.users = {slot: users for slot, users in count.items() if users > 1}
+        self.waits = tuple(len(task.waits) for task in arrangement.tasks)
+        successors: list[list[int]] = [[] for _ in arrangement.tasks]
+        for number, task in enumerate(arrangement.tasks):
+            for before in task.waits:
+                successors[before].append(number)
+        self.tasks = tuple(
+            Task(
+                task.steps,
+                self._compiled(task.steps, {slot for slot in slots if count.get(slot) != 1}),
+                tuple(after),
+                tuple(sorted(slots & self.users.keys())),
+                task.pinned,
+            )
+            for task, slots, after in zip(arrangement.tasks, used, successors, strict=True)
+        )
+
+    def _compiled(self, numbers: tuple[int, ...], keep: set[int]) -> tuple[Instruction, ...]:
+        steps = [replace(self.plan.steps[number], release=()) for number in numbers]
+        return tuple(compile_step(step) for step in with_releases(steps, keep))

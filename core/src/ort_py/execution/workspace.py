@@ -1,0 +1,34 @@
+"""What the runs of a program need besides its weights, in bytes: plain values for reports.
+
+Filled by `FramePool.workspace` from what recorded runs left. Knows no frame, no plan and no session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ort_py.devices import Device
+
+__all__ = ["NO_WORKSPACE", "Workspace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Memory of runs.
+
+    Attributes:
+        reserved: Bytes of the arenas that all frames hold by now, idle ones too.
+        high_water: The most bytes that intermediate values and results of one run took at once, bodies included, in
+            any of the runs that were recorded; 0 where none was. Feeds and weights do not count.
+        largest: What took most at that peak, largest first: (node and operator, bytes).
+        reserved_by_device: `reserved` by device.
+    """
+
+    reserved: int = 0
+    high_water: int = 0
+    largest: tuple[tuple[str, int], ...] = ()
+    reserved_by_device: tuple[tuple[Device, int], ...] = ()
+
+
+NO_WORKSPACE = Workspace()
+"""Of a program that has not run."""

@@ -1,0 +1,182 @@
+"""The half of an editor that reads: records of nodes, who writes and who reads a value, constants.
+
+`edit` adds the changes. Records are made when they are asked for and kept until what they say is no longer true. Knows
+nothing of templates.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+
+from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
+from ort_py.contracts.transform import GraphEditor
+from ort_py.errors import InvalidGraph, Location
+from ort_py.graph.editing.edit_state import EditState
+from ort_py.graph.editing.editor_view import EditorView
+from ort_py.graph.editing.positions import NodeList, owner_in
+from ort_py.graph.ir import Graph, Node, Value
+
+__all__ = ["ReadingEditor"]
+
+_ANYWHERE = -1
+"""`NodeSpec.index` of records that outlive changes."""
+
+
+class ReadingEditor(GraphEditor):
+    """Reads one graph; editors of nested graphs share its state.
+
+    Args:
+        graph: The graph.
+        state: Shared by all editors of a model.
+    """
+
+    def __init__(self, graph: Graph, state: EditState | None = None) -> None:
+        self.graph = graph
+        self.state = state or EditState(graph.model)
+        self._view: EditorView | None = None
+        self._values: dict[str, Value] | None = None
+        self._named: dict[str, Node | None] | None = None
+        self._holders: list[Node] | None = None
+        self.list = NodeList(graph, self.reading_nodes)
+
+    # For plug-ins -----------------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> EditorView:
+        if self._view is None:
+            self._view = EditorView(self.graph, self.state, self.list, self.find)
+        return self._view
+
+    @property
+    def nodes(self) -> Sequence[NodeSpec]:
+        record = self.state.cache.node
+        owner = self.graph.owner
+        path = () if owner is None else (*owner.path, owner.name)
+        return tuple([record(node, _ANYWHERE, path) for node in self.graph.nodes])
+
+    def node(self, node: NodeSpec | str) -> NodeSpec | None:
+        found = self.named.get(node if isinstance(node, str) else node.name)
+        return None if found is None else self.record(found)
+
+    def value(self, name: str) -> ValueSpec | None:
+        found = self.find(name)
+        return None if found is None else self.state.cache.value(found)
+
+    def producer(self, value: ValueSpec | str | None) -> NodeSpec | None:
+        found = None if value is None else self._lookup(value)
+        if found is None or found.producer is None or found.graph is not self.graph:
+            return None
+        return self.record(found.producer)
+
+    def readers(self, value: ValueSpec | str) -> Sequence[NodeSpec]:
+        found = self._lookup(value)
+        return () if found is None else tuple([self.record(node) for node in self._readers_of(found)])
+
+    def uses(self, value: ValueSpec | str) -> int:
+        found = self._lookup(value)
+        if found is None:
+            return 0
+        returned = found.graph.outputs.count(found) if found.is_graph_output else 0
+        return len(found.uses) + returned + len(self.state.returns.get(found, ()))
+
+    def is_output(self, value: ValueSpec | str) -> bool:
+        found = self._lookup(value)
+        return found is not None and found.is_graph_output and found.graph is self.graph
+
+    def constant(self, value: ValueSpec | str | None) -> Array | None:
+        if value is None or not (isinstance(value, str) or value.constant):
+            return None
+        found = self._lookup(value)
+        return found.weight.array() if found is not None and found.constant and found.weight is not None else None
+
+    def constant_key(self, value: ValueSpec | str) -> str:
+        found = self._lookup(value)
+        if found is None or not found.constant or found.weight is None:
+            name = value if isinstance(value, str) else value.name
+            raise InvalidGraph(
+                f"Value '{name}' is no constant of graph '{self.graph.name}' or of one around it.",
+                where=Location(value=name),
+                fix="Ask for keys of values whose record says `constant`.",
+            )
+        return found.weight.key
+
+    def constants(self) -> Sequence[ValueSpec]:
+        return tuple([self.state.cache.value(value) for value in self.graph.initializers.values() if value.constant])
+
+    @abstractmethod
+    def subgraphs(self) -> Sequence[ReadingEditor]:
+        pass
+
+    # For the engine ---------------------------------------------------------------------------------------------------
+
+    def record(self, node: Node) -> NodeSpec:
+        """The record of a node of this graph."""
+        return self.state.cache.node(node, _ANYWHERE)
+
+    def find(self, name: str) -> Value | None:
+        """The value called `name` here or in a graph around."""
+        found = self.values.get(name)
+        graph = self.graph
+        while found is None and graph.owner is not None:
+            graph = graph.owner.graph
+            found = self._editor(graph).values.get(name)
+        return found
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """Values of this graph by name."""
+        if self._values is None:
+            self._values = {value.name: value for value in self.graph.inputs}
+            self._values.update(self.graph.initializers)
+            for node in self.graph.nodes:
+                self._values.update((value.name, value) for value in node.outputs if value is not None)
+        return self._values
+
+    @property
+    def named(self) -> dict[str, Node | None]:
+        """Nodes by name; None where the node that had it was removed, since names are never used again."""
+        if self._named is None:
+            self._named = {node.name: node for node in self.graph.nodes}
+        return self._named
+
+    def existing(self, nodes: Sequence[NodeSpec | str]) -> list[Node]:
+        """The nodes of these names or records, each once, in order.
+
+        Raises:
+            InvalidGraph: One is not in the graph (any more).
+        """
+        found: dict[Node, None] = {}
+        for one in nodes:
+            name = one if isinstance(one, str) else one.name
+            node = self.named.get(name)
+            if node is None:
+                raise InvalidGraph(
+                    f"Graph '{self.graph.name}' has no node '{name}'.",
+                    where=Location(node=name),
+                    why="it was removed before" if name in self.named else "",
+                    fix="Take nodes from the editor of their graph, and ask `node` whether they are still there.",
+                )
+            found[node] = None
+        return sorted(found, key=self.list.rank)
+
+    def reading_nodes(self, node: Node) -> Iterator[Node]:
+        """Nodes of this graph that read what a node of it writes; some perhaps twice."""
+        for value in node.outputs:
+            if value is not None and (value.uses or value.graph.outputs or self.state.returns):
+                yield from self._readers_of(value)
+
+    def _readers_of(self, value: Value) -> list[Node]:
+        holders = {
+            reader if reader.graph is self.graph else owner_in(self.graph, reader): None for reader, _ in value.uses
+        }
+        holders.update(dict.fromkeys(self.state.returners(value, self.graph)))
+        holders.pop(None, None)
+        return [holder for holder in holders if holder is not None]
+
+    def _lookup(self, value: ValueSpec | str) -> Value | None:
+        return self.find(value if isinstance(value, str) else value.name)
+
+    @abstractmethod
+    def _editor(self, graph: Graph) -> ReadingEditor:
+        """The editor of another graph of the model."""

@@ -1,0 +1,62 @@
+"""What kernels make of constants and read in their place: weights shifted, widened or laid out anew.
+
+A form is held by the sessions that use it and found by the store, like the constants themselves. Knows no kernel and
+no device: a form is what a function returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["PackedForm", "PackedKey"]
+
+
+class PackedKey(NamedTuple):
+    """What a packed form is made of.
+
+    Attributes:
+        form: What was done, with everything this depends on.
+        weights: Keys of the constants.
+    """
+
+    form: str
+    weights: tuple[str, ...]
+
+
+class PackedForm:
+    """One packed form.
+
+    Attributes:
+        key: What it is made of.
+        value: What the kernel's function returned.
+        nbytes: Bytes of memory of the arrays in it, each once; a view counts as what it is a view of, and not at all
+            where that is one of the constants' own arrays.
+    """
+
+    __slots__ = ("__weakref__", "key", "nbytes", "value")
+
+    def __init__(self, key: PackedKey, value: Any, shared: Sequence[Any]) -> None:
+        self.key = key
+        self.value = value
+        owners = {id(owner): owner for owner in map(_owner, _arrays(value))}
+        for array in shared:
+            owners.pop(id(_owner(array)), None)
+        self.nbytes = sum(int(owner.nbytes) for owner in owners.values())
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, tuple | list):
+            pending.extend(item)
+        elif hasattr(item, "nbytes"):  # any module's arrays
+            yield item
+
+
+def _owner(array: Any) -> Any:
+    """Who has the memory: the end of a chain of views."""
+    while hasattr(base := getattr(array, "base", None), "nbytes"):
+        array = base
+    return array

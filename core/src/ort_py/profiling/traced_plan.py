@@ -1,0 +1,185 @@
+"""What a profile says about the steps of a plan: which slots they read and write, and the words made of it afterwards.
+
+Made once a plan; `recorder` notes times and kinds of values against it. Knows no clock and no runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from ort_py.dtypes import data_type_of
+
+__all__ = ["Entry", "InputLike", "Kind", "PlanLike", "StepLike", "TracedPlan", "UsualKinds", "kinds_of"]
+
+Kind: TypeAlias = tuple[Any, tuple[int, ...]] | None
+"""dtype and shape of an array; None for whatever is no array."""
+
+Entry: TypeAlias = tuple[int, Kind, bool]
+"""Slot and kind of a value that a run was given, and whether it is the model's own constant."""
+
+_EMPTY = 1
+"""Slot of every plan that holds nothing."""
+
+
+class StepLike(Protocol):
+    """What a profile says of a step."""
+
+    @property
+    def title(self) -> str:
+        """What the step does."""
+
+    @property
+    def location(self) -> Any:
+        """Its `Location`."""
+
+    @property
+    def provider(self) -> str:
+        """Who runs it."""
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Slots it reads."""
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Slots it writes."""
+
+
+class InputLike(Protocol):
+    """What a profile reads of a plan's input."""
+
+    @property
+    def slot(self) -> int:
+        """Where each run finds it."""
+
+
+class PlanLike(Protocol):
+    """What a profile reads of a plan."""
+
+    @property
+    def inputs(self) -> Sequence[InputLike]:
+        """What each run is given, overridable constants too."""
+
+    @property
+    def steps(self) -> Sequence[StepLike]:
+        """Its steps in order."""
+
+    @property
+    def template(self) -> tuple[Any, ...]:
+        """What is in the slots before a run: constants, None elsewhere."""
+
+
+def kind_of(value: Any) -> Kind:
+    """The kind of a value."""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    return None if dtype is None or shape is None else (dtype, tuple(shape))
+
+
+def kinds_of(slots: Sequence[Any], numbers: Iterable[int]) -> list[Kind]:
+    """Kinds of what is in some slots."""
+    return [kind_of(slots[number]) for number in numbers]
+
+
+class UsualKinds:
+    """What the steps of a plan wrote in some run: later runs note only what is different. Immutable.
+
+    Attributes:
+        kinds: Kinds of each step's outputs.
+        shapes: The shape of each step's one output, None where it has another number or no array.
+    """
+
+    __slots__ = ("kinds", "shapes")
+
+    def __init__(self, kinds: list[list[Kind]]) -> None:
+        self.kinds = kinds
+        self.shapes = [one[0][1] if len(one) == 1 and one[0] is not None else None for one in kinds]
+
+    def changed(self, kinds: Mapping[int, list[Kind]]) -> UsualKinds:
+        """These kinds, with others for some steps."""
+        return UsualKinds([kinds.get(index, one) for index, one in enumerate(self.kinds)])
+
+
+class TracedPlan:
+    """A plan as a profile needs it.
+
+    An output's element type is the model's, so an output of the usual shape is of the usual kind.
+
+    Attributes:
+        steps: Its steps.
+        outputs: For each step its output's slot, or slot 1, which is always empty, where it has none or several.
+        usual: What its steps usually write.
+    """
+
+    def __init__(self, plan: PlanLike) -> None:
+        self._plan = plan  # the recorder knows it by its identity, which is its own as long as it is there
+        self._template = plan.template
+        self.steps = plan.steps
+        self.outputs = [step.outputs[0] if len(step.outputs) == 1 else _EMPTY for step in plan.steps]
+        self.usual = UsualKinds([[None] * len(step.outputs) for step in plan.steps])
+        self._described: tuple[Any, list[tuple[str, dict[str, Any]]]] | None = None
+        written: set[int] = set()
+        read: dict[int, None] = {}
+        for step in plan.steps:
+            read.update((slot, None) for slot in step.inputs if slot not in written)
+            written.update(step.outputs)
+        fed = {value.slot for value in plan.inputs}
+        # Read before any step writes them; constants that nobody can feed are the same in every run.
+        self._entries = [slot for slot in read if self._template[slot] is None or slot in fed]
+
+    def entries_in(self, slots: Sequence[Any]) -> tuple[Entry, ...]:
+        """What a run was given: asked before its first step."""
+        return tuple([(slot, kind_of(slots[slot]), slots[slot] is self._template[slot]) for slot in self._entries])
+
+    def described(
+        self, entries: tuple[Entry, ...], usual: UsualKinds, others: Mapping[int, list[Kind]]
+    ) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Name and facts of each step; the very same objects for runs that were alike.
+
+        Args:
+            entries: What the run was given.
+            usual: What its steps wrote.
+            others: What some of them wrote instead.
+        """
+        key = None if others else (entries, usual)
+        if key is None or self._described is None or self._described[0] != key:
+            self._described = (key, list(self._describe(entries, usual, others)))
+        return self._described[1]
+
+    def _describe(
+        self, entries: Iterable[Entry], usual: UsualKinds, others: Mapping[int, list[Kind]]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        given = {slot: (kind, constant) for slot, kind, constant in entries}
+        for index, step in enumerate(self.steps):
+            written = others.get(index, usual.kinds[index])
+            read = [given.get(slot) or (kind_of(self._template[slot]), True) for slot in step.inputs]
+            yield (
+                f"{step.location.node or step.title}_kernel_time",
+                {
+                    "op_name": step.location.op_type or step.title,
+                    "provider": step.provider,
+                    "node_index": str(index),
+                    "input_type_shape": _shapes(kind for kind, _ in read),
+                    "activation_size": str(_bytes(kind for kind, constant in read if not constant)),
+                    "parameter_size": str(_bytes(kind for kind, constant in read if constant)),
+                    "output_type_shape": _shapes(written),
+                    "output_size": str(_bytes(written)),
+                },
+            )
+            given.update((slot, (kind, False)) for slot, kind in zip(step.outputs, written, strict=True))
+
+
+def _shapes(kinds: Iterable[Kind]) -> list[dict[str, list[int]]]:
+    """Element type and shape of each array; other values have neither."""
+    return [{_type_name(kind[0]): list(kind[1])} for kind in kinds if kind is not None]
+
+
+def _bytes(kinds: Iterable[Kind]) -> int:
+    return sum(math.prod(kind[1]) * int(kind[0].itemsize) for kind in kinds if kind is not None)
+
+
+@functools.cache
+def _type_name(dtype: Any) -> str:
+    return data_type_of(dtype).onnx_name

@@ -1,0 +1,156 @@
+"""The parts of an attention as exporters write them: scaled operands, transposed keys, heads split from columns.
+
+Used by the fusions of attention. Each function looks upwards from a value and says what it is made of; shapes must be
+known as far as they matter, sizes being equal where their names are. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
+from ort_py.dtypes import Shape, TensorType
+
+__all__ = ["Keys", "is_swap", "keys_of", "merged_heads", "operator", "shape_of", "split_heads", "unscaled"]
+
+_SWAP = (0, 2, 1, 3)
+"""Between (batch, length, heads, size) and (batch, heads, length, size)."""
+
+
+def shape_of(value: ValueSpec | None) -> Shape | None:
+    """A value's shape; None where its rank is unknown."""
+    return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
+
+
+def operator(graph: GraphEditor, value: ValueSpec | None, *op_types: str) -> NodeSpec | None:
+    """The node that writes a value, where it is of one of these operators of ONNX and has one output."""
+    node = graph.producer(value)
+    return node if node is not None and not node.domain and node.op_type in op_types and len(node.outputs) == 1 else None
+
+
+def is_swap(node: NodeSpec | None) -> bool:
+    """Whether a node swaps heads and rows."""
+    return node is not None and node.op_type == "Transpose" and tuple(node.attributes.get("perm", ())) == _SWAP
+
+
+def unscaled(graph: GraphEditor, value: ValueSpec | None) -> tuple[ValueSpec | None, float, list[NodeSpec]]:
+    """A value without the multiplications by one number in front of it, the product of these, and their nodes."""
+    factor, nodes = 1.0, list[NodeSpec]()
+    while (node := operator(graph, value, "Mul", "Div")) is not None:
+        left, right = node.inputs
+        number = _number(graph, right)
+        if number is None and node.op_type == "Mul":
+            left, right, number = right, left, _number(graph, left)
+        if number is None or left is None or shape_of(left) is None or shape_of(left) != shape_of(value):
+            break
+        if node.op_type == "Div" and not number:
+            break
+        factor = factor / number if node.op_type == "Div" else factor * number
+        value = left
+        nodes.append(node)
+    return value, factor, nodes
+
+
+def _number(graph: GraphEditor, value: ValueSpec | None) -> float | None:
+    shape = shape_of(value)
+    if value is None or not value.constant or shape is None or any(dim != 1 for dim in shape):
+        return None
+    array = graph.constant(value)
+    return None if array is None else float(array.item())
+
+
+def split_heads(graph: GraphEditor, value: ValueSpec | None) -> ValueSpec | None:
+    """What ``(batch, heads, length, size)`` was split from, ``(batch, length, heads · size)``; None where from nothing."""
+    node = operator(graph, value, "Transpose")
+    return _joined(graph, node.inputs[0]) if node is not None and is_swap(node) else None
+
+
+def _joined(graph: GraphEditor, rows: ValueSpec | None) -> ValueSpec | None:
+    """What ``(batch, length, heads, size)`` is a Reshape of."""
+    node = operator(graph, rows, "Reshape")
+    if node is None:
+        return None
+    before, after = shape_of(node.inputs[0]), shape_of(rows)
+    if before is None or after is None or len(before) != 3 or len(after) != 4 or None in before[:2]:
+        return None
+    heads, size = after[2:]
+    fits = isinstance(heads, int) and isinstance(size, int) and before[2] == heads * size
+    return node.inputs[0] if fits and before[:2] == after[:2] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Keys behind a transposed matrix.
+
+    Attributes:
+        heads: As ``(batch, heads, length, size)``; None where no value holds that.
+        rows: As ``(batch, length, heads, size)``; None likewise.
+        joined: As ``(batch, length, heads · size)``; None likewise.
+        factor: Number they are multiplied by.
+        nodes: Nodes between them and the matrix.
+    """
+
+    heads: ValueSpec | None
+    rows: ValueSpec | None
+    joined: ValueSpec | None
+    factor: float
+    nodes: tuple[NodeSpec, ...]
+
+
+def keys_of(graph: GraphEditor, value: ValueSpec | None) -> Keys | str:
+    """The keys whose transpose ``(batch, heads, size, length)`` is a value, or why it is none."""
+    value, factor, nodes = unscaled(graph, value)
+    node = operator(graph, value, "Transpose", "Reshape")
+    if node is None:
+        return "the second operand of the product is no Transpose"
+    perm = tuple(node.attributes.get("perm", ()))
+    if perm == (0, 2, 3, 1):
+        rows = node.inputs[0]
+        return Keys(None, rows, _joined(graph, rows), factor, (*nodes, node))
+    between: tuple[NodeSpec, ...] = ()
+    if node.op_type == "Reshape":
+        found = _folded_transpose(graph, node)
+        if isinstance(found, str):
+            return found
+        source, between = found
+    elif perm == (0, 1, 3, 2):
+        source = node.inputs[0]
+    else:
+        return f"the keys are transposed by {list(perm)}, not by [0, 1, 3, 2]"
+    inner, more, scaled = unscaled(graph, source)
+    return Keys(inner, None, split_heads(graph, inner), factor * more, (*nodes, node, *between, *scaled))
+
+
+def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> tuple[ValueSpec | None, tuple[NodeSpec, ...]] | str:
+    """What a Transpose of the last two axes of four reads that is written over three axes, and the other nodes of it."""
+    swap = operator(graph, last.inputs[0], "Transpose")
+    first = operator(graph, swap.inputs[0], "Reshape") if swap is not None else None
+    if swap is None or first is None or tuple(swap.attributes.get("perm", ())) != (0, 2, 1):
+        return "the second operand of the product is no Transpose"
+    given, flat, result = (shape_of(one) for one in (first.inputs[0], first.outputs[0], last.outputs[0]))
+    if given is None or flat is None or result is None or None in (*given, *flat[1:], *result):
+        return "the shapes around the Transpose of the keys are unknown"
+    if len(given) != 4 or len(flat) != 3 or flat[1:] != given[2:] or result != (*given[:2], given[3], given[2]):
+        return f"the keys go from {list(given)} over {list(flat)} to {list(result)}, which is no Transpose"
+    return first.inputs[0], (swap, first)
+
+
+def merged_heads(graph: GraphEditor, value: ValueSpec) -> tuple[NodeSpec, NodeSpec] | None:
+    """The Transpose and the Reshape that alone read ``(batch, heads, length, size)`` and make its heads columns."""
+    swap = _reader(graph, value)
+    if swap is None or not is_swap(swap) or swap.domain or swap.outputs[0] is None:
+        return None
+    join = _reader(graph, swap.outputs[0])
+    if join is None or join.op_type != "Reshape" or join.domain or join.inputs[0] != swap.outputs[0]:
+        return None
+    before, after = shape_of(swap.outputs[0]), shape_of(join.outputs[0])
+    if before is None or after is None or len(after) != 3 or None in before[:2] or before[:2] != after[:2]:
+        return None
+    heads, size = before[2:]
+    return (swap, join) if isinstance(heads, int) and isinstance(size, int) and after[2] == heads * size else None
+
+
+def _reader(graph: GraphEditor, value: ValueSpec) -> NodeSpec | None:
+    """The node that reads a value, where it is the only use."""
+    readers = graph.readers(value)
+    return readers[0] if len(readers) == 1 and graph.uses(value) == 1 else None

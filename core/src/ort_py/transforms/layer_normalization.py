@@ -1,0 +1,182 @@
+"""LayerNormalization and its simplified form (by the root mean square), out of the means and roots they are written as.
+
+Exporters before opset 17 (and 23) spell both out; reductions have their axes as an attribute or, later, as an input.
+Half-precision models compute the statistics in float32 behind a Cast, which is what ``stash_type`` says. Comes before
+`skip_normalization`, which adds the sum in front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import Const, Match, Maybe, NodeSpec, NodeTemplate, OneOf, Op, Pattern, TransformContext, Var
+from ort_py.dtypes import DataType
+from ort_py.transforms.fusion import Fusion, scalar
+
+__all__ = ["FuseLayerNormalization", "FuseSimplifiedLayerNormalization"]
+
+_FLOATS = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
+_RMS = 23
+"""Opset that brought RMSNormalization to ONNX."""
+
+X = Var("x")
+
+
+def _epsilon(array: Any) -> bool | str:
+    value = scalar(array)
+    if value is None:
+        return "it is no number"
+    return True if 0 <= value < 1 else f"{value} is no epsilon"
+
+
+def _mean(what: Pattern, name: str) -> Op:
+    """A mean that keeps its axes; `axes_of` says which."""
+    return Op("ReduceMean", what, Const(f"{name}_axes", optional=True), name=name, where=_keeps_axes)
+
+
+def _keeps_axes(node: NodeSpec) -> bool | str:
+    return True if node.attributes.get("keepdims", 1) else "it does not keep its axes"
+
+
+def _square(what: Pattern) -> Pattern:
+    return OneOf(Op("Pow", what, 2.0), Op("Mul", what, what))
+
+
+def _root(variance: Pattern) -> Op:
+    return Op("Sqrt", Op("Add", variance, Const("epsilon", where=_epsilon)), name="root")
+
+
+def _divided(what: Pattern, variance: Pattern) -> Pattern:
+    """``what / sqrt(variance + epsilon)``."""
+    root = _root(variance)
+    inverse = OneOf(Op("Reciprocal", root), Op("Div", 1.0, root), Op("Pow", root.inputs[0], -0.5))
+    return OneOf(Op("Div", what, root), Op("Mul", what, inverse))
+
+
+def _layer() -> tuple[Op, ...]:
+    cast = Maybe(Op("Cast", X, name="cast"))
+    centred = Op("Sub", cast, _mean(cast, "mean"), name="centred")
+    # Some exporters subtract twice: what is squared, and what is divided.
+    again = Op("Sub", cast, Op("ReduceMean", cast, Const("mean_axes", optional=True), name="mean"), name="again")
+    variance = _mean(_square(OneOf(centred, again)), "variance")
+    normal = Maybe(Op("Cast", _divided(OneOf(centred, again), variance), name="narrowed"))
+    scaled = Op("Mul", normal, Var("scale"))
+    return (Op("Add", scaled, Var("bias")),)
+
+
+def _simplified() -> tuple[Op, ...]:
+    cast = Maybe(Op("Cast", X, name="cast"))
+    mean = _mean(_square(cast), "variance")
+    normal = Maybe(Op("Cast", _divided(cast, mean), name="narrowed"))
+    return (Op("Mul", normal, Var("scale")),)
+
+
+class _Normalization(Fusion):
+    """What both forms ask: the same last axes everywhere, a scale of just these axes, and types that fit."""
+
+    reductions: tuple[str, ...] = ()
+
+    def check(self, match: Match) -> str:
+        x = match["x"]
+        if x.shape is None:
+            return f"the rank of '{x.name}' is not known"
+        rank = len(x.shape)
+        first = _first_axis(match, self.reductions, rank)
+        if isinstance(first, str):
+            return first
+        for name in ("scale", "bias"):
+            parameter = match.get(name)
+            if parameter is not None and not _spans(parameter.shape, x.shape[first:]):
+                return f"'{parameter.name}' does not have the shape of the normalised axes, {list(x.shape[first:])}"
+        epsilon = match["epsilon"]
+        if epsilon.shape is None or len(epsilon.shape) > rank:
+            return "epsilon adds axes to the result"
+        return _type_refusal(match)
+
+    def attributes(self, match: Match) -> dict[str, Any]:
+        """Axis, epsilon and the type statistics are formed in."""
+        shape = match["x"].shape
+        assert shape is not None  # `check` has asked
+        first = _first_axis(match, self.reductions, len(shape))
+        assert isinstance(first, int)
+        epsilon = scalar(match.array("epsilon"))
+        # Negative: an exporter's "the last axis" stays that.
+        return {"axis": first - len(shape), "epsilon": epsilon, "stash_type": int(_stash(match))}
+
+
+def _first_axis(match: Match, reductions: tuple[str, ...], rank: int) -> int | str:
+    """The axis from which on all reductions go; a reason where they do not agree, or are not over the last axes."""
+    found: set[tuple[int, ...]] = set()
+    for name in reductions:
+        node = match.node(name)
+        if node is None:
+            continue
+        given: Any = node.attributes.get("axes") if len(node.inputs) < 2 else match.graph.constant(node.inputs[1])
+        if given is None:
+            return f"'{node.name}' has no constant axes"
+        found.add(tuple(sorted(int(axis) % rank for axis in np.asarray(given).reshape(-1))))
+    axes = next(iter(found), ())
+    if len(found) != 1 or not axes or axes != tuple(range(axes[0], rank)):
+        return f"the means are over the axes {sorted(found)}, not over the last ones of {rank}"
+    return axes[0]
+
+
+def _spans(shape: Any, wanted: Any) -> bool:
+    return shape is not None and None not in shape and tuple(shape) == tuple(wanted)
+
+
+def _type_refusal(match: Match) -> str:
+    source, wide = match["x"].data_type, _stash(match)
+    if source not in _FLOATS:
+        return f"'{match.name('x')}' is no floating-point tensor of known type"
+    narrowed = match.node("narrowed")
+    scale = match["scale"].data_type
+    if narrowed is not None and narrowed.attributes.get("to") != scale:
+        return "what is normalised and the scale differ in type"
+    if match.node("cast") is not None and narrowed is None and scale is not source:
+        return f"the scale is {scale.name.lower() if scale else 'of unknown type'}, which the result then has too"
+    if wide not in (DataType.FLOAT, DataType.DOUBLE) and source is not scale:
+        return "the statistics are formed in a narrow type"
+    return ""
+
+
+def _stash(match: Match) -> DataType:
+    """The type the statistics are formed in: at least float32, so that narrow ones gain digits."""
+    cast = match.node("cast")
+    source = match["x"].data_type if cast is None else DataType(int(cast.attributes.get("to", 1)))
+    return DataType.DOUBLE if source is DataType.DOUBLE else DataType.FLOAT
+
+
+class FuseLayerNormalization(_Normalization):
+    """``(x - mean) / sqrt(variance + epsilon) · scale + bias`` over the last axes."""
+
+    name = "LayerNormFusion"
+    patterns = _layer()
+    reductions = ("mean", "variance")
+
+    def check(self, match: Match) -> str:
+        reason = super().check(match)
+        if not reason and match["scale"].data_type is not match["x"].data_type:
+            return "the scale's type is not the input's"
+        return reason
+
+    def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:
+        inputs = (match.name("x"), match.name("scale"), match.name("bias"))
+        return NodeTemplate("LayerNormalization", inputs, (match.result,), self.attributes(match))
+
+
+class FuseSimplifiedLayerNormalization(_Normalization):
+    """``x / sqrt(mean(x²) + epsilon) · scale`` over the last axes: RMSNormalization of ONNX, or its forerunner."""
+
+    name = "SimplifiedLayerNormFusion"
+    patterns = _simplified()
+    reductions = ("variance",)
+
+    def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:
+        inputs = (match.name("x"), match.name("scale"))
+        same = match["x"].data_type is match["scale"].data_type
+        standard = match.anchor.opset_version >= _RMS and same
+        op_type = "RMSNormalization" if standard else "SimplifiedLayerNormalization"
+        return NodeTemplate(op_type, inputs, (match.result,), self.attributes(match))

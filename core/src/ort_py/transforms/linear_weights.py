@@ -1,0 +1,173 @@
+"""Constants of linear operators, changed so that the operator's result comes out scaled and shifted by channel.
+
+Used by the rules that fold normalisation, multiplication and addition into what is in front of or behind them.
+The arithmetic is done in float64, so that new weights are those closest to the exact ones. Knows no rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, ValueSpec
+
+__all__ = ["LINEAR", "Linear", "linear", "per_channel", "rounded"]
+
+LINEAR = frozenset({"BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Operators whose result can be scaled by changing constants; MatMul's cannot be shifted."""
+
+_INPUTS = {"BatchNormalization": 5, "Conv": 3, "ConvTranspose": 3, "Gemm": 3, "MatMul": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear node whose weights are constant and its own.
+
+    Attributes:
+        node: The node.
+        weight: Its weights; the scale of a BatchNormalization.
+        bias: What it adds; None where it adds nothing.
+        channels: How many channels its result has.
+        axis: Where they are in the result.
+    """
+
+    node: NodeSpec
+    weight: Array
+    bias: Array | None
+    channels: int
+    axis: int
+
+    def affine(self, scale: Array, shift: Array | None, graph: GraphEditor, result: str) -> NodeTemplate | str:
+        """A node that computes ``scale * result + shift``; a reason where there is none.
+
+        Args:
+            scale: A number for each channel, float64.
+            shift: Likewise; None for nothing.
+            graph: Gets the new constants.
+            result: Name of the new node's output.
+        """
+        node = self.node
+        if node.op_type == "MatMul" and shift is not None:
+            return "MatMul adds nothing"
+        with np.errstate(all="ignore"):  # what is not finite is looked for
+            weight = rounded(self.weight, self._scaled(scale))
+            bias = np.zeros(self.channels) if self.bias is None else self.bias.astype(np.float64)
+            bias = bias * scale + (0 if shift is None else shift / self._beta)
+        if weight is None:
+            return "the new weights would not be finite, or be too small for their type"
+        names = [value.name if value is not None else "" for value in node.inputs]
+        position = 1
+        if self.bias is not None or shift is not None:
+            added = rounded(self.weight[..., :0], bias)
+            if added is None:
+                return "the new weights would not be finite, or be too small for their type"
+            names += [""] * (3 - len(names))
+            names[2] = graph.add_constant(f"{names[position]}/shifted", added)
+        names[position] = graph.add_constant(f"{names[position]}/scaled", weight)
+        return NodeTemplate(node.op_type, tuple(names), (result,), node.attributes)
+
+    @property
+    def _beta(self) -> float:
+        return float(self.node.attributes.get("beta", 1.0)) if self.node.op_type == "Gemm" else 1.0
+
+    def _scaled(self, scale: Array) -> Any:
+        node, weight = self.node, self.weight
+        if node.op_type == "Conv":
+            return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
+        if node.op_type == "ConvTranspose":
+            group = node.attributes.get("group", 1)
+            split = weight.reshape(group, -1, *weight.shape[1:])
+            return (split * scale.reshape(group, 1, -1, *[1] * (weight.ndim - 2))).reshape(weight.shape)
+        if node.op_type == "Gemm" and node.attributes.get("transB", 0):
+            return weight * scale[:, None]
+        return weight * scale
+
+
+def linear(node: NodeSpec, graph: GraphEditor) -> Linear | str:
+    """The node with its constants; a reason where they cannot be changed."""
+    if node.op_type == "BatchNormalization":
+        reason = _trains(node, graph)
+        if reason:
+            return reason
+    given = (*node.inputs, *[None] * (_INPUTS[node.op_type] - len(node.inputs)))
+    weight, bias = graph.constant(given[1]), graph.constant(given[2]) if len(given) > 2 else None
+    if weight is None:
+        return "a weight is not constant"
+    if len(given) > 2 and given[2] is not None and bias is None:
+        return f"the bias of the {node.op_type} is not constant"
+    if weight.dtype not in (np.float32, np.float64):
+        return f"its weights are {weight.dtype}: rounding them twice would cost precision"
+    if node.op_type != "BatchNormalization" and given[1] is not None and graph.uses(given[1]) != 1:
+        return "the filters are shared with another node" if "Conv" in node.op_type else "its weights are shared"
+    if node.op_type in ("Gemm", "MatMul"):
+        return _product(node, weight, bias)
+    if node.op_type == "ConvTranspose":
+        channels = weight.shape[1] * node.attributes.get("group", 1)
+    else:
+        channels = weight.shape[0]
+    return Linear(node, weight, bias, channels, 1)
+
+
+def _product(node: NodeSpec, weight: Array, bias: Array | None) -> Linear | str:
+    if weight.ndim != 2:
+        return "its weights are no matrix"
+    channels = weight.shape[0 if node.attributes.get("transB", 0) else 1]
+    if bias is not None:
+        if bias.size not in (1, channels) or bias.shape[-1:] not in ((1,), (channels,), ()):
+            return "its bias differs from row to row"
+        bias = np.broadcast_to(bias.reshape(-1), (channels,))
+    if node.op_type == "Gemm" and (not node.attributes.get("beta", 1.0) or node.since_version < 7):
+        return "its bias does not count"
+    return Linear(node, weight, bias, channels, -1)
+
+
+def _trains(node: NodeSpec, graph: GraphEditor) -> str:
+    """Why a BatchNormalization is none of fixed numbers; empty where it is."""
+    if node.since_version >= 14 and node.attributes.get("training_mode", 0):
+        return "it is in training mode"
+    if node.since_version < 7 and not node.attributes.get("is_test", 0):
+        return "it is in training mode"
+    if not node.attributes.get("spatial", 1):
+        return "it normalises each activation for itself"
+    for extra in node.outputs[1:]:
+        if extra is not None and graph.uses(extra):
+            return f"its output '{extra.name}' is read"
+    return ""
+
+
+def per_channel(array: Array, one: Linear, rank: int | None) -> Array | str:
+    """A constant as a number for each channel, float64; a reason where it is something else.
+
+    Args:
+        array: The constant.
+        one: The node whose result it is combined with.
+        rank: Rank of that result; None where it is unknown.
+    """
+    if array.dtype != one.weight.dtype:
+        return "the constant is of another type"
+    axis = array.ndim - 1 if one.axis < 0 else array.ndim + 1 - (rank if rank is not None else array.ndim + 2)
+    if array.ndim > (1 if rank is None else rank) or (one.axis > 0 and rank is None and array.ndim):
+        return "the constant may give the result another shape"
+    if any(size != 1 for place, size in enumerate(array.shape) if place != axis):
+        return "the constant differs along other axes than that of the channels"
+    if array.size not in (1, one.channels):
+        return "the constant gives the result another shape"
+    return np.broadcast_to(array.astype(np.float64).reshape(-1), (one.channels,))
+
+
+def rounded(like: Array, exact: Array) -> Array | None:
+    """Numbers in the type of `like`; None where one leaves its range at either end."""
+    with np.errstate(all="ignore"):
+        result = np.ascontiguousarray(exact.astype(like.dtype))
+    tiny = np.finfo(like.dtype).tiny
+    lost = (np.abs(result) < tiny) & (np.abs(exact) > 0) & (np.abs(exact) < tiny)
+    if not np.isfinite(result).all() or (lost.any() and float(np.max(np.abs(exact))) < tiny / np.finfo(like.dtype).eps):
+        return None
+    return result
+
+
+def absent(value: ValueSpec | None) -> str:
+    """Name of an input, ``""`` where it is absent."""
+    return "" if value is None else value.name

@@ -1,0 +1,251 @@
+"""Numbers that shapes are computed from, made constants where they are known although other sizes are not.
+
+Follows the numbers through a graph as type inference does (`ort_py.graph.typing.shape_data`), with the records of an
+editor, and every unknown size called by the value and the axis it belongs to. What is known in full becomes a
+constant. What a Reshape, Expand or Slice is told in part is told in another way that needs no computing: "as the input
+has it". The chains that computed it are dead then. Knows nothing of the operators in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import (
+    GraphEditor,
+    GraphTransform,
+    NodeSpec,
+    NodeTemplate,
+    TransformContext,
+    TransformResult,
+    ValueSpec,
+)
+from ort_py.dtypes import Dim, Shape, TensorType, numpy_dtype
+from ort_py.graph.typing.shape_data import ShapeData, followed, target_shape
+
+__all__ = ["ShapeComputationFolding"]
+
+_END = np.iinfo(np.int64).max
+"""How a Slice says "to the end"."""
+
+
+class ShapeComputationFolding(GraphTransform):
+    """Chains of Shape, Gather, Concat and arithmetic that end in a constant, or in sizes that an input has anyway."""
+
+    name = "ShapeComputationFolding"
+
+    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
+        changes = 0
+        notes: list[str] = []
+        pending: list[tuple[GraphEditor, _Records]] = [(graph, _Records(graph, {}))]
+        while pending:
+            editor, data = pending.pop()
+            walk = _Walk(editor, data)
+            changes += walk.run()
+            notes += walk.notes
+            pending.extend((nested, _Records(nested, data.known())) for nested in editor.subgraphs())
+        return TransformResult(changes, tuple(notes))
+
+
+class _Records(ShapeData):
+    """Contents followed over an editor's records; values are known by name, which is unique here and further out."""
+
+    def __init__(self, graph: GraphEditor, outer: dict[Hashable, Any]) -> None:
+        super().__init__()
+        self._graph = graph
+        self._known.update(outer)
+
+    def known(self) -> dict[Hashable, Any]:
+        """What nested graphs may know."""
+        return self._known
+
+    def key(self, value: ValueSpec) -> Hashable:
+        return value.name
+
+    def array(self, value: ValueSpec) -> Any | None:
+        return self._graph.constant(value) if value.constant and followed(value.data_type, value.shape) else None
+
+    def shape(self, value: ValueSpec | None) -> Shape | None:
+        """The shape, with a name for each size that has none: it is the same wherever this value's size is asked."""
+        known = super().shape(value)
+        if value is None or known is None or None not in known:
+            return known
+        return tuple([f"{value.name}[{axis}]" if size is None else size for axis, size in enumerate(known)])
+
+
+class _Walk:
+    """One graph, its nodes in order."""
+
+    def __init__(self, graph: GraphEditor, data: _Records) -> None:
+        self._graph = graph
+        self._data = data
+        self._better: set[str] = set()
+        self.notes: list[str] = []
+
+    def run(self) -> int:
+        changes = 0
+        for known in self._graph.nodes:
+            node = self._graph.node(known)
+            if node is None or node.domain:
+                continue
+            node = self._typed(node)
+            self._data.follow(node)
+            changes += self._folded(node) or self._told(node)
+        return changes
+
+    def _typed(self, node: NodeSpec) -> NodeSpec:
+        """The node, typed anew where what it reads is known better than when it was typed."""
+        if not self._better or not any(value is not None and value.name in self._better for value in node.inputs):
+            return node
+        before = node.outputs
+        node = self._graph.infer(node)
+        self._note_better(before, node.outputs)
+        return node
+
+    def _note_better(self, before: Sequence[ValueSpec | None], after: Sequence[ValueSpec | None]) -> None:
+        for old, new in zip(before, after, strict=True):
+            if old is not None and new is not None and old.type != new.type:
+                self._better.add(new.name)
+
+    def _folded(self, node: NodeSpec) -> bool:
+        """Put a constant in the place of a node whose result is known in full."""
+        result = node.outputs[0] if len(node.outputs) == 1 else None
+        if result is None or not isinstance(result.type, TensorType):
+            return False
+        if all(value is None or value.constant for value in node.inputs) or self._graph.is_output(result):
+            return False  # constant folding's, or only good for a copy
+        numbers = self._data.of(result)
+        array = None if numbers is None else numbers.array()
+        if array is None:
+            return False
+        name = self._graph.add_constant(f"{result.name}/known", array.astype(numpy_dtype(result.type.data_type)))
+        self._graph.replace_uses(result, name)
+        self._graph.replace_nodes([node], ())
+        return True
+
+    def _told(self, node: NodeSpec) -> bool:
+        """Let a node read constants where it reads computed sizes."""
+        if node.op_type == "Slice":
+            return self._slice(node)
+        if node.op_type not in ("Reshape", "Expand") or len(node.inputs) < 2:
+            return False
+        source, target, result = node.inputs[0], node.inputs[1], node.outputs[0]
+        if source is None or target is None or target.constant or result is None:
+            return False
+        numbers = self._data.of(target)
+        shape = self._data.shape(source)
+        if numbers is None or numbers.scalar or shape is None:
+            return False
+        if node.op_type == "Expand":
+            wanted = _expansion(numbers.entries, shape)
+        else:
+            found = self._reshaping(node, numbers.entries, shape)
+            if isinstance(found, str):
+                self.notes.append(f"{node.name}: {found}")
+                return False
+            wanted = found
+        if wanted is None:
+            return False
+        attributes = {name: value for name, value in node.attributes.items() if name != "allowzero"}
+        self._replace(node, (source.name, self._vector(result, wanted)), attributes)
+        return True
+
+    def _reshaping(self, node: NodeSpec, entries: tuple[Dim, ...], source: Shape) -> list[int] | str | None:
+        """Numbers that tell a Reshape the same; a reason where some could not be told."""
+        zeros = bool(node.attributes.get("allowzero", 0))
+        result = node.outputs[0]
+        known = target_shape(node, self._data) or (None if result is None else result.shape)
+        sizes = known if known is not None and len(known) == len(entries) else entries
+        wanted: list[int] = []
+        unknown = 0
+        for place, (entry, size) in enumerate(zip(entries, sizes, strict=True)):
+            if isinstance(size, int) and size > 0:
+                wanted.append(size)
+            elif entry == 0 and not zeros and place < len(source):
+                wanted.append(0)
+            elif isinstance(entry, str) and place < len(source) and source[place] == entry:
+                wanted.append(0)
+            elif isinstance(entry, int) and entry != -1:
+                return "a size of 0 is asked for"
+            else:
+                unknown += 1
+                wanted.append(-1)
+        if unknown > 1:
+            return f"{unknown} sizes of its result are not those of its input, or are computed"
+        # With a size of nothing beside it, -1 has no answer.
+        copied = [source[place] for place, number in enumerate(wanted) if number == 0]
+        if unknown and -1 not in entries and not all(isinstance(size, int) and size > 0 for size in copied):
+            return "a size is not known, and another one may be 0"
+        return wanted
+
+    def _slice(self, node: NodeSpec) -> bool:
+        """Let a Slice whose ends are the sizes of its input, or constants, read constants."""
+        if len(node.inputs) < 3:
+            return False
+        source, end, result = node.inputs[0], node.inputs[2], node.outputs[0]
+        numbers = self._data.of(end)
+        shape = self._data.shape(source)
+        if source is None or end is None or end.constant or numbers is None or shape is None or result is None:
+            return False
+        axes = tuple(range(len(numbers.entries)))
+        if len(node.inputs) > 3 and node.inputs[3] is not None:
+            told = self._data.of(node.inputs[3])
+            if told is None:
+                return False
+            axes = tuple([axis if isinstance(axis, int) else len(shape) for axis in told.entries])
+        steps = self._data.of(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else None
+        if len(node.inputs) > 4 and node.inputs[4] is not None and steps is None:
+            return False
+        if steps is not None and not all(isinstance(step, int) and step > 0 for step in steps.entries):
+            return False
+        wanted: list[int] = []
+        for entry, axis in zip(numbers.entries, axes, strict=False):
+            if isinstance(entry, int):
+                wanted.append(entry)
+            elif entry is not None and -len(shape) <= axis < len(shape) and shape[axis] == entry:
+                wanted.append(_END)
+            else:
+                return False
+        if len(wanted) != len(numbers.entries):
+            return False
+        array = np.array(wanted, np.int64).astype(_dtype(end), casting="unsafe") if _fits(end, wanted) else None
+        if array is None:
+            return False
+        name = self._graph.add_constant(f"{result.name}/ends", array)
+        rest = ["" if value is None else value.name for value in node.inputs]
+        self._replace(node, (*rest[:2], name, *rest[3:]), node.attributes)
+        return True
+
+    def _vector(self, result: ValueSpec, numbers: Sequence[int]) -> str:
+        return self._graph.add_constant(f"{result.name}/shape", np.array(numbers, np.int64))
+
+    def _replace(self, node: NodeSpec, inputs: tuple[str, ...], attributes: Any) -> None:
+        outputs = tuple(["" if value is None else value.name for value in node.outputs])
+        (made,) = self._graph.replace_nodes([node], [NodeTemplate(node.op_type, inputs, outputs, attributes)])
+        self._note_better(node.outputs, made.outputs)
+
+
+def _expansion(entries: tuple[Dim, ...], source: Shape) -> list[int] | None:
+    """Numbers that tell an Expand the same: 1 where the input has the size asked for; None where some cannot be told."""
+    wanted: list[int] = []
+    for place, entry in enumerate(entries, len(source) - len(entries)):
+        size = source[place] if place >= 0 else 1
+        if isinstance(entry, int):
+            wanted.append(entry)
+        elif entry is not None and entry == size:
+            wanted.append(1)
+        else:
+            return None
+    return wanted
+
+
+def _dtype(value: ValueSpec) -> Any:
+    assert isinstance(value.type, TensorType)  # its content is followed
+    return numpy_dtype(value.type.data_type)
+
+
+def _fits(value: ValueSpec, numbers: Sequence[int]) -> bool:
+    largest = np.iinfo(_dtype(value)).max
+    return all(number <= largest for number in numbers)

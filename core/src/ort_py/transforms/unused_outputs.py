@@ -1,0 +1,60 @@
+"""Optional outputs that nobody reads: kernels need not compute them, and rules see simpler nodes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+
+from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
+
+__all__ = ["DropUnusedOutputs"]
+
+
+class DropUnusedOutputs(RewriteRule):
+    """Leaves them out, as the schema allows: masks of Dropout, indices of MaxPool, mean of LayerNormalization."""
+
+    name = "UnusedOutputs"
+
+    @property
+    def op_types(self) -> frozenset[str]:
+        return _with_optional_outputs()
+
+    def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
+        if len(node.outputs) < 2:
+            return False
+        optional = _optional_outputs(node.op_type, node.domain, node.since_version)
+        kept = [
+            value.name if value is not None and not (index in optional and not graph.uses(value)) else ""
+            for index, value in enumerate(node.outputs)
+        ]
+        if kept == [value.name if value is not None else "" for value in node.outputs]:
+            return False
+        while kept and not kept[-1]:
+            kept.pop()
+        if not kept:
+            return False  # nobody needs the node at all
+        inputs = tuple(["" if value is None else value.name for value in node.inputs])
+        graph.replace_nodes([node], [NodeTemplate(node.op_type, inputs, tuple(kept), node.attributes, node.domain)])
+        return True
+
+
+@cache
+def _optional_outputs(op_type: str, domain: str, version: int) -> frozenset[int]:
+    """Positions of outputs that a node may leave out; the first is never one."""
+    if not onnx.defs.has(op_type, version, domain):
+        return frozenset()
+    schema = onnx.defs.get_schema(op_type, version, domain)
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    return frozenset(index for index, output in enumerate(schema.outputs) if index and output.option == optional)
+
+
+@cache
+def _with_optional_outputs() -> frozenset[str]:
+    """Operators of which some version has outputs that may be left out."""
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    return frozenset(
+        schema.name
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if any(output.option == optional for output in schema.outputs[1:])
+    )

@@ -1,0 +1,58 @@
+"""Where the cache is: option, environment, the user's folder; and how large it may be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ort_py.cache.location import DEFAULT_BYTES, cache_bytes, cache_folder
+from ort_py.errors import OptionError
+
+
+def test_the_option_beats_the_environment() -> None:
+    """Also where one of them switches the cache off."""
+    assert cache_folder("/a", {"ORT_PY_CACHE": "/b"}) == Path("/a")
+    assert cache_folder("/a", {"ORT_PY_CACHE": "off"}) == Path("/a")
+    assert cache_folder("off", {"ORT_PY_CACHE": "/b"}) is None
+
+
+def test_the_environment_names_a_folder_or_none() -> None:
+    """``off`` in any case, and 0."""
+    assert cache_folder("", {"ORT_PY_CACHE": "/b"}) == Path("/b")
+    assert [cache_folder("", {"ORT_PY_CACHE": word}) for word in ("off", "OFF", " off ", "0")] == [None] * 4
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the XDG folders are those of other systems")
+def test_the_default_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the XDG specification, which ignores a relative path."""
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert cache_folder("", {}) == Path("/home/somebody/.cache/ort-py/compiled")
+    assert cache_folder("", {"XDG_CACHE_HOME": "/x"}) == Path("/x/ort-py/compiled")
+    assert cache_folder("", {"XDG_CACHE_HOME": "x"}) == Path("/home/somebody/.cache/ort-py/compiled")
+
+
+def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service user may have none."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cache_folder("", {}) is None
+
+
+def test_sizes() -> None:
+    """Bytes, or powers of 1024."""
+    assert cache_bytes({}) == DEFAULT_BYTES == 2 << 30
+    sizes = {"1000": 1000, "10K": 10 << 10, "5 MiB": 5 << 20, "3gb": 3 << 30, "0": 0}
+    assert {text: cache_bytes({"ORT_PY_CACHE_SIZE": text}) for text in sizes} == sizes
+
+
+@pytest.mark.parametrize("text", ["large", "-1", "1.5G", "9" * 30])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    """By name, with an example."""
+    with pytest.raises(OptionError, match=r"ORT_PY_CACHE_SIZE is .* which is no size") as caught:
+        cache_bytes({"ORT_PY_CACHE_SIZE": text})
+    assert "500M" in caught.value.fix
