@@ -4,7 +4,7 @@ First table: seconds of optimising a graph of 300 to 50,000 nodes, against onnxr
 of a node, which should not grow. The graph is a chain of small blocks with something to do for many rules; onnxruntime
 is not measured beyond 10,000 nodes, where its own cost grows with the square. Second table: for each model of the
 catalogue, nodes of the model, steps executed at ORT_ENABLE_ALL, and nodes of onnxruntime's optimised model, nested
-graphs not counted on either side.
+graphs not counted on either side. Third table: the same for the transformers exported by PyTorch.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
 from examples.model_zoo import CATALOGUE, ZooModel, by_name, fetch
+from tests.support.exported_models import EXPORTED
 
 __all__ = ["blocks", "main"]
 
@@ -51,7 +52,7 @@ def blocks(nodes: int) -> onnx.ModelProto:
         ]
         value = f"{name}.out"
     constants = [
-        numpy_helper.from_array(np.float32(1), "one"),
+        numpy_helper.from_array(np.array(1, np.float32), "one"),
         numpy_helper.from_array(np.array([0, -1], np.int64), "shape"),
         numpy_helper.from_array(np.eye(8, dtype=np.float32) / 2, "weight"),
     ]
@@ -99,28 +100,30 @@ def _costs(largest: int, repeats: int = 3) -> None:
         print(f"{size:7} {ours:9.3f} s {ours / size * 1e6:6.1f} µs {shown}  {left}", flush=True)
 
 
-def _steps(models: Sequence[ZooModel]) -> None:
+def _steps(models: Sequence[tuple[str, Path]]) -> None:
     print(f"\n{'model':26} {'nodes':>6} {'steps':>6} {'peer':>6} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
-        for model in models:
-            path, written = fetch(model), Path(folder) / f"{model.name}.onnx"
+        for name, path in models:
+            written = Path(folder) / f"{name}.onnx"
             _, session = optimising(path)
             nodes = len(onnx.load(path, load_external_data=False).graph.node)
             steps = len(session._assembled().program.plan.steps)
             session.close()
             peer_session(path, written)
             peer = len(onnx.load(written, load_external_data=False).graph.node)
-            print(f"{model.name:26} {nodes:6} {steps:6} {peer:6} {steps / max(peer, 1):6.2f}", flush=True)
+            print(f"{name:26} {nodes:6} {steps:6} {peer:6} {steps / max(peer, 1):6.2f}", flush=True)
 
 
 def main(arguments: list[str]) -> int:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.optimiser", description="What optimising costs and leaves.")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="nodes of the largest graph (50,000)")
     parser.add_argument("--models", nargs="*", default=None, help="models of the catalogue; none: the first table only")
     chosen = parser.parse_args(arguments)
     _costs(chosen.largest)
-    _steps(CATALOGUE if chosen.models is None else [by_name(name) for name in chosen.models])
+    models: Sequence[ZooModel] = CATALOGUE if chosen.models is None else [by_name(name) for name in chosen.models]
+    _steps([(model.name, fetch(model)) for model in models])
+    _steps([(path.stem, path) for path in EXPORTED])
     return 0
 
 

@@ -12,6 +12,9 @@ the one over `torch.export`. What they are fed with is made by `tests/support/ex
 names and types, so that no data has to be stored beside them.
 """
 
+# Type checking runs where torch and transformers are not installed; their classes are Any there.
+# mypy: allow-subclassing-any, disable-error-code="import-not-found"
+
 from __future__ import annotations
 
 import argparse
@@ -128,7 +131,7 @@ def _bert(attention: str = "sdpa") -> Any:
         hidden_size=WIDTH,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
-        intermediate_size=64,
+        intermediate_size=WIDTH,
         max_position_embeddings=32,
         attn_implementation=attention,
     )
@@ -137,7 +140,7 @@ def _bert(attention: str = "sdpa") -> Any:
 
 def _gpt2() -> Any:
     config = transformers.GPT2Config(
-        vocab_size=WORDS, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=32, n_inner=64
+        vocab_size=WORDS, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=32, n_inner=WIDTH
     )
     return transformers.GPT2LMHeadModel(config)
 
@@ -149,7 +152,7 @@ def _llama() -> Any:
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
         num_key_value_heads=2,
-        intermediate_size=64,
+        intermediate_size=WIDTH,
         max_position_embeddings=32,
     )
     return transformers.LlamaForCausalLM(config)
@@ -160,7 +163,7 @@ def _vit() -> Any:
         hidden_size=WIDTH,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
-        intermediate_size=64,
+        intermediate_size=WIDTH,
         image_size=16,
         patch_size=4,
     )
@@ -175,8 +178,8 @@ def _whisper() -> Any:
         decoder_layers=LAYERS,
         encoder_attention_heads=HEADS,
         decoder_attention_heads=HEADS,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
+        encoder_ffn_dim=WIDTH,
+        decoder_ffn_dim=WIDTH,
         num_mel_bins=8,
         max_source_positions=12,
         max_target_positions=16,
@@ -193,7 +196,7 @@ def _t5() -> Any:
         vocab_size=WORDS,
         d_model=WIDTH,
         d_kv=8,
-        d_ff=64,
+        d_ff=WIDTH,
         num_layers=1,
         num_decoder_layers=1,
         num_heads=HEADS,
@@ -320,7 +323,7 @@ def export(case: Case, path: Path, *, opset: int, dynamo: bool) -> None:
     }
     if dynamo:
         shapes = tuple(
-            {axis: torch.export.Dim.DYNAMIC for axis in case.dynamic.get(name, {})} or None for name in case.inputs
+            dict.fromkeys(case.dynamic.get(name, {}), torch.export.Dim.DYNAMIC) or None for name in case.inputs
         )
         variadic = module.forward.__code__.co_flags & 0x04
         plain = module.forward.__code__.co_argcount - 1
@@ -341,7 +344,8 @@ def export(case: Case, path: Path, *, opset: int, dynamo: bool) -> None:
         if not dynamo:
             node.name = ""  # longer than the rest of the node; the value names say the same
         del node.metadata_props[:]
-    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer):
+    named: list[Any] = [*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer]
+    for value in named:
         value.doc_string = ""
         if hasattr(value, "metadata_props"):
             del value.metadata_props[:]

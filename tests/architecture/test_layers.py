@@ -15,7 +15,7 @@ SUBPACKAGES = {"backend", "capi", "datasets", "quantization", "tools", "transfor
 """Rooms that are onnxruntime's subpackages; they use `ort_py` as a user would."""
 
 LAYERS = (
-    {"errors", "dtypes", "devices", "suggestions"},
+    {"errors", "dtypes", "devices", "suggestions", "tolerances"},
     {"contracts", "hooks"},
     {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache"},
     {"transforms", "partition", "planning"},

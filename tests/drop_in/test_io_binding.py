@@ -304,7 +304,7 @@ AGREE: dict[str, Case] = {
     "waiting": lambda ort: [Bound(ort).binding.synchronize_inputs(), Bound(ort).binding.synchronize_outputs()],
     "memory of inputs and outputs": memory_infos,
     "no binding": lambda ort: session(ort, PAIR).run_with_iobinding(3),
-    "an array where a value belongs": lambda ort: Bound(ort).binding.bind_ortvalue_input("x", X),
+    "an array where a value belongs": lambda ort: Bound(ort).binding.bind_ortvalue_input("x", xy()[0]),
 }
 
 

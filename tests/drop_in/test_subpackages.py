@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import absent_names
 import numpy as np
 import onnx
 import onnxruntime
@@ -28,7 +29,6 @@ from ort_py.tools.onnx_model_utils import fix_output_shapes, make_dim_param_fixe
 from ort_py.tools.remove_initializer_from_input import remove_initializer_from_input
 from ort_py.tools.symbolic_shape_infer import SymbolicShapeInference
 from ort_py.tools.update_onnx_opset import update_onnx_opset
-from scripts import absent_names
 from tests.drop_in.both_runtimes import expect_agreement
 
 with warnings.catch_warnings():

@@ -54,7 +54,8 @@ class _Graph:
         ]
         if not fitting:
             return None
-        return fitting[-1 - self.draw(st.integers(0, min(4, len(fitting) - 1)))]
+        back: int = self.draw(st.integers(0, min(4, len(fitting) - 1)))
+        return fitting[-1 - back]
 
     def constant(self, array: np.ndarray[Any, Any]) -> str:
         """A constant, written as an initializer or as a node."""

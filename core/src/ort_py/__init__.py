@@ -18,6 +18,11 @@ cuda_version = ""
 
 if TYPE_CHECKING:
     from ort_py.api.adapters import AdapterFormat, LoraAdapter
+    from ort_py.api.comparison.bisection import bisect
+    from ort_py.api.comparison.bisection_report import BisectionReport
+    from ort_py.api.comparison.compare import compare
+    from ort_py.api.comparison.configuration import SessionConfiguration
+    from ort_py.api.comparison.report import ComparisonReport
     from ort_py.api.compiler import ModelCompiler, OrtExternalInitializerInfo
     from ort_py.api.enums import (
         ExecutionMode,
@@ -139,10 +144,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "ort_py.api.options": ("RunOptions", "SessionOptions"),
     "ort_py.api.values.ort_value": ("OrtValue",),
     "ort_py.api.values.copying": ("copy_tensors",),
-    "ort_py.api.io_binding": (
-        "IOBinding",
-        "SessionIOBinding",
-    ),
+    "ort_py.api.io_binding": ("IOBinding", "SessionIOBinding"),
     "ort_py.api.values.device": ("OrtDevice",),
     "ort_py.api.values.device_table": ("OrtDeviceVendorId",),
     "ort_py.api.values.memory_info": (
@@ -205,14 +207,16 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "OrtEpContextData",
         "OrtEpContextDataBuffer",
     ),
-    "ort_py.api.adapters": (
-        "AdapterFormat",
-        "LoraAdapter",
-    ),
+    "ort_py.api.adapters": ("AdapterFormat", "LoraAdapter"),
     "ort_py.api.compiler": (
         "ModelCompiler",
         "OrtExternalInitializerInfo",
     ),
+    "ort_py.api.comparison.compare": ("compare",),
+    "ort_py.api.comparison.bisection": ("bisect",),
+    "ort_py.api.comparison.report": ("ComparisonReport",),
+    "ort_py.api.comparison.bisection_report": ("BisectionReport",),
+    "ort_py.api.comparison.configuration": ("SessionConfiguration",),
     "ort_py.compat.alias": ("install_as_onnxruntime",),
     "ort_py.limits": ("Limits",),
     "ort_py.errors": (
@@ -261,6 +265,8 @@ __all__ = [
     "AdapterFormat",
     "ArgumentTypeError",
     "BindingError",
+    "BisectionReport",
+    "ComparisonReport",
     "DanglingInputError",
     "DeviceReset",
     "EPFail",
@@ -329,6 +335,7 @@ __all__ = [
     "RunOptions",
     "RunTimeoutError",
     "RuntimeException",
+    "SessionConfiguration",
     "SessionIOBinding",
     "SessionLease",
     "SessionManager",
@@ -339,6 +346,8 @@ __all__ = [
     "WarmedShape",
     "WarmupReport",
     "__version__",
+    "bisect",
+    "compare",
     "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",

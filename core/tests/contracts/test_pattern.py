@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ort_py.contracts import Const, Match, Maybe, OneOf, Op, Pattern, Var
-from ort_py.contracts.pattern import Miss, find_match
+from ort_py.contracts.pattern_match import Miss, find_match
 from ort_py.graph.editing.edit import Editor
 from ort_py.testing.graphs import typed_model
 
@@ -173,6 +173,13 @@ def test_other_outputs() -> None:
     text = "g (float[4] x) => (float[2] y) { a, b = Split<axis = 0, num_outputs = 2>(x) y = Neg(b) }"
     found(text, Op("Neg", Op("Split", "x", output=1)))
     assert "is not output 0 of Split" in missed(text, Op("Neg", Op("Split", "x"))).reason
+
+
+def test_what_goes_is_no_input_of_what_comes() -> None:
+    """A value that a Var stands for must not be written by a node of the pattern: it would be gone."""
+    text = "g (float[2] x) => (float[2] y) { a = Exp(x) y = Add(a, a) }"
+    assert "'a', which Exp 'a' writes, is 'other' too" in missed(text, Op("Add", Op("Exp", "x"), "other")).reason
+    found(text, Op("Add", Op("Exp", "x", exposed=True), "other"))
 
 
 def test_exposed_results_may_be_read_elsewhere() -> None:

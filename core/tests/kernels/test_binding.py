@@ -182,6 +182,8 @@ def test_a_kernel_may_ask_the_context() -> None:
     context.check_allocation((4,), np.float32)
     with pytest.raises(LimitError, match="1000"):
         context.check_allocation((1000,), np.float32)
+    with pytest.raises(LimitError, match=r"2\^130 bytes"):
+        context.check_allocation(list(np.array([1 << 32] * 4)), np.float32)  # integers that wrap
     parts: list[tuple[int, int]] = []
     context.parallel_for(10, 2, lambda start, stop: parts.append((start, stop)))
     assert parts == [(0, 10)]

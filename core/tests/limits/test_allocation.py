@@ -7,7 +7,7 @@ import pytest
 
 from ort_py.dtypes import DataType
 from ort_py.errors import LimitError, Location
-from ort_py.limits import Limits, array_bytes, check_allocation
+from ort_py.limits import Limits, array_bytes, check_allocation, unquestioned_elements
 from ort_py.limits.allocation import human_bytes
 
 pytestmark = pytest.mark.quick
@@ -39,6 +39,15 @@ def test_what_no_machine_can_address_is_refused_without_limits() -> None:
     """Unlimited does not mean that NumPy gets to see an impossible shape."""
     with pytest.raises(LimitError, match="larger than this machine can address"):
         check_allocation(Limits.unlimited(), [1 << 62, 4], np.uint8)
+
+
+def test_what_needs_no_question() -> None:
+    """So many elements pass whatever their type; one of the narrowest more may not be told without asking."""
+    limits = Limits(single_allocation_bytes=400)
+    check_allocation(limits, [unquestioned_elements(limits)], np.complex128)
+    with pytest.raises(LimitError):
+        check_allocation(limits, [unquestioned_elements(limits) + 1], np.complex128)
+    check_allocation(Limits.unlimited(), [unquestioned_elements(Limits.unlimited())], np.complex128)
 
 
 def test_data_types_and_scalars_are_understood() -> None:

@@ -35,6 +35,24 @@ def test_agrees_with_the_reference() -> None:
     np.testing.assert_array_equal(run_kernel(KERNELS, "LeakyRelu", [X], alpha=0.5)[0], expected)
 
 
+@kernel("Turned", domain="my", strided=True)
+def turned(_ctx: KernelContext, x: Any) -> Any:
+    """Gives a view of its input where there is nothing to copy, and does not declare it."""
+    return np.ascontiguousarray(x.T)
+
+
+def test_an_output_that_is_secretly_a_view_is_found() -> None:
+    """The engine would overwrite it with the input's memory; an axis of size 1 shows it."""
+    definitions: list[KernelDef] = turned.__kernel_defs__  # type: ignore[attr-defined]  # set by the decorator
+    assert run_kernel(definitions, "Turned", [np.ones((2, 3))], domain="my")[0].shape == (3, 2)
+    with pytest.raises(
+        AssertionError, match=r"my.Turned\(1\): output 0 shares memory with input 0: copy it, or declare"
+    ):
+        run_kernel(definitions, "Turned", [np.ones((1, 3))], domain="my")
+    viewing = [one.replace(views=((0, 0),)) for one in definitions]
+    assert run_kernel(viewing, "Turned", [np.ones((1, 3))], domain="my")[0].shape == (3, 1)
+
+
 @kernel("Twice", domain="my", subgraphs=(Subgraph("body"), Subgraph("end")))
 def twice(_ctx: KernelContext, x: Any, *, body: SubgraphCallable, end: SubgraphCallable | None = None) -> Any:
     """Runs a graph twice, and another at the end where there is one."""

@@ -145,3 +145,35 @@ def test_symbolic_sizes_count_as_equal() -> None:
     text = """g (float[N, 3] x) => (float[N, 3] y) { a = Relu(x) s = Shape(a) b = Reshape(a, s) y = Neg(b) }"""
     model, _ = optimise(text, *noop_rules(), feeds={"x": X})
     assert operators(model) == {"Relu": 1, "Neg": 1}
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["Add(a, zero)", "Add(zero, a)", "Sub(a, zero)", "Mul(a, one)", "Mul(one, a)", "Div(a, one)", "Add(a, zeros)"],
+)
+def test_neutral_constants_go(call: str) -> None:
+    """Adding nothing and multiplying with one, in any order where the operator allows it."""
+    model, _ = optimise(
+        f"""g (float[2, 3] x) => (float[2, 3] y) <float zero = {{0}}, float one = {{1}}, float[1, 1] zeros = {{0}}> {{
+            a = Relu(x) b = {call} y = Neg(b)
+        }}""",
+        *noop_rules(),
+        feeds={"x": X},
+    )
+    assert operators(model) == {"Relu": 1, "Neg": 1}
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["Sub(zero, a)", "Div(one, a)", "Add(a, one)", "Mul(a, zero)", "Add(a, three)", "Add(a, wide)", "Add(one, zero)"],
+)
+def test_other_constants_stay(call: str) -> None:
+    """The other way round, other numbers, and what broadcasts the value to more than it was."""
+    model, _ = optimise(
+        f"""g (float[2, 3] x) => (float[A, B, C] y)
+        <float zero = {{0}}, float one = {{1}}, float[3] three = {{0, 0, 1}}, float[1, 1, 1] wide = {{0}}> {{
+            a = Relu(x) b = {call} c = Add(a, b) y = Abs(c)
+        }}""",
+        *noop_rules(),
+    )
+    assert len(model.graph.nodes) == 4

@@ -8,7 +8,7 @@ import pytest
 
 from core.tests.transforms.support import notes
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, Op, PatternRule, RewriteRule, TransformContext
-from ort_py.contracts.pattern import Match
+from ort_py.contracts.pattern_match import Match
 from ort_py.errors import LimitError, PluginError
 from ort_py.graph.ir import Model
 from ort_py.testing.graphs import ReferenceContext, typed_model
@@ -200,7 +200,7 @@ class Swap(PatternRule):
 
 def test_a_pattern_rule_replaces_its_nodes() -> None:
     """Any of its patterns, at the operators their last nodes have."""
-    assert Swap().op_types == {"Abs"}
+    assert Swap().op_types == frozenset({"Abs"})
     for text in (CHAIN, CHAIN.replace("Relu", "Neg")):
         model, _ = run(text, Swap())
         assert [node.op_type for node in model.graph.nodes] == ["Neg", "Max"]

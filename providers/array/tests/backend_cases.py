@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 from ort_py.contracts.kernel import KernelDef, KernelForms
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import KernelNotFoundError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py.testing.kernel_runner import LocalKernelContext, check_ownership, make_node_spec
 from ort_py_array import kernel_defs
 
 __all__ = ["UNDETERMINED", "Case", "cases", "compare", "definition_for", "run_case", "writing_cases"]
@@ -174,6 +174,8 @@ def run_case(
     inputs = [value if index in definition.host_inputs else to_device(value) for index, value in enumerate(case.inputs)]
     result = kernel(*inputs, *outputs)
     results = [result] if definition.outputs == 1 else list(result)
+    if not outputs:
+        check_ownership(definition, inputs, results)
     return [result for result, present in zip(results, case.mask, strict=False) if present]
 
 

@@ -77,6 +77,20 @@ def test_activations_of_special_values(name: str, dtype: Any) -> None:
     assert_close(result, np.asarray(formula(x.astype(np.float64))).astype(dtype), context=name)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("value", [0.5, 200.0, -200.0, np.nan])
+def test_sigmoid_of_one_number(value: float, dtype: Any) -> None:
+    """The probability at the end of a detector, of any rank and in place."""
+    for shape in ((), (1,), (1, 1, 1)):
+        x = np.full(shape, value).astype(dtype)
+        _, kernel = bound("Sigmoid", [x])
+        with np.errstate(over="ignore"):  # as runs of the engine do
+            expected = np.asarray(_sigmoid(x.astype(np.float64))).astype(dtype)
+            assert_close(kernel(x), expected, context=str(shape))
+            assert kernel(x, x) is x
+        assert_close(x, expected, context=str(shape))
+
+
 @pytest.mark.parametrize("name", _FORMULAS)
 @pytest.mark.parametrize("dtype", FLOATS[1:3], ids=str)
 @pytest.mark.parametrize("size", [50, 100_000])

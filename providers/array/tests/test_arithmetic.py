@@ -111,6 +111,20 @@ def test_extrema_keep_nan(op_type: str, dtype: Any) -> None:
     assert np.isnan(run(op_type, [a, b])[0].astype(float)).tolist() == [True, True, False]
 
 
+@pytest.mark.parametrize("bound_shape", [(), (1,), (1, 1, 1, 1)], ids=str)
+@pytest.mark.parametrize("number", [0.5, -np.inf, np.inf, np.nan])
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("op_type", ["Min", "Max"])
+def test_extrema_of_many_and_a_constant(
+    op_type: str, position: int, number: float, bound_shape: tuple[int, ...]
+) -> None:
+    """A known number on either side, with more axes too, is a bound: infinite, NaN, and over NaN and infinities."""
+    x = sample((3, 1000), np.float32)
+    x[0, :3] = np.nan, np.inf, -np.inf
+    inputs = [x, np.full(bound_shape, number, np.float32)]
+    agree(op_type, inputs if position else inputs[::-1], constants=(position,))
+
+
 def test_single_input_is_copied() -> None:
     """Sum of one tensor is a tensor of its own: the kernel does not declare views."""
     x = sample((3,), np.float32)

@@ -18,6 +18,8 @@ from .runtime_oracle import agree_with_runtime
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "pointwise": ((2, 6, 7, 5), (4, 6, 1, 1), {}),
+    "pointwise_many_images": ((7, 6, 3, 2), (4, 6, 1, 1), {}),
+    "pointwise_many_images_strided": ((7, 6, 3, 2), (4, 6, 1, 1), {"strides": [2, 1]}),
     "pointwise_strided": ((2, 6, 7, 5), (4, 6, 1, 1), {"strides": [2, 3]}),
     "pointwise_grouped": ((2, 6, 7, 5), (4, 3, 1, 1), {"group": 2}),
     "pointwise_padded": ((1, 3, 4, 4), (2, 3, 1, 1), {"pads": [1, 1, 1, 1]}),
@@ -34,17 +36,19 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "depthwise_multiplied": ((1, 4, 8, 9), (8, 1, 3, 3), {"group": 4}),
     "one_dimensional": ((2, 4, 30), (6, 4, 5), {"strides": [2], "pads": [2, 1]}),
     "three_dimensional": ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), {"pads": [1, 0, 1, 0, 1, 1], "strides": [1, 2, 1]}),
+    "places_that_see_only_padding": ((1, 3, 2, 9), (4, 3, 3, 3), {"pads": [4, 1, 4, 1], "dilations": [3, 1]}),
     "one_channel_of_sound": ((1, 1, 700), (17, 1, 64), {"strides": [20]}),
     "many_filters": ((1, 16, 6, 6), (512, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
 }
 
 
-@pytest.fixture(params=["few windows", "many windows"])
+@pytest.fixture(params=["windows place by place", "windows one by one", "many windows"])
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either way to convolve, whatever the shapes would have chosen."""
-    limit = 1 << 40 if request.param == "few windows" else 0
+    limit = 0 if request.param == "many windows" else 1 << 40
     monkeypatch.setattr(convolution_windows, "_ROWS", limit)
     monkeypatch.setattr(convolution_windows, "_ELEMENTS", limit)
+    monkeypatch.setattr(convolution_windows, "_PLACES", limit if request.param == "windows place by place" else 0)
 
 
 @pytest.mark.usefixtures("route")

@@ -46,6 +46,27 @@ def test_gather_every_type(dtype: Any, constants: Any) -> None:
         assert result.shape == indices.shape
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("index", [0, 2, -1, -3])
+def test_a_single_constant_index_is_a_view(index: int, axis: int) -> None:
+    """With an axis and without one; of an axis that is there, also where another one is empty."""
+    x = sample((3, 3, 3), np.float32)
+    for indices in (np.array(index), i64(index)):
+        (result,) = run("Gather", [x, indices], axis=axis, constants=(1,))
+        np.testing.assert_array_equal(result, x.take(indices, axis))
+        assert np.shares_memory(result, x)
+        (nothing,) = run("Gather", [np.zeros((3, 3, 3, 0)), indices], axis=axis % 3, constants=(1,))
+        assert nothing.shape == (*np.zeros((3, 3, 3)).take(indices, axis).shape, 0)
+
+
+@pytest.mark.parametrize("axis", [0, -2])
+@pytest.mark.parametrize("index", [2, -3])
+def test_a_single_constant_index_outside(index: int, axis: int) -> None:
+    """A slice would be empty where an index is refused."""
+    with pytest.raises(InvalidArgument, match=f"Index {index} is out of range for axis.* of size 2"):
+        run("Gather", [np.zeros((2, 5)), i64(index)], axis=axis, constants=(1,))
+
+
 @_WAYS
 @pytest.mark.parametrize("axis", [0, -2])
 @pytest.mark.parametrize("index", [2, -3])

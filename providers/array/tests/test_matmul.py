@@ -71,6 +71,18 @@ def test_gemm_broadcasts_c(c: tuple[int, ...]) -> None:
     agree("Gemm", [a, b], opset=11)
 
 
+def test_gemm_checks_shapes_that_it_has_not_met() -> None:
+    """Shapes once found good are remembered; others are looked at, also when only the bias is another one."""
+    inputs = [sample((2, 3), np.float32), sample((3, 4), np.float32, 1), sample((4,), np.float32, 2)]
+    _, kernel = bound("Gemm", inputs)
+    for _ in range(2):
+        np.testing.assert_allclose(kernel(*inputs), inputs[0] @ inputs[1] + inputs[2], rtol=1e-6)
+    with pytest.raises(InvalidArgument, match=r"C has shape \[3\], which does not broadcast to \[2, 4\]"):
+        kernel(*inputs[:2], np.zeros(3, np.float32))
+    with pytest.raises(InvalidArgument, match="Cannot multiply shapes"):
+        kernel(inputs[1], *inputs[1:])
+
+
 def test_gemm_of_integers_scales_like_a_cast() -> None:
     """alpha on integers cuts off."""
     a, b = np.array([[3]], np.int32), np.array([[3]], np.int32)

@@ -137,6 +137,54 @@ def test_inputs_are_only_read(kind: str) -> None:
         np.testing.assert_array_equal(value, kept)
 
 
+@pytest.mark.parametrize("constants", [(), (1, 2, 3)], ids=["fed", "constant"])
+@pytest.mark.parametrize(("steps", "batch"), [(1, 1), (4, 1), (4, 3)])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", ["GRU", "GRU, linear before reset", "LSTM"])
+def test_standard_layers(kind: str, direction: str, steps: int, batch: int, constants: tuple[int, ...]) -> None:
+    """Default activations, without lengths and peepholes: one state or many, with and without bias and states."""
+    operator, _, linear = kind.partition(", ")
+    attributes: dict[str, Any] = {"hidden_size": HIDDEN, "direction": direction}
+    if linear:
+        attributes["linear_before_reset"] = 1
+    for absent in ((4, 7), (3, 4, 5, 6, 7)):
+        inputs = _inputs(operator, 2 if direction == "bidirectional" else 1, *absent)
+        inputs[0] = sample((steps, batch, INPUT), np.float32, 7, -1, 1)
+        for state in (5, 6):
+            if state < len(inputs):
+                inputs[state] = np.ascontiguousarray(inputs[state][:, :batch])
+        known = [index for index in constants if index < len(inputs) and inputs[index] is not None]
+        outputs = 3 if operator == "LSTM" else 2
+        agree_with_runtime(operator, inputs, opset=14, outputs=outputs, constants=known, **attributes)
+
+
+@pytest.mark.parametrize("absent", [(4, 7), (7,)], ids=["standard", "lengths"])
+@pytest.mark.parametrize(("steps", "batch"), [(0, 3), (4, 0)])
+@pytest.mark.parametrize("kind", GATES)
+def test_nothing_to_do(kind: str, steps: int, batch: int, absent: tuple[int, ...]) -> None:
+    """Without steps the last states are the initial ones; without sequences everything is empty."""
+    inputs = _inputs(kind, 2, *absent)
+    inputs[0] = np.zeros((steps, batch, INPUT), np.float32)
+    if len(inputs) > 4 and inputs[4] is not None:
+        inputs[4] = np.zeros(batch, np.int32)
+    for state in (5, 6):
+        if state < len(inputs):
+            inputs[state] = np.ascontiguousarray(inputs[state][:, :batch])
+    arguments: dict[str, Any] = {"opset": 14, "hidden_size": HIDDEN, "direction": "bidirectional"}
+    y, *states = run(kind, inputs, outputs=3 if kind == "LSTM" else 2, **arguments)
+    assert y.shape == (steps, 2, batch, HIDDEN)
+    for state, initial in zip(states, inputs[5:7], strict=True):
+        np.testing.assert_array_equal(state, initial)
+
+
+def test_constant_weights_that_do_not_fit_are_refused() -> None:
+    """When the node is bound, which is before there is an input."""
+    inputs = _inputs("LSTM", 1, 4, 7)
+    inputs[1] = np.zeros((1, 7, INPUT), np.float32)
+    with pytest.raises(InvalidArgument, match="W has 1 directions and 7 gate rows instead of 1 and 4 · 2"):
+        run("LSTM", inputs, opset=14, outputs=3, constants=(1, 2, 3), hidden_size=HIDDEN)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_layers(seed: int) -> None:
     """Kinds, directions and optional inputs drawn at random."""

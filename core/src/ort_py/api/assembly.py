@@ -49,12 +49,14 @@ class Assembled:
         assignment: Who runs each node.
         compiled: The compiled regions, to be closed with the session.
         constants: Constants on their devices.
+        transfers: Who copies between the devices.
     """
 
     program: Program
     assignment: Assignment
     compiled: Mapping[Region, CompiledRegion]
     constants: ConstantPool
+    transfers: TransferTable
 
 
 class Assembler:
@@ -184,7 +186,7 @@ class Assembler:
             reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse
             program = Program(plan, reuses_memory=reuses_memory)
             release_weights(self.model)
-        return Assembled(program, assignment, compiled, constants)
+        return Assembled(program, assignment, compiled, constants, transfers)
 
     def _partition(self, providers: Sequence[IExecutionProvider]) -> Assignment:
         cost_model: CostModel = AlwaysPays() if self._options.cost_model == "always" else TransferCostModel()

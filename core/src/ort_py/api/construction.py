@@ -115,6 +115,7 @@ class Construction:
         assembled: The program and the decisions behind it; None before it is made and after closing.
         title: The model's file name, for messages.
         fingerprint: Hash of the model's content.
+        contributions: What its providers and plug-ins bring.
         inputs, outputs, overridable, metadata: What the model declares.
     """
 
@@ -145,7 +146,7 @@ class Construction:
         self._assembler: Assembler | None = None
         self._schemas = schemas_when_needed(hooks)
         self._cache = CacheUse(options, self.provider_options, hooks, session_id)
-        self._contributions = Contributions()
+        self.contributions = Contributions()
         self._model: Model | None = None
         self._unusable: set[str] = set()
 
@@ -192,13 +193,13 @@ class Construction:
                 self._note(record)
             for found, provider in self._instances:
                 self._introduce(provider, found.origin)
-            self._contributions.add_plugins(
+            self.contributions.add_plugins(
                 self.hooks,
                 {provider.name for provider in self.providers},
                 override_kernels=self._options.is_set("session.plugin_kernels_override"),
             )
             notes.extend(selection_notes(selection))
-            notes.extend(f"left out: {line}" for line in self._contributions.kernels.skipped)
+            notes.extend(f"left out: {line}" for line in self.contributions.kernels.skipped)
             notes.extend(f"the session option {name} has no effect" for name in self._options.without_effect())
         self.records = [found for found, provider in self._instances if provider.name not in self._unusable]
         created = {found.address for found in self.records}
@@ -214,7 +215,7 @@ class Construction:
 
     def _introduce(self, provider: IExecutionProvider, origin: str) -> None:
         try:
-            self._contributions.introduce(provider, origin)
+            self.contributions.introduce(provider, origin)
         except KernelConflictError:
             raise
         except Exception as error:  # a plug-in's code: whatever it raises must not take the session with it
@@ -227,7 +228,7 @@ class Construction:
         in_use = [pair for pair in self._instances or () if pair[1].name not in self._unusable]
         start = time.perf_counter_ns()
         before = len(self.report.stages)
-        restored = self._cache.look(source, in_use, self._contributions, wishes, self.report)
+        restored = self._cache.look(source, in_use, self.contributions, wishes, self.report)
         if restored is None:
             return False
         assembler = self._describe(restored.model)
@@ -272,7 +273,7 @@ class Construction:
             options=self._options,
             schemas=self._schemas,
             services=services,
-            contributions=self._contributions,
+            contributions=self.contributions,
             on_provider_error=self._provider_failed,
             compile_region=self._cache.compiler.compile,
             threads=self.threads.count,
@@ -332,7 +333,7 @@ class Construction:
         """Bytes of constants and what was made of them, and what runs need."""
         constants = self.assembled.constants if self.assembled is not None else None
         limit = self._options.limits.total_memory_bytes
-        return memory_report(self._model, constants, workspace, self._contributions.allocator_stats(), limit)
+        return memory_report(self._model, constants, workspace, self.contributions.allocator_stats(), limit)
 
     def settle_memory(self) -> None:
         """Give back what making the session took beside what it keeps, and check that against its limit.
@@ -352,7 +353,7 @@ class Construction:
 
     def trim(self) -> None:
         """Let allocators give unused memory back, and forget what can be read from its file again."""
-        self._contributions.trim()
+        self.contributions.trim()
         process_store().trim()
         give_back()
 
@@ -365,7 +366,7 @@ class Construction:
             quietly("closing a compiled region", region.close)
         # Programs hold the constants; without them and the graph the weights go with the last session that uses them.
         self.assembled, self._retired, self._assembler, self._model = None, [], None, None
-        self._contributions.close()
+        self.contributions.close()
         if self._instances is not None:
             self._instances.close()
 

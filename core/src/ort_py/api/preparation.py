@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from ort_py.api.contributions import Contributions
 from ort_py.api.evaluation import KernelEvaluator
 from ort_py.api.options import SessionOptions
-from ort_py.contracts import IExecutionProvider
+from ort_py.contracts import IExecutionProvider, Transform
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types
 from ort_py.graph.editing.edit import Editor
@@ -29,9 +29,14 @@ from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py.transforms.switches import switched_off
 
-__all__ = ["expand_functions", "optimise"]
+__all__ = ["expand_functions", "optimise", "transforms_of"]
 
 _LOG = logging.getLogger("ort_py.session")
+
+
+def transforms_of(contributions: Contributions) -> list[Transform]:
+    """All transforms of a session, of any level, in the order in which those of one level run."""
+    return [*builtin_transforms(), *contributions.transforms]
 
 
 def optimise(
@@ -48,7 +53,7 @@ def optimise(
         InvalidArgument: The options switch off a transform whose name is nearly one that exists.
         PluginError: A transform broke.
     """
-    transforms = [*builtin_transforms(), *contributions.transforms]
+    transforms = transforms_of(contributions)
     disabled, notes = switched_off(options.disabled_transforms, [one.name for one in transforms])
     for line in notes:
         _LOG.warning("%s", line)

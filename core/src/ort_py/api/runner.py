@@ -17,7 +17,7 @@ from ort_py.api.results import finish_result
 from ort_py.api.run_arguments import name_list, not_a_name
 from ort_py.errors import InvalidArgument, Location, MissingInputError
 from ort_py.execution.executors import executor_of
-from ort_py.execution.frame import FramePool
+from ort_py.execution.frame import Frame, FramePool
 from ort_py.execution.memory_pressure import MemoryPressure, WatchedPool
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
@@ -99,6 +99,21 @@ class Runner:
                 pool.discard(frame)
             raise
         return results
+
+    def begin(self, feed: Mapping[str, Any]) -> Frame:
+        """A frame with its inputs filled, for a caller who runs its steps one by one; it must go back to `pool`.
+
+        Raises:
+            MissingInputError, InvalidArgument: As for a run.
+        """
+        frame = self.pool.take()
+        try:
+            frame.run_plainly()
+            self._fill(frame.slots, feed)
+        except BaseException:
+            self.pool.discard(frame)
+            raise
+        return frame
 
     def _fill(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
         fed = 0

@@ -59,6 +59,8 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
     they were made of (`ort_py.api.reopening`).
     """
 
+    _placement: Placement
+
     def __init__(
         self,
         path_or_bytes: str | os.PathLike[str] | bytes | Any,

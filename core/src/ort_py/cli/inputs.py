@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from ort_py import NodeArg
-from ort_py.cli.generation import MODES, Recipe, generate
+from ort_py.api.generated_inputs import MODES, Recipe, generate
+from ort_py.cli.console import tell
 from ort_py.cli.pictures import EXTENSIONS, LAYOUTS, PictureOptions, read_picture
 from ort_py.dtypes import TensorType, numpy_dtype, parse_value_type
 from ort_py.errors import InvalidArgument, Location, NoSuchFile
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["Feeds", "add_input_arguments", "make_feeds"]
+__all__ = ["Feeds", "add_input_arguments", "make_feeds", "say_what_was_assumed"]
 
 
 @dataclass(slots=True)
@@ -105,6 +106,13 @@ def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], argu
                 if made.assumed:
                     feeds.assumed[argument.name] = made.assumed
     return feeds
+
+
+def say_what_was_assumed(feeds: Feeds) -> None:
+    """Say on standard error which shapes were guessed."""
+    if feeds.assumed:
+        shapes = "; ".join(f"'{name}' is made up {text}" for name, text in feeds.assumed.items())
+        tell(f"note: {shapes}. Set sizes with --dim NAME=SIZE or --shape NAME=1x2x3.")
 
 
 def _read_into(

@@ -30,6 +30,7 @@ _COMMANDS = {
     "run": "run a model on files, a picture or made-up inputs, and show results and times",
     "info": "what a model file holds: inputs, outputs, operators, weights",
     "explain": "who runs each node of a model, and who refused it and why",
+    "compare": "run a model in two ways and show the first node that computes something else",
     "providers": "execution providers: installed, usable here, and if not, why",
     "cache": "prepared models and compiled artifacts on disk: list, make smaller, check",
 }

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import ort_py
-from ort_py.cli.console import say, tell
-from ort_py.cli.inputs import Feeds, add_input_arguments, make_feeds
+from ort_py.cli.console import say
+from ort_py.cli.inputs import Feeds, add_input_arguments, make_feeds, say_what_was_assumed
 from ort_py.cli.output import print_json, shape_text, table, time_text
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_session_arguments, open_session
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     with open_session(arguments) as session:
         feeds = make_feeds(session.get_inputs(), session.get_overridable_initializers(), arguments)
-        _say_what_was_assumed(feeds)
+        say_what_was_assumed(feeds)
         results, times = _run(session, feeds.values, arguments)
         names = [output.name for output in session.get_outputs()]
         outputs = dict(zip(names, results, strict=True))
@@ -92,12 +92,6 @@ def _run(
             session.run(None, values)
             repeated.append(time.perf_counter() - start)
     return results, _Times(first, tuple(repeated))
-
-
-def _say_what_was_assumed(feeds: Feeds) -> None:
-    if feeds.assumed:
-        shapes = "; ".join(f"'{name}' is made up {text}" for name, text in feeds.assumed.items())
-        tell(f"note: {shapes}. Set sizes with --dim NAME=SIZE or --shape NAME=1x2x3.")
 
 
 def _report(

@@ -8,7 +8,7 @@ from pathlib import Path
 import ort_py
 from ort_py.cli.progress import Progress
 
-__all__ = ["add_session_arguments", "limits_of", "open_session", "provider_names"]
+__all__ = ["add_limits_argument", "add_session_arguments", "limits_of", "open_session", "provider_names"]
 
 _LIMITS = {
     "default": ort_py.Limits,
@@ -26,6 +26,11 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="providers in order of preference; without it every usable one by rank",
     )
+    add_limits_argument(parser)
+
+
+def add_limits_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --limits."""
     parser.add_argument(
         "--limits",
         choices=_LIMITS,

@@ -35,7 +35,8 @@ from ort_py.contracts.kernel import (
     tensors,
 )
 from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, IEvent, IStream
-from ort_py.contracts.pattern import Const, Match, Maybe, OneOf, Op, Pattern, Var
+from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
+from ort_py.contracts.pattern_match import Match
 from ort_py.contracts.pattern_rule import PatternRule
 from ort_py.contracts.provider import (
     ArtifactValidity,

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from ort_py.contracts.function_body import NodeTemplate
 from ort_py.contracts.graph_view import NodeSpec
-from ort_py.contracts.pattern import Match, Op, find_match
+from ort_py.contracts.pattern import Op
+from ort_py.contracts.pattern_match import Match, find_match
 from ort_py.contracts.transform import GraphEditor, RewriteRule, TransformContext
 
 __all__ = ["PatternRule"]

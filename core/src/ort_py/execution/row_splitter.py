@@ -85,14 +85,13 @@ class _Rows:
         splits.inside = True
         try:
             self._work()
+            self._wait()
         finally:
             # Also after a failure, or Ctrl-C: parts that have not begun are dropped, and nothing may still write to the
             # caller's arrays when it goes on. A second Ctrl-C ends this wait too.
             splits.inside = False
             self._ended = True
-            while self._helpers:
-                with contextlib.suppress(Empty):  # a word of the end that an interruption lost is not waited for long
-                    self._finished.get(timeout=0.05)
+            self._wait()
             self._fn = None  # who comes too late holds this object, and shall keep nothing of the caller alive
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -100,6 +99,12 @@ class _Rows:
                 raise failure
             finally:
                 del failure  # it holds this frame, which must not hold it
+
+    def _wait(self) -> None:
+        """Until nobody works on a part any more."""
+        while self._helpers:
+            with contextlib.suppress(Empty):  # a word of the end that an interruption lost is not waited for long
+                self._finished.get(timeout=0.05)
 
     def help(self) -> Callable[[], None] | None:
         """Work on a thread of the pool, unless it comes too late."""

@@ -21,7 +21,7 @@ from ort_py.graph.checking.resolved_schema import formal_at
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.kernels.matching import match_kernel
 
-__all__ = ["LocalKernelContext", "make_node_spec", "reference_outputs", "run_kernel"]
+__all__ = ["LocalKernelContext", "check_ownership", "make_node_spec", "reference_outputs", "run_kernel"]
 
 
 class LocalKernelContext(KernelContext):
@@ -147,6 +147,7 @@ def run_kernel(
 
     Raises:
         KernelNotFoundError: No candidate covers the version and the types.
+        AssertionError: An output shares memory with an input, and the kernel does not declare it.
     """
     inputs = list(inputs)
     while inputs and inputs[-1] is None:  # the engine does not pass absent inputs at the end either
@@ -173,9 +174,32 @@ def run_kernel(
         )
     context = LocalKernelContext(node, xp, {index: inputs[index] for index in constants}, subgraphs)
     result = definition.factory(context)(*inputs)
-    if definition.outputs == 1:
-        return [result]
-    return list(result)[: len(node.outputs)]
+    results = [result] if definition.outputs == 1 else list(result)[: len(node.outputs)]
+    check_ownership(definition, inputs, results)
+    return results
+
+
+def check_ownership(definition: KernelDef, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Assert that outputs are new arrays, as far as `KernelDef.views` does not say otherwise.
+
+    The engine reuses the memory of inputs whose last reader has run: an output that is secretly a view of one is
+    overwritten then. Shapes with axes of size 1 find the most: what copies elsewhere gives a view of them.
+
+    Args:
+        definition: The kernel.
+        inputs: What it was called with.
+        outputs: What it returned; what is no NumPy array is not looked at.
+
+    Raises:
+        AssertionError: An output shares memory with an input.
+    """
+    for number, result in enumerate(outputs):
+        for position, given in enumerate(inputs):
+            if (number, position) in definition.views or not isinstance(result, np.ndarray):
+                continue
+            assert not (isinstance(given, np.ndarray) and np.may_share_memory(result, given)), (
+                f"{definition.title}: output {number} shares memory with input {position}: copy it, or declare `views`"
+            )
 
 
 def reference_outputs(

@@ -1,7 +1,6 @@
-"""How far two results may differ, per element type: the one table all tests use.
+"""Asserting that results agree to the tolerance of their element type, which stands in `ort_py.tolerances`.
 
-The figures bound the error of one reordered accumulation of a few thousand terms in that type. Integers, bool and
-strings must be equal. Where a single comparison needs more, the test says why at the place.
+Where a single comparison needs more than the table, the test says why at the place.
 """
 
 from __future__ import annotations
@@ -10,25 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.dtypes import DataType, data_type_of
+from ort_py.dtypes import data_type_of
+from ort_py.tolerances import TOLERANCES, tolerance_of
 
 __all__ = ["TOLERANCES", "assert_close", "tolerance_of"]
-
-TOLERANCES: dict[DataType, tuple[float, float]] = {
-    DataType.DOUBLE: (1e-9, 1e-11),
-    DataType.COMPLEX128: (1e-9, 1e-11),
-    DataType.FLOAT: (1e-4, 1e-5),
-    DataType.COMPLEX64: (1e-4, 1e-5),
-    DataType.FLOAT16: (2e-3, 1e-3),
-    DataType.BFLOAT16: (1.6e-2, 1e-2),
-}
-"""(relative, absolute) for each floating element type; a type not in the table must be equal."""
-
-
-def tolerance_of(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """(relative, absolute) tolerance of a NumPy dtype; (0, 0) where equality is asked for."""
-    return TOLERANCES.get(data_type_of(dtype), (0.0, 0.0))
-
 
 def assert_close(actual: Any, expected: Any, *, context: str = "") -> None:
     """Compare kind, dtype, shape and values: arrays by the table, sequences and maps element by element.

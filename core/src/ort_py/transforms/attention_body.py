@@ -56,7 +56,7 @@ def attention_body(form: Form) -> FunctionBody:
     }
 
     def add(op_type: str, output: str, *inputs: str, **attributes: object) -> str:
-        nodes.append(NodeTemplate(op_type, inputs, (output,), dict(attributes)))  # type: ignore[arg-type]
+        nodes.append(NodeTemplate(op_type, inputs, (output,), dict(attributes)))
         return output
 
     def split(name: str, shape: str) -> str:

@@ -25,7 +25,9 @@ def shape_of(value: ValueSpec | None) -> Shape | None:
 def operator(graph: GraphEditor, value: ValueSpec | None, *op_types: str) -> NodeSpec | None:
     """The node that writes a value, where it is of one of these operators of ONNX and has one output."""
     node = graph.producer(value)
-    return node if node is not None and not node.domain and node.op_type in op_types and len(node.outputs) == 1 else None
+    return (
+        node if node is not None and not node.domain and node.op_type in op_types and len(node.outputs) == 1 else None
+    )
 
 
 def is_swap(node: NodeSpec | None) -> bool:
@@ -60,7 +62,7 @@ def _number(graph: GraphEditor, value: ValueSpec | None) -> float | None:
 
 
 def split_heads(graph: GraphEditor, value: ValueSpec | None) -> ValueSpec | None:
-    """What ``(batch, heads, length, size)`` was split from, ``(batch, length, heads · size)``; None where from nothing."""
+    """What ``(batch, heads, length, size)`` was split from, ``(batch, length, heads · size)``; None without."""
     node = operator(graph, value, "Transpose")
     return _joined(graph, node.inputs[0]) if node is not None and is_swap(node) else None
 
@@ -87,42 +89,38 @@ class Keys:
         rows: As ``(batch, length, heads, size)``; None likewise.
         joined: As ``(batch, length, heads · size)``; None likewise.
         factor: Number they are multiplied by.
-        nodes: Nodes between them and the matrix.
     """
 
     heads: ValueSpec | None
     rows: ValueSpec | None
     joined: ValueSpec | None
     factor: float
-    nodes: tuple[NodeSpec, ...]
 
 
 def keys_of(graph: GraphEditor, value: ValueSpec | None) -> Keys | str:
     """The keys whose transpose ``(batch, heads, size, length)`` is a value, or why it is none."""
-    value, factor, nodes = unscaled(graph, value)
+    value, factor, _ = unscaled(graph, value)
     node = operator(graph, value, "Transpose", "Reshape")
     if node is None:
         return "the second operand of the product is no Transpose"
     perm = tuple(node.attributes.get("perm", ()))
     if perm == (0, 2, 3, 1):
         rows = node.inputs[0]
-        return Keys(None, rows, _joined(graph, rows), factor, (*nodes, node))
-    between: tuple[NodeSpec, ...] = ()
+        return Keys(None, rows, _joined(graph, rows), factor)
     if node.op_type == "Reshape":
-        found = _folded_transpose(graph, node)
-        if isinstance(found, str):
-            return found
-        source, between = found
+        source = _folded_transpose(graph, node)
+        if isinstance(source, str):
+            return source
     elif perm == (0, 1, 3, 2):
         source = node.inputs[0]
     else:
         return f"the keys are transposed by {list(perm)}, not by [0, 1, 3, 2]"
-    inner, more, scaled = unscaled(graph, source)
-    return Keys(inner, None, split_heads(graph, inner), factor * more, (*nodes, node, *between, *scaled))
+    inner, more, _ = unscaled(graph, source)
+    return Keys(inner, None, split_heads(graph, inner), factor * more)
 
 
-def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> tuple[ValueSpec | None, tuple[NodeSpec, ...]] | str:
-    """What a Transpose of the last two axes of four reads that is written over three axes, and the other nodes of it."""
+def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> ValueSpec | str | None:
+    """What a Transpose of the last two of four axes reads, which is written over three axes; or why it is none."""
     swap = operator(graph, last.inputs[0], "Transpose")
     first = operator(graph, swap.inputs[0], "Reshape") if swap is not None else None
     if swap is None or first is None or tuple(swap.attributes.get("perm", ())) != (0, 2, 1):
@@ -132,22 +130,24 @@ def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> tuple[ValueSpec | N
         return "the shapes around the Transpose of the keys are unknown"
     if len(given) != 4 or len(flat) != 3 or flat[1:] != given[2:] or result != (*given[:2], given[3], given[2]):
         return f"the keys go from {list(given)} over {list(flat)} to {list(result)}, which is no Transpose"
-    return first.inputs[0], (swap, first)
+    return first.inputs[0]
 
 
-def merged_heads(graph: GraphEditor, value: ValueSpec) -> tuple[NodeSpec, NodeSpec] | None:
-    """The Transpose and the Reshape that alone read ``(batch, heads, length, size)`` and make its heads columns."""
+def merged_heads(graph: GraphEditor, value: ValueSpec, wanted: Shape) -> tuple[NodeSpec, NodeSpec] | None:
+    """The Transpose and the Reshape that alone read ``(batch, heads, length, size)`` and make it the shape `wanted`.
+
+    Args:
+        graph: The graph.
+        value: The value before them.
+        wanted: Batch, length and heads · size.
+    """
     swap = _reader(graph, value)
     if swap is None or not is_swap(swap) or swap.domain or swap.outputs[0] is None:
         return None
     join = _reader(graph, swap.outputs[0])
     if join is None or join.op_type != "Reshape" or join.domain or join.inputs[0] != swap.outputs[0]:
         return None
-    before, after = shape_of(swap.outputs[0]), shape_of(join.outputs[0])
-    if before is None or after is None or len(after) != 3 or None in before[:2] or before[:2] != after[:2]:
-        return None
-    heads, size = before[2:]
-    return (swap, join) if isinstance(heads, int) and isinstance(size, int) and after[2] == heads * size else None
+    return (swap, join) if None not in wanted and shape_of(join.outputs[0]) == wanted else None
 
 
 def _reader(graph: GraphEditor, value: ValueSpec) -> NodeSpec | None:

@@ -71,4 +71,3 @@ def trailing_vector(value: ValueSpec, source: ValueSpec) -> bool:
     if value.shape is None or source.shape is None or len(value.shape) != 1 or not source.shape:
         return False
     return value.shape[0] is not None and value.shape[0] == source.shape[-1]
-

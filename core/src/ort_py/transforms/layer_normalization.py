@@ -13,9 +13,9 @@ import numpy as np
 
 from ort_py.contracts import Const, Match, Maybe, NodeSpec, NodeTemplate, OneOf, Op, Pattern, TransformContext, Var
 from ort_py.dtypes import DataType
-from ort_py.transforms.fusion import Fusion, scalar
+from ort_py.transforms.fusion import Fusion, adds_axes, scalar
 
-__all__ = ["FuseLayerNormalization", "FuseSimplifiedLayerNormalization"]
+__all__ = ["FuseLayerNormalization", "FuseNormalizationBias", "FuseSimplifiedLayerNormalization"]
 
 _FLOATS = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
 _RMS = 23
@@ -58,12 +58,8 @@ def _divided(what: Pattern, variance: Pattern) -> Pattern:
 def _layer() -> tuple[Op, ...]:
     cast = Maybe(Op("Cast", X, name="cast"))
     centred = Op("Sub", cast, _mean(cast, "mean"), name="centred")
-    # Some exporters subtract twice: what is squared, and what is divided.
-    again = Op("Sub", cast, Op("ReduceMean", cast, Const("mean_axes", optional=True), name="mean"), name="again")
-    variance = _mean(_square(OneOf(centred, again)), "variance")
-    normal = Maybe(Op("Cast", _divided(OneOf(centred, again), variance), name="narrowed"))
-    scaled = Op("Mul", normal, Var("scale"))
-    return (Op("Add", scaled, Var("bias")),)
+    normal = Maybe(Op("Cast", _divided(centred, _mean(_square(centred), "variance")), name="narrowed"))
+    return (Op("Mul", normal, Var("scale")),)
 
 
 def _simplified() -> tuple[Op, ...]:
@@ -86,14 +82,9 @@ class _Normalization(Fusion):
         first = _first_axis(match, self.reductions, rank)
         if isinstance(first, str):
             return first
-        for name in ("scale", "bias"):
-            parameter = match.get(name)
-            if parameter is not None and not _spans(parameter.shape, x.shape[first:]):
-                return f"'{parameter.name}' does not have the shape of the normalised axes, {list(x.shape[first:])}"
-        epsilon = match["epsilon"]
-        if epsilon.shape is None or len(epsilon.shape) > rank:
-            return "epsilon adds axes to the result"
-        return _type_refusal(match)
+        if match["scale"].shape != x.shape[first:] or None in x.shape[first:]:
+            return f"'{match.name('scale')}' is not known to have the shape of the normalised axes"
+        return adds_axes(match, x) or _type_refusal(match)
 
     def attributes(self, match: Match) -> dict[str, Any]:
         """Axis, epsilon and the type statistics are formed in."""
@@ -123,12 +114,8 @@ def _first_axis(match: Match, reductions: tuple[str, ...], rank: int) -> int | s
     return axes[0]
 
 
-def _spans(shape: Any, wanted: Any) -> bool:
-    return shape is not None and None not in shape and tuple(shape) == tuple(wanted)
-
-
 def _type_refusal(match: Match) -> str:
-    source, wide = match["x"].data_type, _stash(match)
+    source = match["x"].data_type
     if source not in _FLOATS:
         return f"'{match.name('x')}' is no floating-point tensor of known type"
     narrowed = match.node("narrowed")
@@ -137,8 +124,6 @@ def _type_refusal(match: Match) -> str:
         return "what is normalised and the scale differ in type"
     if match.node("cast") is not None and narrowed is None and scale is not source:
         return f"the scale is {scale.name.lower() if scale else 'of unknown type'}, which the result then has too"
-    if wide not in (DataType.FLOAT, DataType.DOUBLE) and source is not scale:
-        return "the statistics are formed in a narrow type"
     return ""
 
 
@@ -149,8 +134,12 @@ def _stash(match: Match) -> DataType:
     return DataType.DOUBLE if source is DataType.DOUBLE else DataType.FLOAT
 
 
+def _only_result(node: NodeSpec) -> bool | str:
+    return True if all(output is None for output in node.outputs[1:]) else "its statistics are read"
+
+
 class FuseLayerNormalization(_Normalization):
-    """``(x - mean) / sqrt(variance + epsilon) · scale + bias`` over the last axes."""
+    """``(x - mean) / sqrt(variance + epsilon) · scale`` over the last axes; what is added is the next rule's."""
 
     name = "LayerNormFusion"
     patterns = _layer()
@@ -163,8 +152,29 @@ class FuseLayerNormalization(_Normalization):
         return reason
 
     def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:
-        inputs = (match.name("x"), match.name("scale"), match.name("bias"))
+        inputs = (match.name("x"), match.name("scale"))
         return NodeTemplate("LayerNormalization", inputs, (match.result,), self.attributes(match))
+
+
+class FuseNormalizationBias(Fusion):
+    """A sum behind a LayerNormalization that has no bias: its bias."""
+
+    name = "LayerNormBiasFusion"
+    patterns = (
+        Op("Add", Op("LayerNormalization", X, Var("scale"), None, name="normal", where=_only_result), Var("bias")),
+    )
+
+    def check(self, match: Match) -> str:
+        scale, bias = match["scale"], match["bias"]
+        if scale.shape is None or None in scale.shape or bias.shape != scale.shape:
+            return f"'{bias.name}' is not known to have the shape of the scale"
+        return ""
+
+    def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:
+        node = match.node("normal")
+        assert node is not None
+        inputs = (match.name("x"), match.name("scale"), match.name("bias"))
+        return NodeTemplate("LayerNormalization", inputs, (match.result,), node.attributes)
 
 
 class FuseSimplifiedLayerNormalization(_Normalization):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, ValueSpec
+from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate
 
 __all__ = ["LINEAR", "Linear", "linear", "per_channel", "rounded"]
 
@@ -103,11 +103,8 @@ def linear(node: NodeSpec, graph: GraphEditor) -> Linear | str:
         return "the filters are shared with another node" if "Conv" in node.op_type else "its weights are shared"
     if node.op_type in ("Gemm", "MatMul"):
         return _product(node, weight, bias)
-    if node.op_type == "ConvTranspose":
-        channels = weight.shape[1] * node.attributes.get("group", 1)
-    else:
-        channels = weight.shape[0]
-    return Linear(node, weight, bias, channels, 1)
+    groups = node.attributes.get("group", 1)
+    return Linear(node, weight, bias, weight.shape[1] * groups if node.op_type == "ConvTranspose" else len(weight), 1)
 
 
 def _product(node: NodeSpec, weight: Array, bias: Array | None) -> Linear | str:
@@ -166,8 +163,3 @@ def rounded(like: Array, exact: Array) -> Array | None:
     if not np.isfinite(result).all() or (lost.any() and float(np.max(np.abs(exact))) < tiny / np.finfo(like.dtype).eps):
         return None
     return result
-
-
-def absent(value: ValueSpec | None) -> str:
-    """Name of an input, ``""`` where it is absent."""
-    return "" if value is None else value.name

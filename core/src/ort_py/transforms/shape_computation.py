@@ -30,6 +30,8 @@ __all__ = ["ShapeComputationFolding"]
 _END = np.iinfo(np.int64).max
 """How a Slice says "to the end"."""
 
+_SOURCES = frozenset({"Shape", "Size"})
+
 
 class ShapeComputationFolding(GraphTransform):
     """Chains of Shape, Gather, Concat and arithmetic that end in a constant, or in sizes that an input has anyway."""
@@ -86,7 +88,10 @@ class _Walk:
 
     def run(self) -> int:
         changes = 0
-        for known in self._graph.nodes:
+        nodes = self._graph.nodes
+        if not self._data.known() and not any(node.op_type in _SOURCES for node in nodes):
+            return 0  # there are no numbers but constants
+        for known in nodes:
             node = self._graph.node(known)
             if node is None or node.domain:
                 continue
@@ -163,9 +168,7 @@ class _Walk:
         for place, (entry, size) in enumerate(zip(entries, sizes, strict=True)):
             if isinstance(size, int) and size > 0:
                 wanted.append(size)
-            elif entry == 0 and not zeros and place < len(source):
-                wanted.append(0)
-            elif isinstance(entry, str) and place < len(source) and source[place] == entry:
+            elif place < len(source) and ((entry == 0 and not zeros) or (entry is not None and entry == source[place])):
                 wanted.append(0)
             elif isinstance(entry, int) and entry != -1:
                 return "a size of 0 is asked for"
@@ -228,7 +231,7 @@ class _Walk:
 
 
 def _expansion(entries: tuple[Dim, ...], source: Shape) -> list[int] | None:
-    """Numbers that tell an Expand the same: 1 where the input has the size asked for; None where some cannot be told."""
+    """Numbers that tell an Expand the same: 1 where the input has the size; None where one cannot be told."""
     wanted: list[int] = []
     for place, entry in enumerate(entries, len(source) - len(entries)):
         size = source[place] if place >= 0 else 1

@@ -13,26 +13,26 @@ from ort_py.suggestions import close_names, question
 
 __all__ = ["ONNXRUNTIME_PASSES", "SAME_AS", "switched_off"]
 
-ONNXRUNTIME_PASSES = frozenset(
-    """
+_PASSES = """
     AttentionFusion Avx2WeightS8ToU8Transformer BiasDropoutFusion BiasGeluFusion BiasSkipLayerNormFusion
     BiasSoftmaxFusion CastChainElimination CastElimination CastFloat16Transformer ClipQuantRewrite
     CommonSubexpressionElimination ConstantFolding ConstantFoldingDQ ConstantSharing ConvActivationFusion
-    ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DivMulFusion DoubleQDQPairsRemover
-    DQMatMulNBitsFusion DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice
+    ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DQMatMulNBitsFusion DivMulFusion
+    DoubleQDQPairsRemover DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice
     EmbedLayerNormFusion EnsureUniqueDQForNodeUnit ExpandElimination FastGeluFusion FreeDimensionOverrideTransformer
-    FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GeluFusionL1 GeluFusionL2
-    GemmActivationFusion GemmSumFusion GemmTransposeFusion GroupQueryAttentionFusion IdenticalChildrenConsolidation
-    IsInfReduceSumFusion LabelEncoderFusion LayerNormFusionL1 LayerNormFusionL2 Level1_RuleBasedTransformer
-    Level2_RuleBasedTransformer MatMulActivationFusion MatMulAddFusion MatMulIntegerToFloatFusion MatMulNBitsFusion
-    MatMulScaleFusion MatMul_BatchNormalization_Fusion MatmulTransposeFusion NchwcTransformer NhwcTransformer
-    NoopElimination NotWhereFusion Pad_Fusion PreShapeNodeElimination PropagateCastOps QDQFinalCleanupTransformer
-    QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer QuickGeluFusion ReluQuantRewrite
-    RemoveDuplicateCastTransformer ReshapeFusion RocmBlasAltImpl SimplifiedLayerNormFusion SkipLayerNormFusion
-    SliceConcatToSpaceToDepthFusion TransposeOptimizer UnsqueezeElimination WeightBiasQuantization
-    WhereDummyDq
-    """.split()
-)
+    FuseFp16InitializerToFp32NodeTransformer FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion
+    GeluApproximation GeluFusionL1 GeluFusionL2 GemmActivationFusion GemmSumFusion GemmTransposeFusion
+    GqaValueLayoutTransformer GroupQueryAttentionFusion GroupQueryAttentionPreNormFusion LabelEncoderFusion
+    LayerNormFusionL1 LayerNormFusionL2 MatMulActivationFusion MatMulAddFusion MatMulIntegerToFloatFusion
+    MatMulNBitsFusion MatMulNBitsMlpFusion MatMulNBitsQkvFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion
+    MatmulTransposeFusion NchwcTransformer NhwcTransformer NoopElimination NotWhereFusion Pad_Fusion
+    PreShapeNodeElimination QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer
+    QDQSelectorActionTransformer QuickGeluFusion ReluQuantRewrite RemoveDuplicateCastTransformer ReshapeFusion
+    SimplifiedLayerNormFusion SkipLayerNormFusion SliceConcatToSpaceToDepthFusion TransposeOptimizer
+    UnsqueezeElimination WeightBiasQuantization WhereDummyDq
+"""
+
+ONNXRUNTIME_PASSES = frozenset(_PASSES.split())
 """Names that `disabled_optimizers` may have in programs written for onnxruntime 1.31."""
 
 SAME_AS: Mapping[str, tuple[str, ...]] = {

@@ -34,6 +34,8 @@ class DropUnusedOutputs(RewriteRule):
             kept.pop()
         if not kept:
             return False  # nobody needs the node at all
+        if node.op_type == "BatchNormalization" and node.attributes.get("training_mode", 0):
+            return "in training mode all outputs have to be there"
         inputs = tuple(["" if value is None else value.name for value in node.inputs])
         graph.replace_nodes([node], [NodeTemplate(node.op_type, inputs, tuple(kept), node.attributes, node.domain)])
         return True

@@ -417,3 +417,114 @@ def test_random_edits_keep_the_invariants() -> None:
         verify(edited.graph)
     for left, right in zip(reference_run(edited.graph.model, {"x": X}), expected, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+def test_who_writes_and_who_reads() -> None:
+    """Nodes of this graph by value; a node that holds a reading graph counts as a reader, once."""
+    edited = editor(BRANCHES)
+    (then, _) = edited.subgraphs()
+    writer = edited.producer("a")
+    assert writer is not None
+    assert (writer.op_type, writer.index) == ("Neg", -1)
+    assert edited.producer("x") is None
+    assert edited.producer(None) is None
+    assert then.producer("a") is None
+    assert [node.op_type for node in edited.readers("a")] == ["If"]
+    assert [node.op_type for node in then.readers("a")] == ["Relu"]
+    assert edited.readers("nothing") == ()
+    assert (edited.uses("a"), edited.uses("y"), edited.uses("nothing")) == (2, 1, 0)
+    assert edited.is_output("y")
+    assert not edited.is_output("a")
+    found = then.value("a")
+    assert found is not None
+    assert found.shape == (2, 3)
+
+
+def test_a_return_of_an_outer_value_is_a_use() -> None:
+    """The holder of the graph reads it, though no node inside does; it follows where the value's readers are moved."""
+    edited = editor(
+        """g (float[2, 3] x, bool c) => (float[2, 3] y) {
+            a = Neg(x) b = Abs(x)
+            y = If(c) <then_branch = t () => (float[2, 3] a) { }, else_branch = e () => (float[2, 3] q) { q = Relu(b) }>
+        }"""
+    )
+    assert edited.uses("a") == 1
+    assert [node.op_type for node in edited.readers("a")] == ["If"]
+    edited.replace_uses("a", "b")
+    assert (edited.uses("a"), edited.uses("b")) == (0, 2)
+    edited.remove_unused()
+    np.testing.assert_array_equal(run(edited, c=np.array(True)), np.abs(X))
+
+
+def test_bypassing() -> None:
+    """Readers read the source, and the node goes; an output is not made a second name of an input."""
+    edited = editor(CHAIN)
+    _, relu, last = edited.nodes
+    assert edited.bypass(relu, "a")
+    assert operators(edited) == ["Neg", "Abs"]
+    assert not edited.bypass(last, "x")
+    assert edited.bypass(last, "a")
+    assert operators(edited) == ["Neg"]
+    np.testing.assert_array_equal(run(edited), -X)
+
+
+def test_free_names() -> None:
+    """Names nobody has or had; asking changes nothing."""
+    edited = editor(CHAIN)
+    before = edited.state.changes
+    assert edited.free_name("new") == "new"
+    assert edited.free_name("a") == edited.free_name("a") == "a_1"
+    assert edited.state.changes == before
+    edited.bypass(edited.nodes[1], "a")
+    assert edited.free_name("b") == "b_1"
+
+
+def test_constants_are_known_by_content() -> None:
+    """Equal content, equal key; a constant of an outer graph is found, and is not listed."""
+    edited = editor(BRANCHES)
+    names = [edited.add_constant(name, np.full(3, number)) for name, number in (("k", 1), ("l", 1), ("m", 2))]
+    keys = [edited.constant_key(name) for name in names]
+    assert keys[0] == keys[1] != keys[2]
+    (then, _) = edited.subgraphs()
+    np.testing.assert_array_equal(then.constant("m"), [2, 2, 2])
+    assert [value.name for value in edited.constants()] == names
+    assert then.constants() == ()
+    assert edited.constant("x") is None
+    assert edited.constant(None) is None
+    with pytest.raises(InvalidGraph, match="'x' is no constant"):
+        edited.constant_key("x")
+
+
+def test_types_are_inferred_again() -> None:
+    """After an input became known better."""
+    edited = editor("g (float[2, 3] x, int64[N] s) => (float[A, B, C] y) { y = Reshape(x, s) }")
+    edited.replace_uses("s", edited.add_constant("shape", np.array([3, 2, 1])))
+    node = edited.infer(edited.nodes[0])
+    assert node.outputs[0] is not None
+    assert node.outputs[0].shape == (3, 2, 1)
+
+
+def test_new_nodes_know_what_they_stand_for() -> None:
+    """The model's own nodes, however many rewrites lie between; what came out of a branch knows its name there."""
+    edited = editor(CHAIN)
+    (first,) = edited.replace_nodes(["a", "b"], [NodeTemplate("Max", ("x", "x"), ("b",))])
+    (second,) = edited.replace_nodes([first, "y"], [NodeTemplate("Min", ("x", "x"), ("y",))])
+    assert edited.named[second.name] is edited.graph.nodes[0]
+    assert edited.graph.nodes[0].sources == ("a", "b", "y")
+    branches = editor(BRANCHES)
+    branches.inline_subgraph("y", "else_branch")
+    assert {node.sources for node in branches.graph.nodes} == {(), ("k",), ("q",)}
+
+
+def test_order_is_restored_next_to_the_edit_only() -> None:
+    """Nodes that are not between the two ends of the new edge stay where they are."""
+    lines = [f"v{index} = Neg(x)" for index in range(30)]
+    edited = editor(
+        "g (float[2, 3] x) => (float[2, 3] y) {"
+        f"{' '.join(lines)} a = Abs(x) b = Relu(a) c = Exp(x) d = Neg(c) y = Add(b, d) }}"
+    )
+    before = edited.graph.nodes[:30]
+    edited.replace_uses("a", "d")
+    assert edited.graph.nodes[:30] == before
+    assert operators(edited)[30:] == ["Abs", "Exp", "Neg", "Relu", "Add"]
+    verify(edited.graph)

@@ -57,6 +57,18 @@ def test_a_fused_node_stands_for_its_nodes() -> None:
     verify(edited.graph)
 
 
+def test_new_values_are_typed_through_the_function() -> None:
+    """A value nobody wrote before: the function of the fused node says what it is, also where it holds another."""
+    edited = editor("g (float[2, N] x) => (float[M, 2] y) { a = Relu(x) b = Transpose(a) y = Neg(b) }")
+    inner = edited.fuse(["a", "b"], NodeTemplate("Turned", ("x",), ("b",), domain="org.example"))
+    outer = edited.fuse([inner, "y"], NodeTemplate("Outer", ("x",), ("y",), domain="org.example"))
+    template = NodeTemplate("Outer", ("x",), ("z",), domain="org.example", body=outer.body)
+    (made, _) = edited.replace_nodes([], [template, NodeTemplate("Abs", ("z",), ("zz",))])
+    assert made.outputs[0] is not None
+    assert str(made.outputs[0].type) == "tensor(float)"
+    assert made.outputs[0].shape == ("N", 2)
+
+
 def test_equal_functions_are_one() -> None:
     """Nodes that replace the same computation share its definition; another constant makes another."""
     edited = editor(SCALED)

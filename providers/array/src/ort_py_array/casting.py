@@ -38,7 +38,7 @@ _LARGE = 4096
 
 def _to_string(x: Array) -> Array:
     if x.dtype.kind == "O":
-        return x
+        return x.copy()
     if x.dtype.kind == "b":
         return x.astype("uint8").astype("U").astype(object)
     if x.dtype.name in _NARROW_INTEGERS:

@@ -15,7 +15,7 @@ from ort_py.errors import InvalidArgument, Location
 from ort_py_array.convolution_methods import Convolution, plan
 from ort_py_array.convolution_transpose import conv_transpose
 from ort_py_array.pictures import check_padded
-from ort_py_array.precision import rounded, widened
+from ort_py_array.precision import rounded, wide_constant, widened
 from ort_py_array.two_forms import two_forms
 from ort_py_array.windows import Placements, Window
 
@@ -93,6 +93,7 @@ def conv(ctx: KernelContext, finish: Callable[..., Any] | None = None) -> Kernel
     group = int(ctx.node.attributes.get("group", 1))
     xp = ctx.xp
     plans: dict[Any, tuple[tuple[int, ...], Convolution]] = {}
+    wide_weights = wide_constant(ctx, 1)
 
     def planned(x: Array, w: Array, bias: Array | None) -> tuple[tuple[int, ...], Convolution]:
         check_convolution(ctx.node.location, x, w, bias, group)
@@ -112,7 +113,8 @@ def conv(ctx: KernelContext, finish: Callable[..., Any] | None = None) -> Kernel
         shape, convolution = known
         wide = widened(xp, x)
         y = xp.empty(shape, wide.dtype) if out is None or wide.dtype != x.dtype else out
-        convolution(wide, widened(xp, w), None if bias is None else widened(xp, bias), y)
+        weights = widened(xp, w) if wide_weights is None else wide_weights
+        convolution(wide, weights, None if bias is None else widened(xp, bias), y)
         if finish is not None:
             finish(y, *rest)
         return rounded(y, x.dtype, out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import TypeAlias
 
 from ort_py.contracts.graph_view import Array
@@ -49,9 +50,12 @@ def plan(
         return _nothing
     if 0 in w_shape:
         return _bias_only
+    pointwise = place.taps == 1 and not any(place.begin) and not any(place.end)
+    if pointwise and x_shape[0] <= prod(place.out):  # of many images of a few positions, it would be many products
+        return partial(_pointwise, ctx, place.strides, group)
     if FewWindows.suits(x_shape[0], w_shape, place, group):
         return FewWindows(ctx, x_shape[0], w_shape, itemsize, place)
-    if place.taps == 1 and not any(place.begin) and not any(place.end):
+    if pointwise:
         return partial(_pointwise, ctx, place.strides, group)
     limit = _COLUMN_BYTES if group > 1 else _COLUMN_BYTES * 3 // 8
     fewer = _without_flat_axes(place)

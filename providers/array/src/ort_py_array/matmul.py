@@ -13,7 +13,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE
-from ort_py_array.precision import is_narrow, rounded, widened
+from ort_py_array.precision import is_narrow, rounded, wide_constant, widened
 from ort_py_array.products import SPLIT_FROM, product
 from ort_py_array.two_forms import two_forms
 
@@ -51,19 +51,21 @@ def _for_blas(xp: Any, x: Array) -> Array:
     return xp.ascontiguousarray(x)
 
 
-def matmul(ctx: KernelContext, alpha: float = 1.0) -> KernelCallable:
+def matmul(ctx: KernelContext, alpha: float = 1.0, *, as_given: bool = True) -> KernelCallable:
     """MatMul 1–13: NumPy's matmul on floats and 32- and 64-bit integers; narrow floats are summed in float32.
 
-    With `alpha`, floating-point products are multiplied by it before they are rounded.
+    With `alpha`, floating-point products are multiplied by it before they are rounded. Where the callable gets the
+    node's inputs `as_given`, not transposed or otherwise changed, narrow constants are widened once.
     """
     xp = ctx.xp
+    wide_b = wide_constant(ctx, 1) if as_given else None
 
     def run(a: Array, b: Array, out: Array | None = None) -> Array:
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
             ctx.check_allocation(matmul_shape(ctx, a, b), a.dtype)
         elif a.shape[0] * b.shape[1] > LARGE:
             ctx.check_allocation((a.shape[0], b.shape[1]), a.dtype)
-        left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b))
+        left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b) if wide_b is None else wide_b)
         target = None if out is None or left.dtype != a.dtype else out
         if left.ndim > 2 and right.ndim == 2 and left.size and left.flags.c_contiguous:
             # One GEMM of many rows instead of one a batch entry.
@@ -93,6 +95,7 @@ def gemm(ctx: KernelContext, finish: Callable[[Array], Any] | None = None) -> Ke
     trans_a, trans_b = bool(attributes.get("transA", 0)), bool(attributes.get("transB", 0))
 
     checked: dict[Any, bool] = {}
+    wide_b = wide_constant(ctx, 1)
 
     def check(a: Array, b: Array, c: Array | None) -> bool:
         """Whether the product is so small that nothing would split it."""
@@ -122,7 +125,8 @@ def gemm(ctx: KernelContext, finish: Callable[[Array], Any] | None = None) -> Ke
             small = check(a, b, c)
             if len(checked) < _REMEMBERED:
                 checked[key] = small
-        left, right = widened(xp, a.T if trans_a else a), widened(xp, b.T if trans_b else b)
+        wide = widened(xp, b) if wide_b is None else wide_b
+        left, right = widened(xp, a.T if trans_a else a), wide.T if trans_b else wide
         target = out if left.dtype == a.dtype else None
         y = xp.dot(left, right, target) if small else product(ctx, left, right, target)
         if alpha != 1.0:

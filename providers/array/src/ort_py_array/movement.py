@@ -124,7 +124,9 @@ def expand(ctx: KernelContext, x: Array, shape: Array) -> Array:
         InvalidArgument: The shapes do not broadcast.
         LimitError: The result would be too large.
     """
-    target = broadcast_dims([x.shape, host_ints(shape) or ()], ctx.node.location)
+    wanted = host_ints(shape) or ()
+    # Of a single number, as initial states are made, any shape is the result's.
+    target = wanted if x.ndim == 0 else broadcast_dims([x.shape, wanted], ctx.node.location)
     if target == tuple(x.shape):
         return x
     ctx.check_allocation(target, x.dtype)
@@ -179,8 +181,13 @@ def _block_shape(ctx: KernelContext, x: Array, blocksize: int, *, to_space: bool
     return n, c, h, w
 
 
-def _rearranged(x: Array, split_shape: tuple[int, ...], perm: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    return x.reshape(split_shape).transpose(perm).reshape(shape)
+def _rearranged(
+    xp: Any, x: Array, split_shape: tuple[int, ...], perm: tuple[int, ...], shape: tuple[int, ...]
+) -> Array:
+    y: Array = xp.empty(shape, x.dtype)
+    # Written to, because a reshaped transposition copies nothing where the axes that move have size 1.
+    y.reshape(tuple([split_shape[axis] for axis in perm]))[...] = x.reshape(split_shape).transpose(perm)
+    return y
 
 
 @kernel("DepthToSpace", since=1, until=28, strided=True)
@@ -190,8 +197,8 @@ def depth_to_space(ctx: KernelContext, x: Array, *, blocksize: int, mode: str = 
     b, depth = blocksize, c // blocksize**2
     shape = (n, depth, h * b, w * b)
     if mode == "CRD":
-        return _rearranged(x, (n, depth, b, b, h, w), (0, 1, 4, 2, 5, 3), shape)
-    return _rearranged(x, (n, b, b, depth, h, w), (0, 3, 4, 1, 5, 2), shape)
+        return _rearranged(ctx.xp, x, (n, depth, b, b, h, w), (0, 1, 4, 2, 5, 3), shape)
+    return _rearranged(ctx.xp, x, (n, b, b, depth, h, w), (0, 3, 4, 1, 5, 2), shape)
 
 
 @kernel("SpaceToDepth", since=1, until=28, strided=True)
@@ -200,7 +207,7 @@ def space_to_depth(ctx: KernelContext, x: Array, *, blocksize: int, mode: str = 
     n, c, h, w = _block_shape(ctx, x, blocksize, to_space=False)
     b = blocksize
     perm = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
-    return _rearranged(x, (n, c, h // b, b, w // b, b), perm, (n, c * b * b, h // b, w // b))
+    return _rearranged(ctx.xp, x, (n, c, h // b, b, w // b, b), perm, (n, c * b * b, h // b, w // b))
 
 
 _SPLIT: dict[str, Any] = {

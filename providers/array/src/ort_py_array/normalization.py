@@ -5,6 +5,7 @@ Statistics of narrow floats are formed in float32 (``stash_type``) and the resul
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,6 +16,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.batch_normalization import KERNELS
 from ort_py_array.checks import normalized_axis
 from ort_py_array.precision import rounded, widened
+from ort_py_array.row_norms import row_kernel
 
 __all__ = [
     "KERNELS",
@@ -98,7 +100,16 @@ def _per_channel(parameter: Array, rank: int) -> Array:
     return parameter.reshape((-1,) + (1,) * (rank - 2))
 
 
-@kernel("LayerNormalization", since=17, outputs=None, out=True, inplace=((0, 0),))
+# From 1 on, though ONNX has it from 17 on: the optimiser makes it in models of any opset, as onnxruntime's does.
+@kernel(
+    "LayerNormalization",
+    since=1,
+    until=17,
+    outputs=None,
+    out=True,
+    inplace=((0, 0),),
+    bind=partial(row_kernel, centred=True),
+)
 def layer_normalization(
     ctx: KernelContext,
     x: Array,
@@ -153,7 +164,9 @@ def _scaled_last(
     return rounded(y, x.dtype, out)
 
 
-@kernel("RMSNormalization", since=23, out=True, inplace=((0, 0),))
+@kernel(
+    "RMSNormalization", since=23, out=True, inplace=((0, 0),), bind=partial(row_kernel, centred=False, several=False)
+)
 def rms_normalization(
     ctx: KernelContext,
     x: Array,

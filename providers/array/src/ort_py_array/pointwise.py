@@ -15,7 +15,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, kernel
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
-from ort_py_array.precision import is_narrow, widened
+from ort_py_array.precision import is_narrow, rounded, widened
 from ort_py_array.two_forms import two_forms
 
 __all__ = ["Formula", "blocked", "blocked_with_bias", "pointwise"]
@@ -102,10 +102,11 @@ def blocked_with_bias(ctx: KernelContext, formula: Formula) -> KernelCallable:
         def part(start: int, stop: int) -> None:
             for first in range(start, stop, step):
                 last = min(first + step, stop)
-                total, result = xp.add(widened(xp, rows[first:last]), wide_bias), results[first:last]
-                if total.dtype == result.dtype:
-                    formula(total, result)
+                row, result = rows[first:last], results[first:last]
+                if wide_bias.dtype == result.dtype:
+                    formula(xp.add(row, wide_bias, result), result)
                 else:
+                    total = xp.add(widened(xp, row), wide_bias)
                     formula(total, total)
                     result[...] = total
 
@@ -119,6 +120,6 @@ def blocked_with_bias(ctx: KernelContext, formula: Formula) -> KernelCallable:
 
 
 def _widened(xp: Any, formula: Formula, x: Array, out: Array) -> None:
-    wide = x.astype(xp.float32)
+    wide = widened(xp, x)
     formula(wide, wide)
-    out[...] = wide
+    rounded(wide, x.dtype, out)

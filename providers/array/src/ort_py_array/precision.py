@@ -6,17 +6,20 @@ dtypes only by name, because bfloat16 is not a type of NumPy itself.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
-from ort_py_array.half_floats import from_half
+from ort_py.contracts.kernel import KernelContext
+from ort_py.dtypes import DataType
+from ort_py_array.half_floats import from_half, to_half
 
-__all__ = ["is_narrow", "rounded", "widened"]
+__all__ = ["is_narrow", "rounded", "wide_constant", "widened"]
 
 _NARROW = frozenset(("float16", "bfloat16"))
 
 _LARGE = 16384
-"""Elements from which on the host widens float16 faster in integer arithmetic than by NumPy's conversion."""
+"""Elements from which on the host converts float16 faster in integer arithmetic than by NumPy's conversions."""
 
 _BLOCK = 32768
 """Elements that are converted at once."""
@@ -47,6 +50,19 @@ def _widened_halves(xp: Any, x: Array) -> Array:
     return y
 
 
+def wide_constant(ctx: KernelContext, index: int) -> Array | None:
+    """Input `index` as `widened` gives it, made once, where it is constant and of a narrow type; else None.
+
+    Weights are the larger part of what a product of few rows reads: widening them on each call would take longer than
+    the product. Ask in a factory; where it returns an array, the input itself is not to be read.
+    """
+    inputs = ctx.node.inputs
+    value = inputs[index] if index < len(inputs) else None
+    if value is None or value.data_type not in (DataType.FLOAT16, DataType.BFLOAT16):
+        return None
+    return ctx.packed((index,), "widened", partial(widened, ctx.xp))
+
+
 def rounded(y: Array, dtype: Any, out: Array | None = None) -> Array:
     """`y` itself, or rounded to the operator's output type.
 
@@ -56,7 +72,22 @@ def rounded(y: Array, dtype: Any, out: Array | None = None) -> Array:
         out: Array of that type and of the shape of `y` to write to and return; it may be `y`, which then stays.
     """
     if out is None:
-        return y if y.dtype == dtype else y.astype(dtype)
+        return y if y.dtype == dtype else _narrowed(y, dtype)
     if y is not out:
-        out[...] = y
+        if y.dtype == dtype:
+            out[...] = y
+        else:
+            _narrowed(y, dtype, out)
+    return out
+
+
+def _narrowed(y: Array, dtype: Any, out: Array | None = None) -> Array:
+    if y.size >= _LARGE and dtype.name == "float16" and y.dtype.name == "float32" and y.flags.c_contiguous:
+        contiguous = out is None or (out.flags.c_contiguous and out.shape == y.shape)
+        if contiguous and getattr(y, "device", None) == "cpu":
+            return to_half(y.__array_namespace__(), y, out)
+    if out is None:
+        narrow: Array = y.astype(dtype)
+        return narrow
+    out[...] = y
     return out

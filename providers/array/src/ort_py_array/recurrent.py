@@ -6,7 +6,7 @@ is done step by step, in `recurrent_layers`. What constant weights and known sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -108,10 +108,9 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
     """
     xp = ctx.xp
     layer = layer_of(ctx, kind)
-    if layer.standard:
-        form, pack, weights_of = f"standard {kind}, {layer.linear_before_reset}", _pack, _Weights.standard
-    else:
-        form, pack, weights_of = "widened", _widened, _Weights.general
+    pack: Callable[..., tuple[Array | None, ...]] = _pack if layer.standard else _widened
+    weights_of: Callable[..., _Weights] = _Weights.standard if layer.standard else _Weights.general
+    form = f"standard {kind}, {layer.linear_before_reset=}" if layer.standard else "widened"
     packed = ctx.packed((1, 2, 3), form, partial(pack, ctx, layer))
     known = None if packed is None else weights_of(ctx, layer, *packed)
     checked: set[Any] = set()

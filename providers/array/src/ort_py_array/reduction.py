@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py_array.checks import constant_input, host_ints, normalized_axes
-from ort_py_array.precision import is_narrow, rounded
+from ort_py_array.precision import is_narrow, rounded, widened
 from ort_py_array.two_forms import two_forms
 
 _Formula: TypeAlias = Callable[[Any, Array, tuple[int, ...], bool, Array | None], Array]
@@ -116,7 +116,7 @@ def reduction(formula: _Formula, ctx: KernelContext) -> KernelCallable:
         dtype = x.dtype
         target = out
         if dtype.itemsize == 2 and is_narrow(dtype):
-            x, target = x.astype(xp.float32), None
+            x, target = widened(xp, x), None
         elif dtype.kind in "iu" and formula in _THROUGH_FLOAT:
             x, target = x.astype(xp.float64), None
         try:

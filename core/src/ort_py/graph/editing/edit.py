@@ -8,6 +8,7 @@ it must not be run. Knows nothing of what a transform is for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ort_py.dtypes import TensorType, ValueType
 from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.checking.domains import newest_opset
 from ort_py.graph.editing.edit_state import EditState
-from ort_py.graph.editing.fusing import body_of, templates_of
+from ort_py.graph.editing.fusing import body_of, templates_of, types_of
 from ort_py.graph.editing.new_nodes import NodeMaker, move_nodes_out, sources_of, unique_name
 from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.editing.reading_editor import ReadingEditor
@@ -223,8 +224,12 @@ class Editor(ReadingEditor):
             node.graph.model.opset_imports.setdefault(node.domain, opset or 1)
         schema = schemas.lookup(node)
         if schema is None and node.body is not None:
-            # Whoever runs it knows it, and who does not gets its body; its outputs are typed as what it replaces.
+            # Whoever runs it knows it, and who does not gets its body, which says what it writes.
             node.since_version = node.opset_version
+            if any(value is not None and value.type is None for value in node.outputs):
+                for value, found in zip(node.outputs, types_of(node, node.body, self.state), strict=False):
+                    if value is not None:
+                        self._learn_type(value, found)
             return
         schema = schemas.resolve(node)
         node.since_version = schema.since_version
@@ -257,7 +262,7 @@ class Editor(ReadingEditor):
                 where=Location(value=value.name),
                 fix="A transform must keep element types; put a Cast behind the new node.",
             )
-        merged = merge_types(known, found, sizes=True)
+        merged = _with_sizes(merge_types(known, found, sizes=True), found)
         if merged != known and value.weight is None:
             value.type = merged
             self.state.cache.forget_value(value)
@@ -350,6 +355,16 @@ class Editor(ReadingEditor):
         value.name = name
         self.values[name] = value
         self.state.cache.forget_value(value)
+
+
+def _with_sizes(merged: ValueType | None, found: ValueType) -> ValueType | None:
+    """A type with the sizes that another one knows where it has names only: a name stands for whatever comes."""
+    if not (isinstance(merged, TensorType) and isinstance(found, TensorType)) or merged.shape is None:
+        return merged
+    if found.shape is None or len(found.shape) != len(merged.shape):
+        return merged
+    shape = tuple([new if isinstance(new, int) else old for old, new in zip(merged.shape, found.shape, strict=True)])
+    return merged if shape == merged.shape else replace(merged, shape=shape)
 
 
 def _copies(node: Node, value: Value) -> bool:

@@ -14,10 +14,13 @@ import numpy as np
 
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.contracts.graph_view import Array
+from ort_py.dtypes import TensorType, ValueType
 from ort_py.errors import InvalidGraph, Location
-from ort_py.graph.ir import Node, Value
+from ort_py.graph.editing.edit_state import EditState
+from ort_py.graph.ir import Graph, Node, Value
+from ort_py.graph.typing.shapes import infer_node
 
-__all__ = ["body_of", "templates_of"]
+__all__ = ["body_of", "templates_of", "types_of"]
 
 _SMALL = 1024
 """Bytes of a constant that goes into a body: scalars, shapes, axes. A weight held there would be held twice."""
@@ -175,3 +178,36 @@ def templates_of(
             )
         )
     return templates
+
+
+def types_of(node: Node, body: FunctionBody, state: EditState) -> list[ValueType | None]:
+    """Types of a fused node's outputs, inferred through its function; None where nothing is known.
+
+    Args:
+        node: The fused node, connected.
+        body: Its function.
+        state: Knows the operators, and keeps constants.
+    """
+    scratch = Graph("body", node.graph.model)
+    values: dict[str, Value] = {}
+    for name, given in zip(body.inputs, node.inputs, strict=False):
+        if name and given is not None:
+            values[name] = Value(name, scratch, given.type, weight=given.weight)
+    for name, array in body.constants.items():
+        weight = state.store.add(np.asarray(array))
+        values[name] = Value(name, scratch, TensorType(weight.data_type, weight.shape), weight=weight)
+    for template in body.nodes:
+        inputs = [values.get(name) for name in template.inputs]
+        inner = Node(
+            template.op_type, inputs, scratch, domain=template.domain, attributes=dict(template.attributes or {})
+        )
+        inner.opset = body.opset_imports.get(template.domain, 0)
+        inner.outputs = [Value(name, scratch, producer=inner) if name else None for name in template.outputs]
+        values.update((value.name, value) for value in inner.outputs if value is not None)
+        if any(value is not None and value.type is None for value in inputs):
+            continue  # nothing follows from what is not known
+        found = types_of(inner, template.body, state) if template.body is not None else infer_node(inner, state.schemas)
+        for value, known in zip(inner.outputs, found, strict=False):
+            if value is not None:
+                value.type = known
+    return [values[name].type if name in values else None for name in body.outputs]

@@ -97,9 +97,9 @@ class Builder:
         self._append(graph, self._body(graph, written.nodes, scope, context, written.types), depth)
         for name, value_type in written.outputs:
             value = self._output(graph, scope, name)
-            if value.type is None and value.graph is graph:
-                value.type = value_type
-            value.is_graph_output = True
+            if value.graph is graph:
+                value.type = value.type or value_type
+                value.is_graph_output = True
             graph.outputs.append(value)
 
     def _output(self, graph: Graph, scope: Scope, name: str) -> Value:

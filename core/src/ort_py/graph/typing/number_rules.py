@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ort_py.dtypes import DataType, Dim, Shape
+from ort_py.graph.typing.size_sums import added, taken_from
 
 __all__ = ["LONGEST", "RULES", "AnyNode", "Known", "Numbers"]
 
@@ -61,7 +62,7 @@ class Numbers(NamedTuple):
     """What is known of an integer tensor's content.
 
     Attributes:
-        entries: Each a number, a symbolic size, or None where it is unknown.
+        entries: Each a number, a symbolic size or a sum of some, or None where it is unknown.
         scalar: Whether it has no dimension; else it has one.
     """
 
@@ -204,6 +205,14 @@ def _arithmetic(combine: Callable[[int, int], int | None], neutral: int, *, both
     return _entrywise(entry)
 
 
+def _sum(a: Dim, b: Dim) -> Dim:
+    return a + b if isinstance(a, int) and isinstance(b, int) else added(a, b)
+
+
+def _difference(a: Dim, b: Dim) -> Dim:
+    return a - b if isinstance(a, int) and isinstance(b, int) else taken_from(a, b)
+
+
 def _quotient(a: int, b: int) -> int | None:
     # Integer division truncates in ONNX; sizes are not negative, so anything else is left alone.
     return a // b if a >= 0 and b > 0 else None
@@ -300,6 +309,18 @@ def _expand(node: AnyNode, data: Known) -> Numbers | None:
     return Numbers(source.entries * count, False)
 
 
+def _tile(node: AnyNode, data: Known) -> Numbers | None:
+    source, repeats = _input(node, data, 0), _input(node, data, 1)
+    if source is None or repeats is None or source.scalar or repeats.scalar or len(node.inputs) != 2:
+        return None
+    if len(repeats.entries) != 1:
+        return None
+    count = repeats.entries[0]
+    if not isinstance(count, int) or not 0 <= count * len(source.entries) <= LONGEST:
+        return None
+    return Numbers(source.entries * count, False)
+
+
 def _product(node: AnyNode, data: Known) -> Numbers | None:
     source = _input(node, data, 0)
     if (
@@ -315,7 +336,7 @@ def _product(node: AnyNode, data: Known) -> Numbers | None:
 
 
 RULES: Mapping[str, Rule] = {
-    "Add": _arithmetic(lambda a, b: a + b, 0, both=True),
+    "Add": _entrywise(_sum),
     "And": _logical(lambda a, b: int(a and b)),
     "Cast": _cast,
     "Concat": _concat,
@@ -342,7 +363,8 @@ RULES: Mapping[str, Rule] = {
     "Size": _size,
     "Slice": _slice,
     "Squeeze": _squeeze,
-    "Sub": _arithmetic(lambda a, b: a - b, 0),
+    "Sub": _entrywise(_difference),
+    "Tile": _tile,
     "Unsqueeze": _unsqueeze,
     "Where": _entrywise(_where),
 }

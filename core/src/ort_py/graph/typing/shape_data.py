@@ -7,12 +7,13 @@ followed only where it is an integer scalar or a short vector. Symbolic sizes ar
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from math import prod
 from typing import Any
 
 from ort_py.dtypes import DataType, Dim, Shape, TensorType
 from ort_py.graph.typing.number_rules import LONGEST, RULES, AnyNode, Numbers
+from ort_py.graph.typing.size_sums import SizeSum, in_types, taken_from
 
 __all__ = ["Numbers", "ShapeData", "followed", "target_shape"]
 
@@ -84,32 +85,72 @@ def followed(data_type: DataType | None, shape: Shape | None) -> bool:
 
 
 def _bounded(entry: Dim, largest: int = _LARGEST) -> Dim:
+    if isinstance(entry, SizeSum) and largest < _LARGEST:
+        return None  # sizes fit, but their sum may wrap around
     return None if isinstance(entry, int) and abs(entry) > largest else entry
 
 
 def target_shape(node: AnyNode, data: ShapeData) -> Shape | None:
-    """The shape of the first output where it is spelled by an input that is known in part; None where it is not.
+    """The shape of the first output where it is spelled by inputs that are known in part; None where it is not.
 
-    For Reshape, Expand and ConstantOfShape; other operators are left to inference, with contents known in full.
+    For Reshape, Expand, ConstantOfShape, Range and Tile; other operators are left to inference, with contents known
+    in full.
     """
-    if node.domain or node.op_type not in ("Reshape", "Expand", "ConstantOfShape"):
+    rule = _TARGETS.get(node.op_type)
+    if rule is None or node.domain:
         return None
-    position = 0 if node.op_type == "ConstantOfShape" else 1
+    found = rule(node, data)
+    return None if found is None else tuple([in_types(_bounded(size)) for size in found])
+
+
+def _spelled(node: AnyNode, data: ShapeData, position: int) -> tuple[Dim, ...] | None:
+    """The entries of an input that spells a shape; None where nothing is known of it, or it cannot be one."""
     target = data.of(node.inputs[position]) if position < len(node.inputs) else None
     if target is None or target.scalar or any(isinstance(entry, int) and entry < -1 for entry in target.entries):
         return None
-    source = data.shape(node.inputs[0]) if node.inputs else None
-    found: Shape | None
-    if node.op_type == "ConstantOfShape":
-        found = target.entries if -1 not in target.entries else None
-    elif source is None:
+    return target.entries
+
+
+def _filled(node: AnyNode, data: ShapeData) -> Shape | None:
+    target = _spelled(node, data, 0)
+    return None if target is None or -1 in target else target
+
+
+def _ranged(node: AnyNode, data: ShapeData) -> Shape | None:
+    """Of steps of 1 that start from nothing, or from a part of the size they end at: what is left is a size."""
+    bounds = [data.of(value) for value in node.inputs]
+    entries = [one.entries[0] for one in bounds if one is not None and len(one.entries) == 1]
+    if len(entries) != 3 or entries[2] != 1:
         return None
-    else:
-        found = (_reshaped if node.op_type == "Reshape" else _expanded)(node, source, target.entries)
-    return None if found is None else tuple([_bounded(size) for size in found])
+    start, end, _ = entries
+    if isinstance(start, int) and isinstance(end, int):
+        return (max(end - start, 0),)
+    left = taken_from(end, start)
+    return None if left is None else (left,)
 
 
-def _reshaped(node: AnyNode, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
+def _tiled(node: AnyNode, data: ShapeData) -> Shape | None:
+    repeats = _spelled(node, data, 1)
+    source = data.shape(node.inputs[0]) if node.inputs else None
+    # The first revision repeats one axis, and has its number as a third input.
+    if repeats is None or source is None or len(node.inputs) != 2 or len(source) != len(repeats) or -1 in repeats:
+        return None
+    return tuple([_times(size, count) for size, count in zip(source, repeats, strict=True)])
+
+
+def _times(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if 0 in (a, b):
+        return 0
+    return b if a == 1 else a if b == 1 else None
+
+
+def _reshaped(node: AnyNode, data: ShapeData) -> Shape | None:
+    target = _spelled(node, data, 1)
+    source = data.shape(node.inputs[0])
+    if target is None or source is None:
+        return None
     sizes: list[Dim] = []
     for position, entry in enumerate(target):
         if entry == 0 and not node.attributes.get("allowzero", 0):
@@ -144,7 +185,11 @@ def _rest(source: Shape, others: list[Dim]) -> Dim:
     return names[0] if len(names) == 1 and numbers == divisor else None
 
 
-def _expanded(node: AnyNode, source: Shape, target: tuple[Dim, ...]) -> Shape | None:
+def _expanded(node: AnyNode, data: ShapeData) -> Shape | None:
+    target = _spelled(node, data, 1)
+    source = data.shape(node.inputs[0])
+    if target is None or source is None:
+        return None
     rank = max(len(source), len(target))
     left: tuple[Dim, ...] = (1,) * (rank - len(source)) + source
     right: tuple[Dim, ...] = (1,) * (rank - len(target)) + target
@@ -160,3 +205,12 @@ def _broadcast(a: Dim, b: Dim) -> Dim:
         return b
     sized = [size for size in (a, b) if isinstance(size, int)]
     return sized[0] if len(sized) == 1 else None
+
+
+_TARGETS: Mapping[str, Callable[[AnyNode, ShapeData], Shape | None]] = {
+    "ConstantOfShape": _filled,
+    "Expand": _expanded,
+    "Range": _ranged,
+    "Reshape": _reshaped,
+    "Tile": _tiled,
+}

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
+from ort_py_array.attention.plain import fits, plain_attention
 from ort_py_array.attention.visibility import Visibility
 from ort_py_array.checks import LARGE, shape_error
 from ort_py_array.half_floats import from_half, through_half
@@ -120,6 +121,9 @@ def attend(
     if batch * heads * rows * value_size > LARGE:
         ctx.check_allocation(shape, q.dtype)
     y = xp.empty(shape, q.dtype)
+    if lengths is None and sinks is None and fits(xp, rule, q, k, v, masks):
+        plain_attention(xp, q, k, v, rule.scale, masks, y.swapaxes(1, 2) if packed else y)
+        return (y.reshape((batch, rows, heads * value_size)) if packed else y), None
     kept = None
     if rule.stage is not None:
         ctx.check_allocation((batch, heads, rows, keys), q.dtype)

@@ -22,10 +22,7 @@ _LARGE = 2048
 
 
 def _relu(xp: Any, x: Array, out: Array) -> None:
-    if x.dtype.kind == "f" and x.size >= _LARGE:  # see `activation.relu`
-        xp.clip(x, 0, xp.inf, out=out)
-    else:
-        xp.maximum(x, 0, out=out)
+    xp.maximum(x, 0, out=out)
 
 
 def _tanh(xp: Any, x: Array, out: Array) -> None:
@@ -51,6 +48,24 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "Clip": (_clip, ("low", "high")),
 }
 """Formula and parameters, in the order in which a list gives them."""
+
+
+def _cut(ctx: KernelContext, low: float, high: float, other: Callable[[Array, Array], None]) -> Callable[[Array], Any]:
+    """Cut to bounds in one pass, for which blocks would only be overhead; `other` is for what is not float32."""
+    xp = ctx.xp
+    clip, maximum, float32 = xp.clip, xp.maximum, xp.dtype(xp.float32)
+    # Arrays of the right type cost half of what converting a Python number does, each call.
+    bottom, top = xp.full((), low, float32), xp.full((), high, float32)
+
+    def in_place(x: Array) -> None:
+        if x.dtype != float32:
+            other(x, x)
+        elif x.size >= _LARGE or high != xp.inf:
+            clip(x, bottom, top, out=x)
+        else:
+            maximum(x, bottom, out=x)
+
+    return in_place
 
 
 def activation_of(
@@ -85,6 +100,8 @@ def activation_of(
             where=ctx.node.location,
             fix=f"Give {', '.join(wanted) or 'none'} in the attribute 'activation_params'.",
         )
+    if name in ("Relu", "Clip"):
+        return _cut(ctx, given.get("low", 0.0), given.get("high", ctx.xp.inf), partial(formula, ctx.xp, **given))
     apply = blocked(ctx, partial(formula, ctx.xp, **given))
 
     def in_place(x: Array) -> None:

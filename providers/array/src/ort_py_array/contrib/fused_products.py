@@ -29,7 +29,7 @@ def fused_matmul(ctx: KernelContext) -> KernelCallable:
     touches a vector. Raises InvalidArgument where the shapes do not fit.
     """
     attributes = ctx.node.attributes
-    product = matmul(ctx, attributes.get("alpha", 1.0))
+    product = matmul(ctx, attributes.get("alpha", 1.0), as_given=False)
     left, right = (_viewed(ctx, attributes, side) for side in "AB")
 
     def run(a: Array, b: Array, out: Array | None = None) -> Array:

@@ -6,6 +6,7 @@ Statistics of narrow floats are formed in float32 and results are rounded once. 
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,6 +18,7 @@ from ort_py_array.checks import index_error, normalized_axis, shape_error
 from ort_py_array.contrib.row_normalization import RowMaker, Rows, normalize_rows
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.precision import is_narrow, widened
+from ort_py_array.row_norms import row_kernel, sum_kernel
 
 __all__ = [
     "embed_layer_normalization",
@@ -30,7 +32,14 @@ def _wants(ctx: KernelContext, output: int) -> bool:
     return output < len(ctx.node.outputs) and ctx.node.outputs[output] is not None
 
 
-@kernel("SkipLayerNormalization", domain=DOMAIN, since=1, outputs=None, out=True)
+@kernel(
+    "SkipLayerNormalization",
+    domain=DOMAIN,
+    since=1,
+    outputs=None,
+    out=True,
+    bind=partial(sum_kernel, centred=True),
+)
 def skip_layer_normalization(
     ctx: KernelContext,
     x: Array,
@@ -53,7 +62,14 @@ def skip_layer_normalization(
     return _skip(ctx, x, skip, gamma, beta, bias, epsilon, out, simplified=False)
 
 
-@kernel("SkipSimplifiedLayerNormalization", domain=DOMAIN, since=1, outputs=None, out=True)
+@kernel(
+    "SkipSimplifiedLayerNormalization",
+    domain=DOMAIN,
+    since=1,
+    outputs=None,
+    out=True,
+    bind=partial(sum_kernel, centred=False),
+)
 def skip_simplified_layer_normalization(
     ctx: KernelContext,
     x: Array,
@@ -114,7 +130,7 @@ def _skip(
     return made
 
 
-@kernel("SimplifiedLayerNormalization", since=1, outputs=None, out=True)
+@kernel("SimplifiedLayerNormalization", since=1, outputs=None, out=True, bind=partial(row_kernel, centred=False))
 def simplified_layer_normalization(
     ctx: KernelContext,
     x: Array,

@@ -159,13 +159,16 @@ def rotary_embedding(
     Raises:
         InvalidArgument: Shapes or attributes that do not fit, or a position outside the caches.
     """
-    xp = ctx.xp
     size = _head_size(ctx, x, cos_cache.shape[-1] if cos_cache.ndim else 0, num_heads, rotary_embedding_dim)
     check_caches(ctx, cos_cache, sin_cache, size)
     length = _heads_of(ctx, x, size).shape[1]
     if position_ids.size == 1 and (position_ids.ndim < 2 or length != 1):
-        position_ids = position_ids.reshape((1, 1)) + xp.arange(length)
-    elif position_ids.ndim != 2:
+        first = int(position_ids.item())
+        if length and (first < 0 or first + length > cos_cache.shape[0]):
+            raise position_error(ctx, first if first < 0 else first + length - 1, cos_cache.shape[0])
+        rows = slice(first, first + length)
+        return _turned_heads(ctx, x, size, cos_cache[None, rows], sin_cache[None, rows], interleaved)
+    if position_ids.ndim != 2:
         raise shape_error(
             "position_ids must be one number or (batch, length).", ctx.node.location, [position_ids.shape]
         )

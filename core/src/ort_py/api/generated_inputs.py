@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py import NodeArg
+from ort_py.api.metadata import NodeArg
 from ort_py.dtypes import (
     DataType,
     MapType,
@@ -108,7 +108,7 @@ def _value(value_type: ValueType | None, shape: Sequence[int], mode: str, rng: n
     raise InvalidArgument(
         f"Nothing can be made up for input '{name}' of type '{value_type or 'unknown'}'.",
         where=Location(value=name),
-        fix=f"Give it a file: --input {name}=FILE.npy.",
+        fix=f"Feed it yourself; at the command line with --input {name}=FILE.npy.",
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ort_py import InvalidArgument, NodeArg
-from ort_py.cli.generation import Recipe, generate
+from ort_py.api.generated_inputs import Recipe, generate
 from ort_py.dtypes import DataType, numpy_dtype
 
 NUMERIC = [t for t in DataType if t not in (DataType.UNDEFINED, DataType.STRING, DataType.FLOAT8E8M0)]

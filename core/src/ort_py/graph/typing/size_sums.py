@@ -1,0 +1,80 @@
+"""Sums of symbolic sizes: past + new positions, and what is left where a part is taken away again.
+
+Used by `number_rules` and `shape_data`, between them only: a sum is a number of unknown value that is known to be made
+of sizes. It stands for itself, never for the size that a model happens to call "a + b", so types never hold one.
+"""
+
+from __future__ import annotations
+
+from ort_py.dtypes import Dim
+
+__all__ = ["SizeSum", "added", "in_types", "taken_from"]
+
+_MOST_PARTS = 4
+"""Parts of a sum that is followed."""
+
+
+class SizeSum(str):
+    """A name for the sum of sizes: equal to sums of the same sizes, in whatever order, and to no other name.
+
+    Like any size it is not negative, so that rules may treat it as a name.
+    """
+
+    __slots__ = ("parts",)
+
+    parts: tuple[str, ...]
+
+    def __new__(cls, parts: tuple[str, ...]) -> SizeSum:
+        ordered = tuple(sorted(parts))
+        made = super().__new__(cls, " + ".join(ordered))
+        made.parts = ordered
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SizeSum) and self.parts == other.parts
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+
+def added(a: Dim, b: Dim) -> Dim:
+    """The sum of two sizes; None where one is unknown, or a number but 0."""
+    if a == 0 or b == 0:
+        return b if a == 0 else a
+    if not isinstance(a, str) or not isinstance(b, str):
+        return None
+    return _named([*_parts(a), *_parts(b)])
+
+
+def taken_from(whole: Dim, part: Dim) -> Dim:
+    """What is left of a size where another is taken away, if the one is made of the other; else None."""
+    if part == 0:
+        return whole
+    if not isinstance(whole, str) or not isinstance(part, str):
+        return None
+    left = _parts(whole)
+    for name in _parts(part):
+        if name not in left:
+            return None
+        left.remove(name)
+    return _named(left)
+
+
+def in_types(size: Dim) -> Dim:
+    """The size as types may hold it."""
+    return None if isinstance(size, SizeSum) else size
+
+
+def _parts(size: str) -> list[str]:
+    return list(size.parts) if isinstance(size, SizeSum) else [size]
+
+
+def _named(parts: list[str]) -> Dim:
+    if not parts:
+        return 0
+    if len(parts) == 1:
+        return parts[0]
+    return SizeSum(tuple(parts)) if len(parts) <= _MOST_PARTS else None

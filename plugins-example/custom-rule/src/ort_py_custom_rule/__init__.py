@@ -1,0 +1,1 @@
+"""A rewrite rule for ort-py: `softsign` is the rule, `plugin` contributes it."""
