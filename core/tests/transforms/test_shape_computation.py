@@ -57,6 +57,80 @@ def test_empty_inputs_have_their_shape_still() -> None:
     )
 
 
+def test_positions_of_a_sequence_have_its_size() -> None:
+    """Range from 0 to the sequence's size has that many: an Expand to that size is nothing."""
+    model, _ = optimise(
+        """g (float[B, S, 8] x) => (int64[S] y)
+        <int64[1] i = {1}, int64[1] zero = {0}, int64 none = {0}, int64 one = {1}> {
+            s = Shape(x) n = Gather(s, i) m = Squeeze(n, zero) r = Range(none, m, one) t = Expand(r, n) y = Neg(t)
+        }""",
+        ShapeComputationFolding(),
+        *noop_rules(),
+        feeds={"x": X},
+    )
+    assert operators(model)["Expand"] == 0
+
+
+def test_positions_behind_a_past_have_the_size_of_what_is_new() -> None:
+    """Range from past to past + new: an Expand to the new positions' size repeats nothing."""
+    model, _ = optimise(
+        """g (float[P] past, float[B, S, 8] x) => (int64[S] y)
+        <int64[1] i = {1}, int64[1] zero = {0}, int64 one = {1}> {
+            p = Shape(past) f = Squeeze(p, zero) s = Shape(x) n = Gather(s, i) m = Squeeze(n, zero)
+            e = Add(f, m) r = Range(f, e, one) t = Expand(r, n) y = Neg(t)
+        }""",
+        ShapeComputationFolding(),
+        *noop_rules(),
+        feeds={"past": X[0, 0, :5], "x": X},
+    )
+    assert operators(model)["Expand"] == 0
+
+
+def test_positions_that_do_not_end_at_a_sum_of_their_start_stay() -> None:
+    """The sequence's size less the past's may be nothing, or less."""
+    model, _ = optimise(
+        """g (float[P] past, float[B, S, 8] x) => (int64[M] y)
+        <int64[1] i = {1}, int64[1] zero = {0}, int64 one = {1}> {
+            p = Shape(past) f = Squeeze(p, zero) s = Shape(x) n = Gather(s, i) m = Squeeze(n, zero)
+            r = Range(f, m, one) t = Expand(r, n) y = Neg(t)
+        }""",
+        ShapeComputationFolding(),
+        *noop_rules(),
+        feeds={"past": X[0, 0, :2], "x": X},
+    )
+    assert operators(model)["Expand"] == 1
+
+
+def test_a_row_tiled_to_a_batch_has_its_size() -> None:
+    """Tile of one row has as many rows as it is repeated: an Expand to the batch's size is nothing."""
+    model, _ = optimise(
+        """g (float[B, S, 8] x, float[1, 8] row) => (float[B, 8] y)
+        <int64[1] i = {0}, int64[1] one = {1}, int64[1] last = {2}> {
+            s = Shape(x) b = Gather(s, i) h = Gather(s, last) n = Concat<axis = 0>(b, one) k = Tile(row, n)
+            t = Concat<axis = 0>(b, h) e = Expand(k, t) y = Relu(e)
+        }""",
+        ShapeComputationFolding(),
+        *noop_rules(),
+        feeds={"x": X, "row": X[0, :1]},
+    )
+    assert operators(model)["Expand"] == 0
+
+
+def test_two_rows_tiled_to_a_batch_have_an_unknown_size() -> None:
+    """There are twice as many rows as it is repeated."""
+    model, _ = optimise(
+        """g (float[B, S, 8] x, float[2, 8] row) => (float[M, 8] y)
+        <int64[1] i = {0}, int64[1] one = {1}, int64[1] last = {2}> {
+            s = Shape(x) b = Gather(s, i) h = Gather(s, last) n = Concat<axis = 0>(b, one) k = Tile(row, n)
+            d = Add(b, b) t = Concat<axis = 0>(d, h) e = Expand(k, t) y = Relu(e)
+        }""",
+        ShapeComputationFolding(),
+        *noop_rules(),
+        feeds={"x": X, "row": X[0, :2]},
+    )
+    assert operators(model)["Expand"] == 1
+
+
 def test_sizes_of_a_value_without_names_are_known_as_its_own() -> None:
     """NonZero makes a size nobody has a name for; a Reshape to it is one that copies it."""
     model, _ = optimise(

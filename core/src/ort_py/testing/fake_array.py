@@ -29,6 +29,12 @@ def _refuse(what: str) -> Callable[..., NoReturn]:
     return refused
 
 
+_PARAMETERS = dict.fromkeys(("mean", "prod", "sum"), ("axis", "dtype", "out", "keepdims")) | dict.fromkeys(
+    ("max", "min"), ("axis", "out", "keepdims")
+)
+"""Parameters of reductions that can write to an array they are given, in order."""
+
+
 class FakeArray:
     """An array in the memory of a fake device.
 
@@ -170,7 +176,13 @@ class FakeArray:
         self._xp.mutate(lambda array, at, content: array.__setitem__(at, content), self, index, value)
 
     def _method(self, name: str, *args: Any, **keywords: Any) -> FakeArray:
-        result: FakeArray = self._xp.apply(lambda array: getattr(array, name)(*args, **keywords), self)
+        if name in _PARAMETERS:  # by name, so that the module sees which of them is an output
+            args, keywords = (), dict(zip(_PARAMETERS[name], args, strict=False)) | keywords
+
+        def call(array: Any, **named: Any) -> Any:
+            return getattr(array, name)(*args, **named)
+
+        result: FakeArray = self._xp.apply(call, self, **keywords)
         return result
 
     def __repr__(self) -> str:

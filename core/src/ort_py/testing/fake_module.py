@@ -62,6 +62,10 @@ _VALUES = _words(
 )
 
 
+_OUT = {"concatenate": 2, "dot": 2, "take": 3}
+"""Where functions that are no ufuncs take their output, when it is not given by name."""
+
+
 class FakeModule:
     """`xp` of one fake device. Any other name is refused: a real device's module has no more."""
 
@@ -122,6 +126,9 @@ class FakeModule:
 
     def apply(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Queue ``function`` on raw arrays; returns the arrays its results will be in."""
+        place = _OUT.get(getattr(function, "__name__", ""))
+        if place is not None and len(args) > place:
+            args, keywords = args[:place], {**keywords, "out": args[place]}
         raw, raw_keywords = self._raw(args), self._raw(keywords)
         out = keywords.get("out")
         if out is not None:

@@ -26,6 +26,7 @@ from ort_py.contracts import (
     IStream,
     KernelContext,
     KernelDef,
+    KernelForms,
     KernelLookup,
     NodeSpec,
     ProviderFactory,
@@ -175,15 +176,21 @@ class FakeProvider(IExecutionProvider):
 
     def _checking(self, definition: KernelDef) -> Callable[[KernelContext], Callable[..., Any]]:
         def factory(ctx: KernelContext) -> Callable[..., Any]:
-            call = definition.factory(ctx)
+            call, given = definition.factory(ctx), len(ctx.node.inputs)
+            if isinstance(call, KernelForms):
+                into = None if call.into is None else watched(call.into, given)
+                return KernelForms(call.inputs, watched(call.call, given), into)
+            return watched(call, given)
 
+        def watched(call: Callable[..., Any], given: int) -> Callable[..., Any]:
             def checked(*inputs: Any) -> Any:
                 self.calls += 1
                 if self._failing:
                     self._failing = False
                     raise RuntimeError(f"told to fail in run {self.runs}")
                 for position, value in enumerate(inputs):
-                    self._check(value, f"input {position}", position in definition.host_inputs)
+                    on_host = position in definition.host_inputs and position < given  # outputs to write to follow
+                    self._check(value, f"input {position}", on_host)
                     # What stands in for a packed constant takes no memory, and is for asking its shape only.
                     if not definition.strided and isinstance(value, FakeArray) and any(value.raw.strides):
                         assert value.flags.c_contiguous, f"input {position} of {definition} is not C-contiguous"

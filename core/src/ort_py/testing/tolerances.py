@@ -14,6 +14,7 @@ from ort_py.tolerances import TOLERANCES, tolerance_of
 
 __all__ = ["TOLERANCES", "assert_close", "tolerance_of"]
 
+
 def assert_close(actual: Any, expected: Any, *, context: str = "") -> None:
     """Compare kind, dtype, shape and values: arrays by the table, sequences and maps element by element.
 

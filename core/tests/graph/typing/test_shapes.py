@@ -162,6 +162,11 @@ def test_computed_shapes_are_followed(opset: int) -> None:
 
 OPEN = "n = Shape<end = 1>(x) m = Constant<value_ints = [-1]>() s = Concat<axis = 0>(n, m) y = Reshape(x, s)"
 
+RANGE = """s = Shape(x) n = Squeeze(s) zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
+    two = Constant<value_int = 2>() i = Range({}, {}, {}) y = Cast<to = 1>(i)"""
+
+PAST = RANGE.replace("i =", "q = Shape(z) p = Squeeze(q) t = Add(n, p) i =")
+
 
 @pytest.mark.parametrize(
     ("inputs", "body", "expected"),
@@ -191,7 +196,23 @@ OPEN = "n = Shape<end = 1>(x) m = Constant<value_ints = [-1]>() s = Concat<axis 
             (6,),
         ),
         ("float[2, 3] x", "s = Shape(x) y = Tile(x, s)", (4, 9)),
-        ("float[N, 3] x", "s = Shape(x) y = Tile(x, s)", (None, None)),
+        ("float[N, 3] x", "s = Shape(x) y = Tile(x, s)", (None, 9)),
+        ("float[N, 1] x, float[4, M] z", "s = Shape(z) y = Tile(x, s)", (None, "M")),
+        ("float[1, N] x, float[M, 1] z", "s = Shape(z) y = Tile(x, s)", ("M", "N")),
+        ("float[N, 0] x, float[3, M] z", "s = Shape(z) y = Tile(x, s)", (None, 0)),
+        ("float[N] x", RANGE.format("zero", "n", "one"), ("N",)),
+        ("float[N] x, float[M] z", PAST.format("p", "t", "one"), ("N",)),
+        ("float[N] x, float[M] z", PAST.format("n", "t", "one"), ("M",)),
+        ("float[N] x, float[M] z", PAST.format("t", "t", "one"), (0,)),
+        ("float[N] x, float[M] z", PAST.format("zero", "t", "one"), (None,)),
+        ("float[N] x, float[M] z", PAST.format("n", "p", "one"), (None,)),
+        ("float[N] x, float[M] z", PAST.format("p", "t", "two"), (None,)),
+        ("float[N] x", RANGE.format("one", "n", "one"), (None,)),
+        ("float[N] x", RANGE.format("zero", "n", "two"), (None,)),
+        ("float[N] x", RANGE.format("zero", "n", "n"), (None,)),
+        ("float[N] x", RANGE.format("n", "zero", "one"), (None,)),
+        ("float[N] x", RANGE.format("n", "n", "one"), (0,)),
+        ("float[N] x", RANGE.format("two", "one", "one"), (0,)),
     ],
 )
 def test_targets(inputs: str, body: str, expected: Shape) -> None:

@@ -53,7 +53,7 @@ def concat(ctx: KernelContext) -> KernelCallable:
     def run(*arrays: Array) -> Array:
         try:
             if len(arrays) > count:
-                return concatenate(arrays[:count], axis, arrays[count])
+                return concatenate(arrays[:count], axis, out=arrays[count])
             elements = 0
             for array in arrays:
                 elements += array.size

@@ -60,7 +60,7 @@ def _extremum(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Arr
         gone = {axis % x.ndim for axis in axes}
         shape = [1 if axis in gone else dim for axis, dim in enumerate(x.shape) if keepdims or axis not in gone]
         return xp.full(shape, _extreme_of_nothing(xp, x.dtype, largest=not largest), x.dtype)
-    return (x.max if largest else x.min)(axes, out, keepdims)
+    return (x.max if largest else x.min)(axes, out=out, keepdims=keepdims)
 
 
 def _l1(xp: Any, x: Array, axes: tuple[int, ...], keepdims: bool, out: Array | None = None) -> Array:

@@ -31,15 +31,15 @@ class SessionOptions(CheckedOptions):
     `log_verbosity_level`, `logid`, `optimized_model_filepath` (the graph as it was partitioned is written there),
     `profile_file_prefix`, `use_deterministic_compute` (told to the providers), `use_per_session_threads`.
 
-    `execution_mode` ``ORT_PARALLEL`` lets independent steps run at the same time, on at most `inter_op_num_threads` of a
-    run's threads (0: all of them), where that is faster; `session.threads` says whether.
+    `execution_mode` ``ORT_PARALLEL`` lets independent steps run at the same time, on at most `inter_op_num_threads` of
+    a run's threads (0: all of them), where that is faster; `session.threads` says whether.
 
     `enable_cpu_mem_arena` lets the process keep memory that runs free, see `ort_py.memory.heap`; `trim` gives it back.
     `enable_mem_pattern` and `enable_mem_reuse` together let runs of shapes that were met before write into memory that
     is kept for them.
 
-    Accepted for compatibility, without effect on results or placement: `execution_order`, `use_per_session_threads` (there is one pool a process), and the log options (configure the
-    loggers below ``ort_py`` with `logging`).
+    Accepted for compatibility, without effect on results or placement: `execution_order`, `use_per_session_threads`
+    (there is one pool a process), and the log options (configure the loggers below ``ort_py`` with `logging`).
 
     Own attributes:
 

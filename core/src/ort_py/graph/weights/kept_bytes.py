@@ -49,6 +49,5 @@ class KeptBytes:
     def content(self) -> bytes:
         """All the bytes, made anew."""
         return b"".join(
-            part if isinstance(part, bytes) else part.array().reshape(-1).view(np.uint8).data
-            for part in self._parts
+            part if isinstance(part, bytes) else part.array().reshape(-1).view(np.uint8).data for part in self._parts
         )

@@ -1,0 +1,129 @@
+"""A list of C calls that runs without the interpreter: one call from Python for a whole region.
+
+A `CallList` is an array of records, each a function's address and up to four arguments. A loop of 53 bytes of machine
+code, written out below, calls one after the other and stops at the first that fails. oneDNN generates its own code in
+the same way, so wherever it runs this does; should the system refuse executable memory all the same, the loop is
+Python's, and gives the same results.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.library import open_library
+from ort_py_onednn.binding.status import check
+
+__all__ = ["Call", "CallList", "native_loop"]
+
+# struct { void *function, *arguments[4]; uint32_t mask; uint32_t status; }, all fields as 64-bit words.
+_WORDS = 6
+_CHECKED = 0xFFFFFFFF
+
+_LOOP = bytes.fromhex(
+    "f30f1efa"  # 00 endbr64
+    "53"  # 04 push rbx
+    "4889fb"  # 05 mov rbx, rdi
+    "488b03"  # 08 loop: mov rax, [rbx]
+    "4885c0"  # 0b test rax, rax
+    "7423"  # 0e jz end
+    "488b7b08"  # 10 mov rdi, [rbx + 8]
+    "488b7310"  # 14 mov rsi, [rbx + 16]
+    "488b5318"  # 18 mov rdx, [rbx + 24]
+    "488b4b20"  # 1c mov rcx, [rbx + 32]
+    "ffd0"  # 20 call rax
+    "854328"  # 22 test eax, [rbx + 40]
+    "7506"  # 25 jnz failed
+    "4883c330"  # 27 add rbx, 48
+    "ebdb"  # 2b jmp loop
+    "89432c"  # 2d failed: mov [rbx + 44], eax
+    "4889d8"  # 30 mov rax, rbx
+    "5b"  # 33 end: pop rbx
+    "c3"  # 34 ret
+)
+Call = tuple[Any, tuple[Any, ...], bool]
+"""A function, its arguments (pointers or numbers), and whether it returns a status."""
+
+_lock = threading.Lock()
+_made: list[Any] = []
+
+
+def native_loop() -> int:
+    """Address of the loop; 0 where the system allows no executable memory."""
+    with _lock:
+        if not _made:
+            _made.append(_make_loop())
+        return int(_made[0][0])
+
+
+def _make_loop() -> tuple[int, Any]:
+    """The loop in a page that was written to and then made executable, never both at once."""
+    memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    memory.write(_LOOP)
+    place = ffi.from_buffer(memory)
+    if open_library().c.mprotect(place, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC):
+        return 0, None
+    return int(ffi.cast("intptr_t", place)), (memory, place)
+
+
+class CallList:
+    """Calls in order; arguments may be changed between runs. Used by one thread at a time.
+
+    Attributes:
+        words: The records, as 64-bit words.
+    """
+
+    __slots__ = ("_address", "_keep", "_names", "_run", "words")
+
+    def __init__(self, calls: Sequence[Call], names: Sequence[str]) -> None:
+        self.words = ffi.new("intptr_t[]", (len(calls) + 1) * _WORDS)
+        self._names = tuple(names)
+        self._keep = tuple(calls)  # the words are bare addresses of what these own
+        for index, (function, arguments, checked) in enumerate(calls):
+            start = index * _WORDS
+            self.words[start] = _word(function)
+            for place, argument in enumerate(arguments):
+                self.words[start + 1 + place] = _word(argument)
+            self.words[start + 5] = _CHECKED if checked else 0
+        self._address = ffi.cast("void *", self.words)
+        loop = native_loop()
+        self._run = ffi.cast("intptr_t (*)(void *)", loop) if loop else self._slowly
+
+    @staticmethod
+    def place(call: int, argument: int) -> int:
+        """Index in `words` of an argument of a call."""
+        return call * _WORDS + 1 + argument
+
+    @property
+    def address(self) -> int:
+        """Where the records are: what the loop is given."""
+        return int(ffi.cast("intptr_t", self._address))
+
+    def run(self) -> None:
+        """Make all calls.
+
+        Raises:
+            EPFail: One of them failed; those after it were not made.
+            MemoryError: It failed for want of memory.
+        """
+        failed = self._run(self._address)
+        if failed:
+            index = (failed - self.address) // (8 * _WORDS)
+            check(self.words[index * _WORDS + 5] >> 32 & 0xFFFFFFFF, "dnnl_primitive_execute", self._names[index])
+
+    def _slowly(self, address: Any) -> int:
+        words = self.words
+        for start in range(0, len(words) - _WORDS, _WORDS):
+            function = ffi.cast("int (*)(intptr_t, intptr_t, intptr_t, intptr_t)", words[start])
+            status = function(words[start + 1], words[start + 2], words[start + 3], words[start + 4])
+            if status and words[start + 5]:
+                words[start + 5] = _CHECKED | status << 32
+                return int(ffi.cast("intptr_t", address)) + 8 * start
+        return 0
+
+
+def _word(value: Any) -> int:
+    return value if isinstance(value, int) else int(ffi.cast("intptr_t", value))

@@ -1,0 +1,160 @@
+"""Numbers of oneDNN's C API: enumerations, and the argument codes that are macros there.
+
+They are part of the stable v3 interface; only its ``*_last`` markers, which are not used here, change from release to
+release.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = [
+    "F32",
+    "FORWARD_INFERENCE",
+    "TAG_ANY",
+    "Algorithm",
+    "Argument",
+    "Binary",
+    "Eltwise",
+    "NormalizationFlag",
+    "Query",
+    "Status",
+]
+
+F32 = 3
+TAG_ANY = 1
+FORWARD_INFERENCE = 96
+SCRATCHPAD_USER = 1
+BLOCKED = 2
+"""Format kind of a layout that is strides and inner blocks; others are opaque."""
+
+
+class Status(IntEnum):
+    """What a call returns."""
+
+    SUCCESS = 0
+    OUT_OF_MEMORY = 1
+    INVALID_ARGUMENTS = 2
+    UNIMPLEMENTED = 3
+    LAST_IMPL_REACHED = 4
+    RUNTIME_ERROR = 5
+    NOT_REQUIRED = 6
+    INVALID_GRAPH = 7
+    INVALID_GRAPH_OP = 8
+    INVALID_SHAPE = 9
+    INVALID_DATA_TYPE = 10
+
+
+class Argument:
+    """Codes of what a primitive is given when it runs."""
+
+    SRC = 1
+    SRC_1 = 2
+    DST = 17
+    WEIGHTS = 33
+    BIAS = 41
+    MEAN = 49
+    VARIANCE = 50
+    SCALE = 51
+    SHIFT = 52
+    SCRATCHPAD = 80
+    MULTIPLE_SRC = 1024
+
+    @staticmethod
+    def post_op(index: int) -> int:
+        """The second operand of the binary post-op in this place."""
+        return 32768 * (index + 1) | Argument.SRC_1
+
+
+class Query(IntEnum):
+    """What a descriptor is asked for."""
+
+    IMPL_INFO_STR = 8
+    SRC_MD = 129
+    WEIGHTS_MD = 131
+    DST_MD = 133
+    SCRATCHPAD_MD = 136
+    EXEC_ARG_MD = 255
+    NDIMS = 256
+    DIMS = 257
+    DATA_TYPE = 258
+    OFFSET = 259
+    PADDED_DIMS = 260
+    FORMAT_KIND = 262
+    INNER_NBLKS = 263
+    INNER_BLKS = 264
+    INNER_IDXS = 265
+    STRIDES = 14
+
+
+class Algorithm(IntEnum):
+    """Algorithms of primitives other than the element-wise and binary ones."""
+
+    CONVOLUTION_DIRECT = 0x1
+    CONVOLUTION_AUTO = 0x3
+    DECONVOLUTION_DIRECT = 0xA
+    POOLING_MAX = 0x1FF
+    POOLING_AVG_INCLUDE_PADDING = 0x2FF
+    POOLING_AVG_EXCLUDE_PADDING = 0x3FF
+    LRN_ACROSS_CHANNELS = 0xAFF
+    RESAMPLING_NEAREST = 0x2FFF0
+    RESAMPLING_LINEAR = 0x2FFF1
+    REDUCTION_MAX = 0x2FFF2
+    REDUCTION_MIN = 0x2FFF3
+    REDUCTION_SUM = 0x2FFF4
+    REDUCTION_MUL = 0x2FFF5
+    REDUCTION_MEAN = 0x2FFF6
+    REDUCTION_NORM_LP_SUM = 0x2FFF8
+    SOFTMAX_ACCURATE = 0x30000
+    SOFTMAX_LOG = 0x30001
+
+
+class Eltwise(IntEnum):
+    """Functions of one argument, with two parameters alpha and beta."""
+
+    RELU = 0x20
+    TANH = 0x21
+    ELU = 0x22
+    SQUARE = 0x23
+    ABS = 0x24
+    SQRT = 0x25
+    LINEAR = 0x26
+    SOFT_RELU = 0x27
+    HARDSIGMOID = 0x28
+    LOGISTIC = 0x29
+    EXP = 0x2A
+    GELU_TANH = 0x2B
+    SWISH = 0x2C
+    LOG = 0x2D
+    CLIP = 0x2E
+    CLIP_V2 = 0x2F
+    POW = 0x30
+    GELU_ERF = 0x31
+    ROUND = 0x32
+    MISH = 0x33
+    HARDSWISH = 0x34
+
+
+class Binary(IntEnum):
+    """Functions of two arguments."""
+
+    ADD = 0x1FFF0
+    MUL = 0x1FFF1
+    MAX = 0x1FFF2
+    MIN = 0x1FFF3
+    DIV = 0x1FFF4
+    SUB = 0x1FFF5
+    GE = 0x1FFF6
+    GT = 0x1FFF7
+    LE = 0x1FFF8
+    LT = 0x1FFF9
+    EQ = 0x1FFFA
+    NE = 0x1FFFB
+
+
+class NormalizationFlag(IntEnum):
+    """Bits of the normalisations' flags."""
+
+    GLOBAL_STATS = 1
+    SCALE = 2
+    SHIFT = 4

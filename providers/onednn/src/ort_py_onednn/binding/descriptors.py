@@ -1,0 +1,189 @@
+"""Memory descriptors: dimensions and layout of a tensor, without its data.
+
+A `Desc` owns a handle and is never changed. Descriptors that describe the same layout have the same `key`, which is
+plain data: it serves in dictionaries and may outlive the handle. All elements are float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.constants import BLOCKED, F32, TAG_ANY, Query
+from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.status import check
+
+__all__ = ["Desc", "Key", "row_major"]
+
+Key = tuple[Any, ...]
+MAX_RANK = 12
+
+
+class Desc:
+    """A descriptor.
+
+    Attributes:
+        handle: The C object.
+        dims: Logical dimensions.
+        nbytes: Bytes the data take, padding included.
+        key: Everything about the layout; None where it is oneDNN's secret.
+    """
+
+    __slots__ = ("_blocks", "dims", "handle", "key", "nbytes", "strides")
+
+    def __init__(self, handle: Any, dims: tuple[int, ...]) -> None:
+        c = engine().c
+        self.handle = ffi.gc(handle, c.dnnl_memory_desc_destroy)
+        self.dims = dims
+        self.nbytes = int(c.dnnl_memory_desc_get_size(handle))
+        self.strides: tuple[int, ...] = ()
+        self.key: Key | None = None
+        self._blocks: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        if _int(handle, Query.FORMAT_KIND) == BLOCKED:
+            rank = len(dims)
+            self.strides = _dims(handle, Query.STRIDES, rank)
+            inner = _int(handle, Query.INNER_NBLKS)
+            if inner:
+                self._blocks = (_dims(handle, Query.INNER_BLKS, inner), _dims(handle, Query.INNER_IDXS, inner))
+            offset = _long(handle, Query.OFFSET)
+            padded = _dims(handle, Query.PADDED_DIMS, rank)
+            # The stride of a dimension of 1 means nothing: layouts that differ in it only are the same.
+            steps = tuple(0 if size == 1 else stride for size, stride in zip(padded, self.strides, strict=True))
+            # The size tells layouts apart that differ in what stands behind the data, as compensation does.
+            size = 4 * math.prod(dims) if padded == dims and not inner else self.nbytes
+            self.key = (dims, steps, padded, self._blocks, offset, size)
+
+    @classmethod
+    def strided(cls, dims: Sequence[int], strides: Sequence[int]) -> Desc:
+        """A layout of strides, in elements."""
+        made = ffi.new("md_t *")
+        check(
+            engine().c.dnnl_memory_desc_create_with_strides(made, len(dims), list(dims), F32, list(strides)),
+            "dnnl_memory_desc_create_with_strides",
+            f"dimensions {tuple(dims)} and strides {tuple(strides)}",
+        )
+        return cls(made[0], tuple(dims))
+
+    @classmethod
+    def plain(cls, dims: Sequence[int]) -> Desc:
+        """The layout of a C-contiguous array; a scalar is a tensor of one element."""
+        dims = tuple(dims) or (1,)
+        return cls.strided(dims, row_major(dims))
+
+    @classmethod
+    def channels_last(cls, dims: Sequence[int]) -> Desc:
+        """Dimension 1 innermost, the others in order: how fast convolutions read and write."""
+        _, channels, *spatial = dims
+        strides = [channels * stride for stride in row_major(spatial)]
+        return cls.strided(dims, (channels * math.prod(spatial), 1, *strides))
+
+    @classmethod
+    def any(cls, dims: Sequence[int]) -> Desc:
+        """Dimensions for which a primitive chooses the layout."""
+        made = ffi.new("md_t *")
+        check(
+            engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), F32, TAG_ANY),
+            "dnnl_memory_desc_create_with_tag",
+            f"dimensions {tuple(dims)}",
+        )
+        return cls(made[0], tuple(dims))
+
+    @classmethod
+    def borrowed(cls, handle: Any) -> Desc | None:
+        """A copy of a descriptor that belongs to a primitive; None for the empty one."""
+        if handle == ffi.NULL:
+            return None
+        rank = _int(handle, Query.NDIMS)
+        if rank == 0:
+            return None
+        made = ffi.new("md_t *")
+        check(engine().c.dnnl_memory_desc_clone(made, handle), "dnnl_memory_desc_clone")
+        return cls(made[0], _dims(handle, Query.DIMS, rank))
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether dimensions are cut into inner blocks."""
+        return bool(self._blocks[0])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether data lie as in a C-contiguous array."""
+        if self.key is None or self.is_blocked or self.key[2] != self.dims or self.key[4]:
+            return False
+        wanted = row_major(self.dims)
+        return all(
+            dim == 1 or stride == want for dim, stride, want in zip(self.dims, self.strides, wanted, strict=True)
+        )
+
+    @property
+    def is_channels_last(self) -> bool:
+        """Whether neighbours in memory are channels rather than pixels."""
+        if self.key is None or self.is_blocked or len(self.dims) < 3:
+            return False
+        steps = [stride for dim, stride in zip(self.dims[1:], self.strides[1:], strict=True) if dim > 1]
+        return len(steps) > 1 and steps[-1] > min(steps)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the data have no gaps but those of blocks."""
+        return self.nbytes == 4 * math.prod(self.key[2] if self.key else self.dims)
+
+    def permuted(self, order: Sequence[int]) -> Desc | None:
+        """The same data with dimension ``order[i]`` in place i; None where the layout does not allow it."""
+        if self.key is None:
+            return None
+        inverse = [0] * len(order)
+        for place, source in enumerate(order):
+            inverse[source] = place
+        made = ffi.new("md_t *")
+        if engine().c.dnnl_memory_desc_permute_axes(made, self.handle, inverse):
+            return None
+        return Desc(made[0], tuple(self.dims[source] for source in order))
+
+    def reshaped(self, dims: Sequence[int]) -> Desc | None:
+        """The same data with other dimensions; None where the layout does not allow it."""
+        made = ffi.new("md_t *")
+        if self.key is None or engine().c.dnnl_memory_desc_reshape(made, self.handle, len(dims), list(dims)):
+            return None
+        return Desc(made[0], tuple(dims))
+
+    def part(self, dims: Sequence[int], offsets: Sequence[int]) -> Desc | None:
+        """A rectangular part of the same data; None where the layout does not allow it."""
+        made = ffi.new("md_t *")
+        status = engine().c.dnnl_memory_desc_create_submemory(made, self.handle, list(dims), list(offsets))
+        return None if status else Desc(made[0], tuple(dims))
+
+    def same(self, other: Desc) -> bool:
+        """Whether data of one are data of the other."""
+        if self.key is not None:
+            return self.key == other.key
+        return bool(engine().c.dnnl_memory_desc_equal(self.handle, other.handle))
+
+
+def row_major(dims: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a C-contiguous array, in elements."""
+    strides = [1] * len(dims)
+    for place in range(len(dims) - 2, -1, -1):
+        strides[place] = strides[place + 1] * max(1, dims[place + 1])
+    return tuple(strides)
+
+
+def _int(handle: Any, what: Query) -> int:
+    found = ffi.new("int *")
+    check(engine().c.dnnl_memory_desc_query(handle, what, found), "dnnl_memory_desc_query", what.name)
+    return int(found[0])
+
+
+def _long(handle: Any, what: Query) -> int:
+    found = ffi.new("int64_t *")
+    check(engine().c.dnnl_memory_desc_query(handle, what, found), "dnnl_memory_desc_query", what.name)
+    return int(found[0])
+
+
+def _dims(handle: Any, what: Query, count: int) -> tuple[int, ...]:
+    found = ffi.new("int64_t **")
+    status = engine().c.dnnl_memory_desc_query(handle, what, found)
+    check(status, "dnnl_memory_desc_query", what.name)
+    return tuple(ffi.unpack(found[0], count))

@@ -1,0 +1,173 @@
+"""Finding and opening oneDNN: an environment variable, the wheel's file, a conda environment, the system.
+
+Opening starts no thread and creates no engine, so a probe may do it. Once open, the library stays in the process: its
+generated code and OpenMP's threads must never be unmapped. OpenMP is asked to spin briefly only, unless the user chose
+otherwise, because spinning threads rob whoever shares the machine. Knows nothing of primitives.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import site
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ort_py.errors import EPFail
+
+__all__ = ["VARIABLE", "Library", "Missing", "find", "open_library"]
+
+VARIABLE = "ORT_PY_ONEDNN_LIBRARY"
+SONAME = "libdnnl.so.3"
+INSTALL = "pip install onednn-cpu-gomp"
+_OPENMP = "libgomp.so.1"
+_RUNTIMES = {1: "sequential", 2: "OpenMP", 4: "TBB", 8: "a thread pool of the application"}
+_ISA = {
+    0x1: "SSE4.1",
+    0x3: "AVX",
+    0x7: "AVX2",
+    0xF: "AVX2 with VNNI",
+    0x1F: "AVX2 with VNNI, float16 and bfloat16 conversion",
+    0x27: "AVX-512",
+    0x67: "AVX-512 with VNNI",
+    0xE7: "AVX-512 with VNNI and bfloat16",
+    0x1EF: "AVX-512 with float16",
+    0xFEF: "AMX",
+    0x1FEF: "AMX with float16",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """oneDNN, open.
+
+    Attributes:
+        c: Its functions, and those of the OpenMP runtime it is linked with.
+        path: The file, or the name that the system's loader resolved.
+        version: For instance ``(3, 2, 0)``.
+        isa: The instruction sets it uses here, as oneDNN numbers them.
+        threaded: Whether it has an OpenMP runtime; where not, it computes on the calling thread.
+    """
+
+    c: Any
+    path: str
+    version: tuple[int, int, int]
+    isa: int
+    threaded: bool
+
+    @property
+    def description(self) -> str:
+        """Version, instruction sets and file, in words."""
+        return f"oneDNN {'.'.join(map(str, self.version))} ({_ISA.get(self.isa, hex(self.isa))}) from {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why there is no library, and what to do."""
+
+    reason: str
+    fix: str
+
+
+_lock = threading.Lock()
+_found: Library | Missing | None = None
+
+
+def find() -> Library | Missing:
+    """The library, opened on first use, or why it cannot be used. Remembered for the process."""
+    global _found  # noqa: PLW0603 - one library a process: it cannot be opened twice with different settings
+    with _lock:
+        if _found is None:
+            _found = _find()
+        return _found
+
+
+def open_library() -> Library:
+    """The library.
+
+    Raises:
+        EPFail: It cannot be used here.
+    """
+    found = find()
+    if isinstance(found, Missing):
+        raise EPFail(f"oneDNN cannot be used: {found.reason}.", fix=found.fix)
+    return found
+
+
+def _find() -> Library | Missing:
+    if sys.platform != "linux" or platform.machine() not in {"x86_64", "AMD64"}:
+        return Missing(
+            f"this package binds oneDNN on Linux x86-64 only; this is {sys.platform} on {platform.machine()}",
+            "use another CPU provider, for instance `pip install ort-py-openvino`",
+        )
+    with _brief_spinning():
+        chosen = os.environ.get(VARIABLE)
+        if chosen:
+            return (
+                _opened(chosen)
+                if Path(chosen).is_file()
+                else Missing(f"{VARIABLE} names {chosen}, which is no file", f"let it name a {SONAME}, or unset it")
+            )
+        for path in _places():
+            if path.is_file():
+                return _opened(str(path))
+        found = _opened(SONAME)
+    if isinstance(found, Missing) and "cannot open shared object file" in found.reason and SONAME in found.reason:
+        return Missing(f"there is no {SONAME}: neither beside this Python nor in the system's folders", INSTALL)
+    return found
+
+
+def _places() -> Iterator[Path]:
+    """Where the wheel and conda put the file."""
+    for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
+        if prefix:
+            yield Path(prefix) / "lib" / SONAME
+
+
+class _brief_spinning:  # noqa: N801 - a context manager used as a word
+    """OpenMP reads its settings when it is loaded: 1,000 rounds cost nothing on a quiet machine, on a busy one a third
+    of what spinning until the next parallel region does. The environment is left as it was."""
+
+    _NAMES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+
+    def __enter__(self) -> None:
+        self._ours = not any(name in os.environ for name in self._NAMES)
+        if self._ours:
+            os.environ["GOMP_SPINCOUNT"] = "1000"
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            os.environ.pop("GOMP_SPINCOUNT", None)
+
+
+def _opened(path: str) -> Library | Missing:
+    try:
+        from ort_py_onednn.binding._dnnl import ffi
+    except ImportError as error:
+        return Missing(f"cffi's run-time part does not load: {error}", "pip install cffi")
+    try:
+        c = ffi.dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_NODELETE)
+    except OSError as error:
+        if _OPENMP in str(error):
+            return Missing(
+                f"{path} needs the system's OpenMP runtime: {error}",
+                "install libgomp, e.g. `apt-get install libgomp1` or `dnf install libgomp`",
+            )
+        return Missing(f"{path} does not load: {error}", INSTALL)
+    try:
+        found = c.dnnl_version()
+    except AttributeError:
+        return Missing(f"{path} is not oneDNN", INSTALL)
+    version = (int(found.major), int(found.minor), int(found.patch))
+    if version[0] != 3:
+        return Missing(f"{path} is oneDNN {version[0]}.{version[1]}; its C API of version 3 is needed", INSTALL)
+    if found.cpu_runtime not in {1, 2}:
+        return Missing(
+            f"{path} is built for {_RUNTIMES.get(found.cpu_runtime, 'another runtime')}, whose threads it hides",
+            INSTALL,
+        )
+    return Library(c, path, version, int(c.dnnl_get_effective_cpu_isa()), found.cpu_runtime == 2)

@@ -1,0 +1,141 @@
+"""A primitive: a compiled computation, what it wants to be given, and what is done with its result on the way out.
+
+A primitive may be used by any number of threads and frames at once, because its scratch memory is always the caller's:
+memory of the library's own gives wrong results across threads. It is made for the number of OpenMP threads that the
+calling thread has at that moment and must be run with the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.constants import (
+    F32,
+    SCRATCHPAD_USER,
+    Argument,
+    Query,
+    Status,
+)
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.status import check
+
+__all__ = ["Accumulate", "Function", "Geometry", "Operand", "PostOp", "Primitive", "Unimplemented"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """Post-op: a function of one argument, applied to the result."""
+
+    algorithm: int
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Post-op: a function of the result and another tensor, which broadcasts."""
+
+    algorithm: int
+    desc: Desc
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Post-op: add to what the destination holds."""
+
+    scale: float = 1.0
+
+
+PostOp: TypeAlias = Function | Operand | Accumulate
+Geometry: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]
+"""Strides, dilations and the paddings in front and behind, a number each spatial dimension; dilations count from 1, as
+in ONNX."""
+Create: TypeAlias = Callable[[Any, Any], int]
+"""``f(place for the descriptor, attributes)`` → status."""
+
+
+class Unimplemented(Exception):
+    """oneDNN has nothing for these shapes and layouts; the caller tries another way."""
+
+
+class Primitive:
+    """A computation for fixed descriptors, attributes and number of threads.
+
+    Attributes:
+        arguments: Every argument it wants when it runs, with its layout: a call that lacks one computes nothing, and
+            one without the scratchpad crashes, so bindings are checked against this.
+        implementation: oneDNN's name of the code, e.g. ``"jit:avx512_core"``; begins with ``"ref"`` where it is slow.
+    """
+
+    __slots__ = ("arguments", "handle", "implementation")
+
+    def __init__(self, call: str, create: Create, arguments: Mapping[int, tuple[Query, int]], posts: Sequence[PostOp]):
+        c = engine().c
+        pd = _descriptor(call, create, posts)
+        try:
+            self.arguments: dict[int, Desc] = {}
+            for argument, (query, index) in arguments.items():
+                self._add(pd, argument, query, index)
+            for index, post in enumerate(posts):
+                if isinstance(post, Operand):
+                    code = Argument.post_op(index)
+                    self._add(pd, code, Query.EXEC_ARG_MD, code)
+                    self.arguments.setdefault(code, post.desc)
+            self._add(pd, Argument.SCRATCHPAD, Query.SCRATCHPAD_MD, 0)
+            name = ffi.new("const char **")
+            check(c.dnnl_primitive_desc_query(pd, Query.IMPL_INFO_STR, 0, name), "dnnl_primitive_desc_query")
+            self.implementation = ffi.string(name[0]).decode()
+            made = ffi.new("void **")
+            check(c.dnnl_primitive_create(made, pd), "dnnl_primitive_create", f"{call} ({self.implementation})")
+            self.handle = ffi.gc(made[0], c.dnnl_primitive_destroy)
+        finally:
+            c.dnnl_primitive_desc_destroy(pd)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the code is oneDNN's reference, which is correct and ten to a thousand times slower."""
+        return bool(self.implementation.startswith("ref"))
+
+    def _add(self, pd: Any, argument: int, query: Query, index: int) -> None:
+        found = Desc.borrowed(engine().c.dnnl_primitive_desc_query_md(pd, query, index))
+        if found is not None:
+            self.arguments[argument] = found
+
+
+def _descriptor(call: str, create: Create, posts: Sequence[PostOp]) -> Any:
+    c = engine().c
+    attr, chain, pd = ffi.new("attr_t *"), ffi.new("void **"), ffi.new("pd_t *")
+    check(c.dnnl_primitive_attr_create(attr), "dnnl_primitive_attr_create")
+    try:
+        check(c.dnnl_primitive_attr_set_scratchpad_mode(attr[0], SCRATCHPAD_USER), "dnnl_primitive_attr_set_scratchpad")
+        if posts:
+            check(c.dnnl_post_ops_create(chain), "dnnl_post_ops_create")
+            try:
+                for post in posts:
+                    _append(chain[0], post)
+                check(c.dnnl_primitive_attr_set_post_ops(attr[0], chain[0]), "dnnl_primitive_attr_set_post_ops")
+            finally:
+                c.dnnl_post_ops_destroy(chain[0])
+        status = create(pd, attr[0])
+    finally:
+        c.dnnl_primitive_attr_destroy(attr[0])
+    if status in {Status.UNIMPLEMENTED, Status.INVALID_ARGUMENTS}:
+        # Which of the two it is depends on the implementation that was asked last: both mean that this cannot be had.
+        raise Unimplemented(f"{call}: {Status(status).name.lower()}")
+    check(status, call)
+    return pd[0]
+
+
+def _append(chain: Any, post: PostOp) -> None:
+    c = engine().c
+    if isinstance(post, Function):
+        status = c.dnnl_post_ops_append_eltwise(chain, post.algorithm, post.alpha, post.beta)
+    elif isinstance(post, Operand):
+        status = c.dnnl_post_ops_append_binary(chain, post.algorithm, post.desc.handle)
+    else:
+        status = c.dnnl_post_ops_append_sum(chain, post.scale, 0, F32)
+    check(status, "dnnl_post_ops_append", repr(post))

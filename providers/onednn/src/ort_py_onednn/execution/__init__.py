@@ -1,0 +1,1 @@
+"""Plans at work: memory, packed weights, instances that run."""

@@ -1,0 +1,221 @@
+"""One frame's state of a region: an arena, native handles bound to its addresses, and the list of calls that is a run.
+
+What depends on shapes is made once a set of shapes. A run then writes the addresses of its arrays into the list of
+calls, and makes one call. Used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import NativeEntryPoint, RegionInstance
+from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.calls import Call, CallList, native_loop
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.engine import Engine
+from ort_py_onednn.binding.openmp import allowed
+from ort_py_onednn.binding.status import check
+from ort_py_onednn.execution.packed_weights import aligned
+from ort_py_onednn.execution.plan import Buffer, Place, Plan
+from ort_py_onednn.execution.region import DnnlRegion, Shapes
+
+__all__ = ["DnnlInstance"]
+
+_FORMS_KEPT = 8
+"""Sets of shapes whose native handles a frame keeps: they are cheap to make anew, a millisecond for a large model."""
+
+_NOTHING = np.empty(0, np.uint8)
+
+
+class _Memories:
+    """oneDNN's memory objects: a layout at an address, one for each pair; those of a run's arrays get theirs later.
+
+    Attributes:
+        moving: Objects of each input and output.
+        kept: What their addresses point to.
+    """
+
+    def __init__(self, engine: Engine, arena: np.ndarray[Any, Any]) -> None:
+        self.moving: dict[tuple[Place, int], list[Any]] = {}
+        self.kept: list[Any] = [arena]
+        self._engine = engine
+        self._base = arena.ctypes.data
+        self._known: dict[Any, Any] = {}
+
+    def address(self, buffer: Buffer) -> int:
+        """Where a buffer is; 0 for an array of the run."""
+        if buffer.place is Place.ARENA:
+            return int(self._base + buffer.offset)
+        return 0 if buffer.data is None else int(buffer.data.ctypes.data)
+
+    def of(self, desc: Desc, buffer: Buffer) -> Any:
+        """The object for a layout in a buffer."""
+        key = buffer, desc.key
+        if desc.key is not None and key in self._known:
+            return self._known[key]
+        e = self._engine
+        place = ffi.new("void **")
+        address = ffi.cast("void *", self.address(buffer))
+        check(e.c.dnnl_memory_create(place, desc.handle, e.handle, address), "dnnl_memory_create")
+        made = self._known[key] = place[0]
+        self.kept += [ffi.gc(made, e.c.dnnl_memory_destroy), buffer.data]
+        if buffer.place in {Place.INPUT, Place.OUTPUT}:
+            self.moving.setdefault((buffer.place, buffer.index), []).append(made)
+        return made
+
+
+class _Form:
+    """A plan bound to an arena.
+
+    Attributes:
+        plan: The plan.
+        calls: A run.
+        inputs, outputs: Words of `calls` that hold the address of each array of a run.
+        restore: Word that holds the caller's number of threads; -1 where there are no threads.
+    """
+
+    __slots__ = ("_kept", "calls", "inputs", "outputs", "plan", "restore")
+
+    def __init__(self, region: DnnlRegion, plan: Plan, arena: np.ndarray[Any, Any]) -> None:
+        self.plan = plan
+        memories = _Memories(region.engine, arena)
+        work, zeroed = _work(region.engine, plan, memories)
+        rebind = ffi.addressof(region.engine.c, "dnnl_memory_set_data_handle")
+        calls: list[Call] = []
+        places: dict[tuple[Place, int], list[int]] = {}
+        for array, handles in memories.moving.items():
+            for handle in handles:
+                places.setdefault(array, []).append(CallList.place(len(calls), 1))
+                calls.append((rebind, (handle, 0), True))
+        ahead = len(calls)
+        for number, buffer in zeroed:
+            if buffer.place is Place.OUTPUT:
+                places.setdefault((Place.OUTPUT, buffer.index), []).append(CallList.place(ahead + number, 0))
+        calls += [call for call, _ in work]
+        titles = ["an array of the run"] * ahead + [title for _, title in work]
+        self.restore = -1
+        if region.engine.library.threaded:
+            self.restore = CallList.place(len(calls), 0)
+            calls.append((ffi.addressof(region.engine.c, "omp_set_num_threads"), (1,), False))
+            titles.append("omp_set_num_threads")
+        self.inputs = [(number, words) for (place, number), words in places.items() if place is Place.INPUT]
+        self.outputs = {number: words for (place, number), words in places.items() if place is Place.OUTPUT}
+        self.calls = CallList(calls, titles)
+        self._kept = [plan, memories]
+
+
+def _work(engine: Engine, plan: Plan, memories: _Memories) -> tuple[list[tuple[Call, str]], list[tuple[int, Buffer]]]:
+    """The calls of a plan's steps with their titles, and the numbers of those that fill a buffer with zeroes."""
+    execute, memset = (ffi.addressof(engine.c, name) for name in ("dnnl_primitive_execute", "memset"))
+    set_threads = ffi.addressof(engine.c, "omp_set_num_threads") if engine.library.threaded else None
+    work: list[tuple[Call, str]] = []
+    zeroed: list[tuple[int, Buffer]] = []
+    current = 0
+    for step in plan.steps:
+        if step.primitive is None:
+            (buffer,) = step.buffers.values()
+            zeroed.append((len(work), buffer))
+            work.append(((memset, (memories.address(buffer), 0, buffer.nbytes), False), step.title))
+            continue
+        if set_threads is not None and step.threads != current:
+            current = step.threads
+            work.append(((set_threads, (allowed(current),), False), "omp_set_num_threads"))
+        descs = step.primitive.arguments
+        arguments = ffi.new("dnnl_exec_arg_t[]", len(descs))
+        for index, (code, desc) in enumerate(descs.items()):
+            arguments[index].arg = code
+            arguments[index].memory = memories.of(desc, step.buffers[code])
+        work.append(((execute, (step.primitive.handle, engine.stream, len(descs), arguments), True), step.title))
+    return work, zeroed
+
+
+class DnnlInstance(RegionInstance):
+    """A frame's state.
+
+    Args:
+        region: The region.
+        threads: Threads of a run.
+    """
+
+    def __init__(self, region: DnnlRegion, threads: int) -> None:
+        self._region = region
+        self._threads = max(1, threads)
+        self._forms: OrderedDict[Shapes, _Form] = OrderedDict()
+        self._arena = _NOTHING
+        self._shapes: Shapes | None = None
+        self._form: _Form | None = None
+        self._outputs: list[Any] = []
+        self._inputs: Sequence[Any] = ()
+        self._max_threads: Any = region.engine.c.omp_get_max_threads if region.engine.library.threaded else None
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
+        """Note this run's arrays.
+
+        Args:
+            inputs: float32, C-contiguous, kept alive until the run is over.
+            outputs: Arrays to write to, or None for new ones.
+        """
+        shapes = tuple([array.shape for array in inputs])
+        if shapes != self._shapes:
+            self._form = self._form_for(shapes)
+            self._shapes = shapes
+        form = self._form
+        assert form is not None
+        words, pointer = form.calls.words, ffi.from_buffer
+        for number, places in form.inputs:
+            address = int(ffi.cast("intptr_t", pointer(inputs[number])))
+            for place in places:
+                words[place] = address
+        made = self._outputs = []
+        for number, shape in enumerate(form.plan.outputs):
+            given = outputs[number]
+            array = np.empty(shape, np.float32) if given is None else given
+            made.append(array)
+            address = int(ffi.cast("intptr_t", pointer(array)))
+            for place in form.outputs.get(number, ()):
+                words[place] = address
+        self._inputs = inputs
+
+    def __call__(self) -> Sequence[Any]:
+        """Run; one array an output."""
+        form = self._form
+        assert form is not None, "bind() comes before the call"
+        if form.restore >= 0:
+            form.calls.words[form.restore] = self._max_threads()
+        form.calls.run()
+        self._inputs = ()
+        made, self._outputs = self._outputs, []
+        return made
+
+    def native_entry_point(self) -> NativeEntryPoint | None:
+        """The same run as a C function, between `bind` and the next: it returns the address of the call that failed, 0
+        for none."""
+        if self._form is None or not native_loop():
+            return None
+        return NativeEntryPoint(native_loop(), self._form.calls.address)
+
+    def close(self) -> None:
+        """Let go of handles and memory."""
+        self._forms.clear()
+        self._form, self._shapes = None, None
+        self._arena = _NOTHING
+
+    def _form_for(self, shapes: Shapes) -> _Form:
+        found = self._forms.get(shapes)
+        if found is not None:
+            self._forms.move_to_end(shapes)
+            return found
+        plan = self._region.plan(shapes, self._threads)
+        if plan.arena_bytes > self._arena.nbytes:
+            # The addresses of the old arena are in the handles of every form.
+            self._forms.clear()
+            self._form, self._shapes = None, None
+            self._arena = aligned(plan.arena_bytes)
+        found = self._forms[shapes] = _Form(self._region, plan, self._arena)
+        if len(self._forms) > _FORMS_KEPT:
+            self._forms.popitem(last=False)
+        return found

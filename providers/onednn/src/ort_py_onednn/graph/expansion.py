@@ -1,0 +1,215 @@
+"""Fused operators as the simpler ones they stand for.
+
+The core's optimiser and other exporters fuse before a provider is asked; here everything is fused anew, for one
+primitive takes more than any operator's definition names. Knows nothing of how the simpler ones are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ort_py.contracts import NodeSpec, ValueSpec
+from ort_py.dtypes import TensorType
+
+__all__ = ["expand"]
+
+CONTRIB = "com.microsoft"
+_ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "Softplus": (),
+    "LeakyRelu": ("alpha",),
+    "Elu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+    "Clip": ("min", "max"),
+}
+"""Activations of FusedConv and FusedGemm, with their parameters in the order of a list."""
+
+
+class _Steps:
+    """Nodes written one after the other in place of one."""
+
+    def __init__(self, node: NodeSpec) -> None:
+        self.node = node
+        self.made: list[NodeSpec] = []
+
+    def input(self, place: int) -> ValueSpec | None:
+        """An input of the node."""
+        return self.node.inputs[place] if place < len(self.node.inputs) else None
+
+    def output(self, place: int) -> ValueSpec | None:
+        """An output of the node."""
+        return self.node.outputs[place] if place < len(self.node.outputs) else None
+
+    def between(self, like: ValueSpec | None, last: int | None = None) -> ValueSpec:
+        """A new value of the type of another, its last dimension changed where `last` is given."""
+        kind = None if like is None else like.type
+        if last is not None and isinstance(kind, TensorType) and kind.shape is not None:
+            kind = replace(kind, shape=(*kind.shape[:-1], last))
+        return ValueSpec(f"{self.node.name}:step{len(self.made)}", kind)
+
+    def add(
+        self,
+        op_type: str,
+        inputs: Sequence[ValueSpec | None],
+        output: ValueSpec | None,
+        attributes: Mapping[str, Any] | None = None,
+        since: int = 13,
+    ) -> ValueSpec:
+        """Append a node of ``ai.onnx``; returns its output."""
+        found = output or self.between(inputs[0])
+        self.made.append(
+            replace(
+                self.node,
+                op_type=op_type,
+                domain="",
+                since_version=since,
+                inputs=tuple(inputs),
+                outputs=(found,),
+                attributes=dict(attributes or {}),
+                body=None,
+            )
+        )
+        return found
+
+
+def expand(node: NodeSpec) -> Sequence[NodeSpec] | None:
+    """What a node stands for: itself where it is no fused operator, None where an attribute of it is not known here."""
+    rule = _RULES.get((node.domain, node.op_type))
+    if rule is None:
+        return (node,)
+    steps = _Steps(node)
+    return steps.made if rule(steps) else None
+
+
+def _activated(steps: _Steps, op_type: str, inputs: Sequence[ValueSpec | None], added: ValueSpec | None) -> bool:
+    attributes = dict(steps.node.attributes)
+    name = attributes.pop("activation", None)
+    listed = attributes.pop("activation_params", None)
+    given = {key.removeprefix("activation_"): attributes.pop(key) for key in list(attributes) if "activation_" in key}
+    if name and name not in _ACTIVATIONS:
+        return False
+    result = steps.output(0)
+    last = result if added is None and not name else steps.between(result)
+    found = steps.add(op_type, inputs, last, attributes, 11)
+    if added is not None:
+        found = steps.add("Add", (found, added), steps.between(result) if name else result)
+    if name:
+        names = _ACTIVATIONS[name]
+        parameters = (
+            dict(zip(names, listed, strict=False)) if listed else {key: given[key] for key in names if key in given}
+        )
+        steps.add(name, (found,), result, parameters, 6)
+    return True
+
+
+def _fused_conv(steps: _Steps) -> bool:
+    return _activated(steps, "Conv", tuple(steps.input(place) for place in range(3)), steps.input(3))
+
+
+def _fused_gemm(steps: _Steps) -> bool:
+    return _activated(steps, "Gemm", tuple(steps.input(place) for place in range(3)), None)
+
+
+def _fused_matmul(steps: _Steps) -> bool:
+    attributes = steps.node.attributes
+    if attributes.get("transBatchA", 0) or attributes.get("transBatchB", 0):
+        return False
+    sides: list[ValueSpec | None] = []
+    for place, name in enumerate(("transA", "transB")):
+        value = steps.input(place)
+        if attributes.get(name, 0):
+            shape = None if value is None else value.shape
+            if shape is None or len(shape) < 2:
+                return False
+            order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+            kind = value.type if value is not None else None
+            assert isinstance(kind, TensorType)
+            turned = ValueSpec(f"{steps.node.name}:{name}", replace(kind, shape=(*shape[:-2], shape[-1], shape[-2])))
+            value = steps.add("Transpose", (value,), turned, {"perm": order})
+        sides.append(value)
+    alpha = attributes.get("alpha", 1.0)
+    result = steps.output(0)
+    found = steps.add("MatMul", sides, result if alpha == 1.0 else steps.between(result))
+    if alpha != 1.0:
+        steps.add("@Linear", (found,), result, {"alpha": alpha})
+    return True
+
+
+def _quick_gelu(steps: _Steps) -> bool:
+    steps.add("Swish", (steps.input(0),), steps.output(0), {"alpha": steps.node.attributes.get("alpha", 1.702)})
+    return True
+
+
+def _gelu(tanh: bool) -> Callable[[_Steps], bool]:
+    def rule(steps: _Steps) -> bool:
+        value = steps.input(0)
+        if steps.input(1) is not None:
+            value = steps.add("Add", (value, steps.input(1)), None)
+        steps.add("Gelu", (value,), steps.output(0), {"approximate": "tanh" if tanh else "none"}, 20)
+        return True
+
+    return rule
+
+
+def _skip(simplified: bool) -> Callable[[_Steps], bool]:
+    def rule(steps: _Steps) -> bool:
+        if steps.output(1) is not None or steps.output(2) is not None:
+            return False
+        bias = steps.input(3 if simplified else 4)
+        total = steps.output(3)
+        value = steps.add("Add", (steps.input(0), steps.input(1)), total if bias is None else None)
+        if bias is not None:
+            value = steps.add("Add", (value, bias), total)
+        epsilon = steps.node.attributes.get("epsilon", 1e-12)
+        if simplified:
+            return _root_mean_square(steps, value, steps.input(2), epsilon)
+        steps.add(
+            "LayerNormalization",
+            (value, steps.input(2), steps.input(3)),
+            steps.output(0),
+            {"axis": -1, "epsilon": epsilon},
+            17,
+        )
+        return True
+
+    return rule
+
+
+def _simplified(steps: _Steps) -> bool:
+    value, attributes = steps.input(0), steps.node.attributes
+    shape = None if value is None else value.shape
+    if shape is None or attributes.get("axis", -1) not in {-1, len(shape) - 1} or attributes.get("stash_type", 1) != 1:
+        return False
+    if steps.output(1) is not None or value is None:
+        return False
+    return _root_mean_square(steps, value, steps.input(1), attributes.get("epsilon", 1e-5))
+
+
+def _root_mean_square(steps: _Steps, value: ValueSpec, scale: ValueSpec | None, epsilon: float) -> bool:
+    square = steps.add("Mul", (value, value), None)
+    mean = steps.add("ReduceMean", (square,), steps.between(value, 1), {"axes": (-1,), "keepdims": 1})
+    shifted = steps.add("@Linear", (mean,), None, {"alpha": 1.0, "beta": epsilon})
+    factor = steps.add("Reciprocal", (steps.add("Sqrt", (shifted,), None),), None)
+    scaled = steps.add("Mul", (value, factor), None)
+    steps.add("Mul", (scaled, scale), steps.output(0))
+    return True
+
+
+_RULES: Mapping[tuple[str, str], Callable[[_Steps], bool]] = {
+    (CONTRIB, "FusedConv"): _fused_conv,
+    (CONTRIB, "FusedGemm"): _fused_gemm,
+    (CONTRIB, "FusedMatMul"): _fused_matmul,
+    (CONTRIB, "Gelu"): _gelu(tanh=False),
+    (CONTRIB, "BiasGelu"): _gelu(tanh=False),
+    (CONTRIB, "FastGelu"): _gelu(tanh=True),
+    (CONTRIB, "QuickGelu"): _quick_gelu,
+    (CONTRIB, "SkipLayerNormalization"): _skip(simplified=False),
+    (CONTRIB, "SkipSimplifiedLayerNormalization"): _skip(simplified=True),
+    ("", "SimplifiedLayerNormalization"): _simplified,
+    ("", "RMSNormalization"): _simplified,
+}

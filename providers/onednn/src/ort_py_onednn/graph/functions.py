@@ -1,0 +1,117 @@
+"""Functions of one argument: ONNX operators as chains of oneDNN's functions, and simpler chains for the same.
+
+oneDNN's functions have two parameters, alpha and beta; see `Eltwise`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ort_py_onednn.binding.constants import Binary, Eltwise
+from ort_py_onednn.binding.primitive import Function
+
+__all__ = ["UNARY", "constant_operand", "linear", "merged"]
+
+Attributes = Mapping[str, Any]
+
+
+def linear(scale: float, offset: float = 0.0) -> Function:
+    """scale · x + offset."""
+    return Function(Eltwise.LINEAR, scale, offset)
+
+
+def _one(algorithm: int, alpha: float = 0.0, beta: float = 0.0) -> Callable[[Attributes], list[Function]]:
+    return lambda _: [Function(algorithm, alpha, beta)]
+
+
+def _gelu(attributes: Attributes) -> list[Function]:
+    tanh = attributes.get("approximate", "none") == "tanh"
+    return [Function(Eltwise.GELU_TANH if tanh else Eltwise.GELU_ERF)]
+
+
+def _selu(attributes: Attributes) -> list[Function]:
+    alpha = attributes.get("alpha", 1.6732632423543772)
+    return [Function(Eltwise.ELU, alpha), linear(attributes.get("gamma", 1.0507009873554805))]
+
+
+def _celu(attributes: Attributes) -> list[Function]:
+    # max(0, x) + min(0, α (exp(x / α) - 1)): an elu of x / α, times α.
+    alpha = attributes.get("alpha", 1.0)
+    return [linear(1 / alpha), Function(Eltwise.ELU, 1.0), linear(alpha)]
+
+
+UNARY: Mapping[str, Callable[[Attributes], list[Function]]] = {
+    "Relu": _one(Eltwise.RELU),
+    "LeakyRelu": lambda a: [Function(Eltwise.RELU, a.get("alpha", 0.01))],
+    "Elu": lambda a: [Function(Eltwise.ELU, a.get("alpha", 1.0))],
+    "Selu": _selu,
+    "Celu": _celu,
+    "Tanh": _one(Eltwise.TANH),
+    "Sigmoid": _one(Eltwise.LOGISTIC),
+    "HardSigmoid": lambda a: [Function(Eltwise.HARDSIGMOID, a.get("alpha", 0.2), a.get("beta", 0.5))],
+    "HardSwish": _one(Eltwise.HARDSWISH, 1 / 6, 0.5),
+    "Swish": lambda a: [Function(Eltwise.SWISH, a.get("alpha", 1.0))],
+    "Mish": _one(Eltwise.MISH),
+    "Gelu": _gelu,
+    "Softplus": _one(Eltwise.SOFT_RELU, 1.0),
+    "Exp": _one(Eltwise.EXP),
+    "Log": _one(Eltwise.LOG),
+    "Sqrt": _one(Eltwise.SQRT),
+    "Abs": _one(Eltwise.ABS),
+    "Neg": _one(Eltwise.LINEAR, -1.0),
+    "Reciprocal": _one(Eltwise.POW, 1.0, -1.0),
+    "Round": _one(Eltwise.ROUND),
+    "Identity": lambda _: [],
+    "@Linear": lambda a: [linear(a.get("alpha", 1.0), a.get("beta", 0.0))],
+}
+"""Operators whose result follows from their one input and their attributes; with an @, what fused operators contain."""
+
+
+def constant_operand(algorithm: int, constant: float, *, first: bool) -> Function | None:
+    """A function of two arguments of which one is a number; None where oneDNN has none.
+
+    Args:
+        algorithm: One of `Binary`.
+        constant: The number.
+        first: Whether it is the first argument.
+    """
+    if not math.isfinite(constant):
+        return None
+    match algorithm:
+        case Binary.ADD:
+            return linear(1.0, constant)
+        case Binary.MUL:
+            return linear(constant)
+        case Binary.SUB:
+            return linear(-1.0, constant) if first else linear(1.0, -constant)
+        case Binary.DIV:
+            if first:
+                return Function(Eltwise.POW, constant, -1.0)
+            return linear(1 / constant) if constant and math.isfinite(1 / constant) else None
+        case Binary.MAX:
+            return Function(Eltwise.CLIP_V2, constant, math.inf)
+        case Binary.MIN:
+            return Function(Eltwise.CLIP_V2, -math.inf, constant)
+    return None
+
+
+def merged(functions: Sequence[Function]) -> list[Function]:
+    """The same chain with neighbouring linear functions made one, and none that does nothing."""
+    found: list[Function] = []
+    for function in functions:
+        last = found[-1] if found else None
+        if function.algorithm == Eltwise.LINEAR and last is not None and last.algorithm == Eltwise.LINEAR:
+            function = linear(  # noqa: PLW2901 - the two become the one that is looked at
+                function.alpha * last.alpha, function.alpha * last.beta + function.beta
+            )
+            found.pop()
+        if (
+            function.algorithm == Eltwise.LINEAR
+            and math.isclose(function.alpha, 1.0, rel_tol=1e-6)
+            and function.beta == 0.0
+        ):
+            continue
+        found.append(function)
+    return found

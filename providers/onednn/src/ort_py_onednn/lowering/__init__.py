@@ -1,0 +1,1 @@
+"""From fused operations and shapes to oneDNN primitives in a plan."""

@@ -1,0 +1,157 @@
+"""Conv and ConvTranspose, in whatever layout oneDNN likes best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.descriptors import Desc, row_major
+from ort_py_onednn.binding.primitive import Geometry, PostOp, Primitive, Unimplemented
+from ort_py_onednn.graph.operation import Operation
+from ort_py_onednn.lowering.geometry import window
+from ort_py_onednn.lowering.planner import Planner, Value
+
+__all__ = ["convolution", "transposed_convolution"]
+
+
+_FEW = 8
+"""Channels of a picture, not of something computed."""
+
+
+def convolution(planner: Planner, operation: Operation) -> None:
+    """ONNX Conv: X (N, C, spatial…), W (M, C / group, kernel…), B (M)."""
+    source, weight = planner.value(operation.inputs[0]), planner.value(operation.inputs[1])
+    group = operation.attributes.get("group", 1)
+    outputs, inner, *kernel = weight.dims
+    place = window(source.dims[2:], kernel, operation.attributes)
+    shape = (source.dims[0], outputs, *place.sizes)
+    geometry: Geometry = place.strides, place.dilations, place.begin, place.end
+    rank = len(kernel)
+    while (
+        rank > 1
+        and source.dims[rank + 1] == kernel[rank - 1] == shape[rank + 1] == 1
+        and place.begin[rank - 1] == place.end[rank - 1] == 0
+        and not operation.posts_read()
+    ):
+        # A column of pixels is a row: oneDNN cuts its work along the last dimension.
+        rank -= 1
+    if rank < len(kernel):
+        strides, dilations, begin, end = (part[:rank] for part in geometry)
+        geometry = strides, dilations, begin, end
+        source = planner.reshaped(source, source.dims[: rank + 2])
+        weight = planner.reshaped(weight, weight.dims[: rank + 2])
+        kernel = kernel[:rank]
+    dims = shape[: rank + 2]
+    wanted = (group, outputs // group, inner, *kernel) if group > 1 else weight.dims
+    found = _emit(planner, operation, (source, weight), (dims, wanted, Desc.plain(wanted)), geometry, transposed=False)
+    planner.bind(operation.outputs[0], found if dims == shape else planner.reshaped(found, shape))
+
+
+def transposed_convolution(planner: Planner, operation: Operation) -> None:
+    """ONNX ConvTranspose: X (N, C, spatial…), W (C, M / group, kernel…), B (M)."""
+    source, weight = planner.value(operation.inputs[0]), planner.value(operation.inputs[1])
+    group = operation.attributes.get("group", 1)
+    inputs, inner, *kernel = weight.dims
+    rank = len(kernel)
+    attributes = operation.attributes
+    strides = tuple(attributes.get("strides") or (1,) * rank)
+    dilations = tuple(attributes.get("dilations") or (1,) * rank)
+    extra = tuple(attributes.get("output_padding") or (0,) * rank)
+    full = [
+        (size - 1) * stride + (width - 1) * dilation + 1
+        for size, stride, width, dilation in zip(source.dims[2:], strides, kernel, dilations, strict=True)
+    ]
+    shape = attributes.get("output_shape")
+    mode = attributes.get("auto_pad", "NOTSET")
+    if shape or mode in {"SAME_UPPER", "SAME_LOWER"}:
+        sizes = list(shape or [size * stride for size, stride in zip(source.dims[2:], strides, strict=True)])[-rank:]
+        totals = [max(0, one + more - size) for one, more, size in zip(full, extra, sizes, strict=True)]
+        begin = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
+    else:
+        pads = tuple(attributes.get("pads") or (0,) * (2 * rank)) if mode != "VALID" else (0,) * (2 * rank)
+        begin = list(pads[:rank])
+        sizes = [
+            one + more - pads[axis] - pads[rank + axis]
+            for axis, (one, more) in enumerate(zip(full, extra, strict=True))
+        ]
+    end = [one - first - size for one, first, size in zip(full, begin, sizes, strict=True)]
+    dims = (source.dims[0], inner * group, *sizes)
+    # oneDNN wants (group, M, C, kernel…): the array is read with two dimensions exchanged.
+    held = (group, inputs // group, inner, *kernel)
+    steps = row_major(held)
+    wanted = (group, inner, inputs // group, *kernel)
+    seen = (steps[0], steps[2], steps[1], *steps[3:])
+    if group == 1:
+        wanted, seen = wanted[1:], seen[1:]
+    found = _emit(
+        planner,
+        operation,
+        (source, weight),
+        (dims, wanted, Desc.strided(wanted, seen)),
+        (strides, dilations, begin, end),
+        transposed=True,
+    )
+    planner.bind(operation.outputs[0], found)
+
+
+def _emit(
+    planner: Planner,
+    operation: Operation,
+    operands: tuple[Value, Value],
+    layouts: tuple[tuple[int, ...], tuple[int, ...], Desc],
+    geometry: Geometry,
+    *,
+    transposed: bool,
+) -> Value:
+    source, weight = operands
+    dims, wanted, seen = layouts
+    bias = planner.value(operation.inputs[2]) if len(operation.inputs) > 2 and operation.inputs[2] else None
+    held = weight.weight.first_layout(wanted) if weight.weight is not None else None
+    result = Desc.any(dims)
+    anything = Desc.any(source.dims)
+    work = math.prod(dims) * math.prod(wanted) / dims[1]
+
+    def build(posts: Sequence[PostOp]) -> Primitive:
+        nonlocal held
+        vector = None if bias is None else Desc.plain(bias.dims)
+        if held is not None:
+            try:
+                found = primitives.convolution(anything, held, vector, result, geometry, posts, transposed=transposed)
+            except Unimplemented:
+                held = None  # packed for another shape in a way that does not fit this one
+            else:
+                if not found.is_reference:
+                    return found
+        if source.dims[1] < _FEW and not transposed:
+            # Left to itself it writes blocks for pictures, which the convolutions behind it read with a reorder.
+            try:
+                found = primitives.convolution(
+                    anything, Desc.any(wanted), vector, Desc.channels_last(dims), geometry, posts
+                )
+            except Unimplemented:
+                pass
+            else:
+                if found.implementation.startswith(("jit", "brg")):
+                    return found
+        return primitives.convolution(
+            anything, Desc.any(wanted), vector, result, geometry, posts, transposed=transposed
+        )
+
+    def values(primitive: Primitive) -> Mapping[int, Value]:
+        given = {
+            Argument.SRC: planner.in_layout(source, primitive.arguments[Argument.SRC]),
+            Argument.WEIGHTS: _weights(planner, weight, seen, primitive.arguments[Argument.WEIGHTS]),
+        }
+        if bias is not None:
+            given[Argument.BIAS] = bias
+        return given
+
+    return planner.with_posts(build, values, Desc.plain(dims), dims, operation.posts, work)
+
+
+def _weights(planner: Planner, weight: Value, seen: Desc, desc: Desc) -> Value:
+    if weight.weight is not None and weight.buffer is None:
+        return planner.in_layout(Value(seen, None, seen.dims, weight.weight), desc)
+    return planner.in_layout(planner.view(weight, seen), desc)

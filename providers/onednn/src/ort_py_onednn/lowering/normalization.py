@@ -1,0 +1,98 @@
+"""Softmax, LogSoftmax, LayerNormalization, LRN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument, NormalizationFlag
+from ort_py_onednn.binding.primitive import PostOp, Primitive
+from ort_py_onednn.graph.operation import Operation
+from ort_py_onednn.lowering.planner import Planner, Value
+
+__all__ = ["layer_normalization", "local_response", "softmax"]
+
+
+def softmax(planner: Planner, operation: Operation) -> None:
+    """ONNX Softmax and LogSoftmax: along an axis; before version 13 along all axes from one on."""
+    source = planner.value(operation.inputs[0])
+    rank = len(source.shape)
+    logarithm = operation.kind == "LogSoftmax"
+    if operation.since >= 13:
+        axis = operation.attributes.get("axis", -1) % max(rank, 1)
+        value = source
+    else:
+        axis = operation.attributes.get("axis", 1) % max(rank, 1)
+        if axis != rank - 1:
+            value = planner.reshaped(source, (math.prod(source.dims[:axis]), math.prod(source.dims[axis:])))
+            axis = 1
+        else:
+            value = source
+    if not value.desc.is_plain and not value.desc.is_blocked:
+        value = planner.plain(value)
+    desc = value.desc
+    primitive = planner.make_heavy(
+        lambda: primitives.softmax(desc, desc, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
+    )
+    into = value if planner.is_free(value) else planner.new(desc)
+    found = Value(desc, into.buffer, value.shape)
+    planner.emit(primitive, {Argument.SRC: value, Argument.DST: found})
+    if found.shape != source.shape:
+        found = planner.reshaped(found, source.shape)
+    planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
+
+
+def layer_normalization(planner: Planner, operation: Operation) -> None:
+    """ONNX LayerNormalization without its statistics; the axes from one on are normalised together."""
+    source = planner.value(operation.inputs[0])
+    rank = len(source.shape)
+    axis = operation.attributes.get("axis", -1) % rank
+    inner = math.prod(source.dims[axis:])
+    value = planner.reshaped(source, (math.prod(source.dims[:axis]), inner))
+    value = planner.plain(value)
+    desc = value.desc
+    given = {Argument.SRC: value}
+    flags = 0
+    for place, flag, code in (
+        (1, NormalizationFlag.SCALE, Argument.SCALE),
+        (2, NormalizationFlag.SHIFT, Argument.SHIFT),
+    ):
+        if len(operation.inputs) > place and operation.inputs[place]:
+            flags |= flag
+            given[code] = planner.plain(planner.reshaped(planner.value(operation.inputs[place]), (inner,)))
+    epsilon = operation.attributes.get("epsilon", 1e-5)
+
+    def build(posts: Sequence[PostOp]) -> Primitive:
+        return primitives.layer_normalization(desc, desc, epsilon, flags, posts)
+
+    def values(_: Primitive) -> Mapping[int, Value]:
+        return given
+
+    primitive = planner.make_heavy(lambda: build(()), 4.0 * math.prod(desc.dims))
+    into = value if planner.is_free(value) else planner.new(desc)
+    found = Value(desc, into.buffer, desc.dims)
+    planner.emit(primitive, {**values(primitive), Argument.DST: found})
+    planner.bind(operation.outputs[0], planner.apply(planner.reshaped(found, source.shape), operation.posts))
+
+
+def local_response(planner: Planner, operation: Operation) -> None:
+    """ONNX LRN: across channels."""
+    source = planner.value(operation.inputs[0])
+    attributes = operation.attributes
+    value = source if source.desc.is_dense and source.desc.key is not None else planner.plain(source)
+    desc = value.desc
+    primitive = planner.make_heavy(
+        lambda: primitives.local_response(
+            desc,
+            desc,
+            attributes["size"],
+            attributes.get("alpha", 1e-4),
+            attributes.get("beta", 0.75),
+            attributes.get("bias", 1.0),
+        ),
+        8.0 * math.prod(desc.dims),
+    )
+    found = planner.new(desc, source.shape)
+    planner.emit(primitive, {Argument.SRC: value, Argument.DST: found})
+    planner.bind(operation.outputs[0], planner.apply(found, operation.posts))

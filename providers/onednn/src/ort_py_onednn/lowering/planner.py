@@ -1,0 +1,222 @@
+"""What the lowering of an operation works with: layouts and steps, and results with what is done with them.
+
+One planner makes one plan: it walks the operations once for concrete shapes. What follows an operation goes into its
+primitive as far as that takes it; the rest are primitives of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument, Binary
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
+from ort_py_onednn.graph.operation import Combine, Post
+from ort_py_onednn.lowering.layouts import LayoutPlanner
+from ort_py_onednn.lowering.values import Value, broadcast_dims, folded
+
+__all__ = ["PER_CHANNEL", "Planner", "Value", "broadcast_dims"]
+
+PER_CHANNEL = 1 << 24
+"""Bit of an algorithm of `Combine`: the operand is a vector of channels, dimension 1 of the result."""
+
+Build = Callable[[Sequence[PostOp]], Primitive]
+
+
+class Planner(LayoutPlanner):
+    """Makes a plan; see `LayoutPlanner` for its arguments."""
+
+    def with_posts(
+        self,
+        build: Build,
+        values: Callable[[Primitive], Mapping[int, Value]],
+        result: Desc,
+        shape: Sequence[int],
+        posts: Sequence[Post],
+        work: float | None = None,
+        into: Callable[[Primitive], Value | None] = lambda _: None,
+    ) -> Value:
+        """Emit a primitive with as many of the post-ops as it takes, then the others on their own.
+
+        Args:
+            build: Makes the primitive for post-ops.
+            values: Its arguments but destination and operands of post-ops, reordered as it wants them.
+            result: Dimensions of the result, of any layout.
+            shape: Shape of the result.
+            posts: What is done with the result.
+            work: Multiply-adds; None for work of a few instructions an element.
+            into: A value that may be written over, asked for once the layout is known; None for a new place.
+        """
+
+        def make(chain: Sequence[PostOp]) -> Primitive:
+            if work is None:
+                return self.make(lambda: build(chain), result)
+            return self.make_heavy(lambda: build(chain), work)
+
+        count = len(posts)
+        for place, post in enumerate(posts):
+            if isinstance(post, Combine) and not self._only_broadcasts(post, result.dims):
+                count = place
+                break
+        plain_made: Primitive | None = None
+        while True:
+            chosen = posts[:count]
+            for summing in (True, False):
+                residual = self._residual(chosen, result.dims) if summing else None
+                if summing and residual is None:
+                    continue
+                chain = [self._post(post, result.dims, index == residual) for index, post in enumerate(chosen)]
+                try:
+                    primitive = make(chain)
+                except Unimplemented:
+                    if not chosen:
+                        raise
+                    continue
+                if chosen and primitive.is_reference:
+                    plain_made = plain_made or make(())
+                    if not plain_made.is_reference:
+                        continue
+                    make(chain)  # the thread count again
+                found = self._emit_posts(primitive, values, shape, chosen, residual, into)
+                return self.apply(found, posts[count:])
+            count -= 1
+
+    def _emit_posts(
+        self,
+        primitive: Primitive,
+        values: Callable[[Primitive], Mapping[int, Value]],
+        shape: Sequence[int],
+        posts: Sequence[Post],
+        residual: int | None,
+        into: Callable[[Primitive], Value | None],
+    ) -> Value:
+        count = self.count
+        given = dict(values(primitive))
+        desc = primitive.arguments[Argument.DST]
+        target: Value | None = None
+        for index, post in enumerate(posts):
+            if not isinstance(post, Combine):
+                continue
+            operand = self._operand(post, len(desc.dims))
+            if index == residual:
+                moved = self.in_layout(operand, desc)
+                target = Value(desc, self.buffer_of(moved), tuple(shape))
+            else:
+                code = Argument.post_op(index)
+                given[code] = self.in_layout(operand, primitive.arguments[code])
+        if target is None:
+            target = into(primitive)
+        given[Argument.DST] = target if target is not None else self.new(desc, shape)
+        self.count = count
+        self.emit(primitive, given)
+        result = given[Argument.DST]
+        return Value(desc, result.buffer, tuple(shape))
+
+    def apply(self, value: Value, posts: Sequence[Post]) -> Value:
+        """Functions and operands applied to a value, each as a primitive that takes what it can of the rest."""
+        posts = list(posts)
+        while posts:
+            post = posts.pop(0)
+            if isinstance(post, Function):
+                if value.desc.key is None or not value.desc.is_dense:
+                    value = self.plain(value)
+                desc = value.desc
+                function = post
+                primitive = self.make(lambda: primitives.eltwise(function, desc, desc), desc)  # noqa: B023
+                found = value if self.is_free(value) and value.buffer is not None else self.new(desc, value.shape)
+                found = Value(desc, found.buffer, value.shape)
+                self.emit(primitive, {Argument.SRC: value, Argument.DST: found})
+                value = found
+            else:
+                operand = self._operand(post, max(len(value.dims), len(value.shape)))
+                return self.combine(post.algorithm & ~PER_CHANNEL, value, operand, posts)
+        return value
+
+    def combine(self, algorithm: int, first: Value, second: Value, posts: Sequence[Post] = ()) -> Value:
+        """A function of two values that broadcast against each other."""
+        rank = max(len(first.dims), len(second.dims))
+        shape = np.broadcast_shapes(first.shape, second.shape)
+        dims = broadcast_dims(first.dims, second.dims)
+        left, right = self.ranked(first, rank), self.ranked(second, rank)
+        if left.dims != dims and right.dims == dims and algorithm in {Binary.ADD, Binary.MUL, Binary.MAX, Binary.MIN}:
+            left, right = right, left
+        if left.dims != dims:
+            # Only the second operand may broadcast: the first is spread by adding it to zeroes.
+            zeroes = self.new(Desc.plain(dims))
+            self.zero(zeroes)
+            left = self.combine(Binary.ADD, zeroes, left)
+        if left.weight is not None and right.dims == dims and right.weight is None and not right.desc.is_plain:
+            left = self.in_layout(left, right.desc)
+        if left.desc.key is None or not left.desc.is_dense:
+            left = self.plain(left)
+        if right.dims == dims:
+            right = self.in_layout(right, left.desc)
+        elif right.weight is None and not right.desc.is_plain and not left.desc.is_blocked:
+            right = self.plain(right)
+        desc = left.desc
+
+        def build(chain: Sequence[PostOp]) -> Primitive:
+            return primitives.binary(algorithm, desc, right.desc, desc, chain)
+
+        def into(_: Primitive) -> Value | None:
+            return Value(desc, left.buffer, shape) if self.is_free(left) else None
+
+        if self._is_slow(build, desc):
+            left, right = self.plain(left), self.plain(right)
+            desc = left.desc
+            narrow = folded(left.dims, right.dims)
+            if narrow is not None and self._is_slow(build, desc):
+                first, second = self.reshaped(left, narrow[0]), self.reshaped(right, narrow[1])
+                found = self.combine(algorithm, first, second)
+                return self.apply(self.reshaped(found, shape), posts)
+        return self.with_posts(
+            build, lambda _: {Argument.SRC: left, Argument.SRC_1: right}, desc, shape, posts, into=into
+        )
+
+    def _is_slow(self, build: Build, size: Desc) -> bool:
+        """Whether a primitive can be had as reference code only, if at all."""
+        try:
+            return self.make(lambda: build(()), size).is_reference
+        except Unimplemented:
+            return True
+
+    def _operand(self, post: Combine, rank: int) -> Value:
+        value = self.value(post.value)
+        if post.algorithm & PER_CHANNEL:
+            return self.reshaped(value, (1, value.dims[0], *(1,) * (rank - 2)))
+        return self.ranked(value, rank)
+
+    def _only_broadcasts(self, post: Combine, dims: tuple[int, ...]) -> bool:
+        operand = self.value(post.value).dims
+        if post.algorithm & PER_CHANNEL:
+            return True
+        return len(operand) <= len(dims) and broadcast_dims(operand, dims) == dims
+
+    def _residual(self, posts: Sequence[Post], dims: tuple[int, ...]) -> int | None:
+        """The post that may be a sum into the destination: a tensor of the result's size that nobody reads later, nor
+        this operation otherwise, for it is overwritten before all of it was read."""
+        others = [self.value(post.value).buffer for post in posts if isinstance(post, Combine)]
+        for index, post in enumerate(posts):
+            if isinstance(post, Combine) and post.algorithm == Binary.ADD:
+                value = self.value(post.value)
+                alone = value.buffer not in self.operands and others.count(value.buffer) == 1
+                if value.dims == dims and alone and self.is_last(value):
+                    return index
+        return None
+
+    def _post(self, post: Post, dims: tuple[int, ...], summed: bool) -> PostOp:
+        if isinstance(post, Function):
+            return post
+        if summed:
+            return Accumulate()
+        algorithm = post.algorithm & ~PER_CHANNEL
+        if post.algorithm & PER_CHANNEL:
+            return Operand(algorithm, Desc.plain((1, dims[1], *(1,) * (len(dims) - 2))))
+        operand = self.value(post.value).dims
+        padded = (1,) * (len(dims) - len(operand)) + operand
+        if padded == dims:
+            return Operand(algorithm, Desc.any(dims))
+        return Operand(algorithm, Desc.plain(padded))

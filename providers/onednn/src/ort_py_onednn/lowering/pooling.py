@@ -1,0 +1,169 @@
+"""Pooling over windows and over everything, and reductions: to oneDNN most of them are pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Algorithm, Argument
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.primitive import Geometry, PostOp, Primitive, Unimplemented
+from ort_py_onednn.graph.functions import linear
+from ort_py_onednn.graph.operation import Operation, Post
+from ort_py_onednn.lowering.geometry import window
+from ort_py_onednn.lowering.planner import Planner, Value
+
+__all__ = ["global_pool", "pool", "reduce"]
+
+_REDUCTIONS = {
+    "ReduceMean": Algorithm.REDUCTION_MEAN,
+    "ReduceSum": Algorithm.REDUCTION_SUM,
+}
+
+
+def pool(planner: Planner, operation: Operation) -> None:
+    """ONNX MaxPool (without indices) and AveragePool."""
+    attributes = operation.attributes
+    source = planner.value(operation.inputs[0])
+    place = window(source.dims[2:], attributes["kernel_shape"], attributes, ceil=bool(attributes.get("ceil_mode", 0)))
+    if operation.kind == "MaxPool":
+        algorithm = Algorithm.POOLING_MAX
+    elif attributes.get("count_include_pad", 0):
+        algorithm = Algorithm.POOLING_AVG_INCLUDE_PADDING
+    else:
+        algorithm = Algorithm.POOLING_AVG_EXCLUDE_PADDING
+    dims = (*source.dims[:2], *place.sizes)
+    geometry = place.strides, place.dilations, place.begin, place.end
+    found = _pooled(planner, algorithm, source, dims, place.kernel, geometry, operation.posts)
+    planner.bind(operation.outputs[0], found)
+
+
+def global_pool(planner: Planner, operation: Operation) -> None:
+    """ONNX GlobalAveragePool and GlobalMaxPool."""
+    source = planner.value(operation.inputs[0])
+    average = operation.kind == "GlobalAveragePool"
+    planner.bind(operation.outputs[0], _everywhere(planner, average, source, operation.posts))
+
+
+def _everywhere(planner: Planner, average: bool, source: Value, posts: Sequence[Post]) -> Value:
+    spatial = source.dims[2:]
+    ones, none = (1,) * len(spatial), (0,) * len(spatial)
+    algorithm = Algorithm.POOLING_AVG_EXCLUDE_PADDING if average else Algorithm.POOLING_MAX
+    return _pooled(planner, algorithm, source, (*source.dims[:2], *ones), spatial, (ones, ones, none, none), posts)
+
+
+def _pooled(
+    planner: Planner,
+    algorithm: int,
+    source: Value,
+    dims: tuple[int, ...],
+    kernel: Sequence[int],
+    geometry: Geometry,
+    posts: Sequence[Post],
+) -> Value:
+    descs = [source.desc]
+    if not source.desc.is_plain:
+        descs.append(Desc.plain(source.dims))
+    elif len(dims) == 4:
+        # Plain pictures are pooled fast only where channels are innermost or blocked.
+        descs.append(Desc.channels_last(source.dims))
+
+    def build(chain: Sequence[PostOp]) -> Primitive:
+        best: Primitive | None = None
+        for desc in descs:
+            try:
+                found = primitives.pooling(algorithm, desc, Desc.any(dims), kernel, geometry, chain)
+            except Unimplemented:
+                continue
+            if not found.is_reference:
+                return found
+            best = best or found
+        if best is None:
+            raise Unimplemented("pooling")
+        return best
+
+    def values(primitive: Primitive) -> Mapping[int, Value]:
+        return {Argument.SRC: planner.in_layout(source, primitive.arguments[Argument.SRC])}
+
+    return planner.with_posts(build, values, Desc.plain(dims), dims, posts, math.prod(source.dims) * 2.0)
+
+
+def reduce(planner: Planner, operation: Operation) -> None:
+    """ONNX ReduceMean and ReduceSum along constant axes."""
+    source = planner.value(operation.inputs[0])
+    rank = len(source.shape)
+    axes = _axes(planner, operation, rank)
+    keep = operation.attributes.get("keepdims", 1)
+    kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(source.shape))
+    shape = kept if keep else tuple(dim for axis, dim in enumerate(source.shape) if axis not in axes)
+    if not axes or rank == 0:
+        planner.bind(operation.outputs[0], planner.apply(source, operation.posts))
+        return
+    found = _reduced(planner, operation.kind, source, axes, kept)
+    if shape != kept:
+        found = planner.reshaped(found, shape)
+    planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
+
+
+def _axes(planner: Planner, operation: Operation, rank: int) -> tuple[int, ...]:
+    axes = operation.attributes.get("axes")
+    if len(operation.inputs) > 1 and operation.inputs[1]:
+        axes = tuple(int(axis) for axis in planner.integers(operation.inputs[1]))
+    if not axes:
+        return () if operation.attributes.get("noop_with_empty_axes", 0) else tuple(range(rank))
+    return tuple(sorted(axis % rank for axis in axes))
+
+
+def _reduced(planner: Planner, kind: str, source: Value, axes: tuple[int, ...], kept: tuple[int, ...]) -> Value:
+    rank = len(source.dims)
+    if kept == source.dims:
+        return source
+    if rank >= 3 and axes == tuple(range(2, rank)) and rank <= 5 and kind == "ReduceMean":
+        return _everywhere(planner, True, source, ())
+    plain = planner.plain(source)
+    if axes == tuple(range(axes[0], axes[0] + len(axes))):
+        # Neighbouring axes are one: (outer, reduced, inner).
+        outer = math.prod(source.dims[: axes[0]])
+        count = math.prod(source.dims[axes[0] : axes[-1] + 1])
+        inner = math.prod(source.dims[axes[-1] + 1 :])
+        if inner > 1:
+            # The inner elements are channels that lie innermost: pooling of one long window.
+            view = planner.view(plain, Desc.strided((outer, inner, count), (count * inner, 1, inner)))
+            found = _everywhere(planner, True, view, [linear(count)] if kind == "ReduceSum" else ())
+            return planner.reshaped(planner.view(found, found.desc, found.dims), kept)
+        plain = planner.reshaped(plain, (outer, count, inner))
+        if inner == 1:
+            return planner.reshaped(_sums(planner, kind, planner.reshaped(plain, (outer, count))), kept)
+        target: tuple[int, ...] = (outer, 1, inner)
+    else:
+        target = kept
+    found = _in_one(planner, kind, plain, target)
+    return planner.reshaped(found, kept)
+
+
+def _in_one(planner: Planner, kind: str, source: Value, target: tuple[int, ...]) -> Value:
+    desc = source.desc
+    primitive = planner.make(lambda: primitives.reduction(_REDUCTIONS[kind], desc, Desc.plain(target)), desc)
+    found = planner.new(Desc.plain(target))
+    planner.emit(primitive, {Argument.SRC: source, Argument.DST: found})
+    return found
+
+
+def _sums(planner: Planner, kind: str, rows: Value) -> Value:
+    """Sums or means of rows; of short ones, for which oneDNN has reference code only, as a product with a constant."""
+    outer, count = rows.dims
+    desc, target = rows.desc, Desc.plain((outer, 1))
+    trial = planner.make(lambda: primitives.reduction(_REDUCTIONS[kind], desc, target), desc)
+    if not trial.is_reference:
+        return _in_one(planner, kind, rows, (outer, 1))
+    ones = np.full((count, 1), 1 / count if kind == "ReduceMean" else 1, np.float32)
+    column = planner.fixed(ones)
+    primitive = planner.make_heavy(
+        lambda: primitives.matmul(desc, column.desc, None, target), float(math.prod(rows.dims))
+    )
+    found = planner.new(target)
+    planner.emit(primitive, {Argument.SRC: rows, Argument.WEIGHTS: column, Argument.DST: found})
+    return found

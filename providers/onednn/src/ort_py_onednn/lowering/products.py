@@ -1,0 +1,142 @@
+"""MatMul and Gemm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument, Binary
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.primitive import PostOp, Primitive, Unimplemented
+from ort_py_onednn.graph.functions import linear
+from ort_py_onednn.graph.operation import Combine, Operation, Post
+from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value, broadcast_dims
+
+__all__ = ["gemm", "matmul"]
+
+
+def matmul(planner: Planner, operation: Operation) -> None:
+    """ONNX MatMul: NumPy's rules for vectors and for broadcasting."""
+    left, right = planner.value(operation.inputs[0]), planner.value(operation.inputs[1])
+    a = planner.reshaped(left, (1, *left.dims)) if len(left.shape) == 1 else left
+    b = planner.reshaped(right, (*right.dims, 1)) if len(right.shape) == 1 else right
+    shape = [*broadcast_dims(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1]]
+    if len(right.shape) == 1:
+        del shape[-1]
+    if len(left.shape) == 1:
+        del shape[-1 - (len(right.shape) > 1)]
+    planner.bind(operation.outputs[0], _product(planner, a, b, shape, operation.posts))
+
+
+def gemm(planner: Planner, operation: Operation) -> None:
+    """ONNX Gemm: alpha · A' · B' + beta · C, where A' and B' may be transposed."""
+    a, b = planner.value(operation.inputs[0]), planner.value(operation.inputs[1])
+    attributes = operation.attributes
+    if attributes.get("transA", 0):
+        a = _transposed(planner, a)
+    if attributes.get("transB", 0):
+        b = _transposed(planner, b)
+    posts: list[Post] = []
+    alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
+    third = operation.inputs[2] if len(operation.inputs) > 2 else None
+    if third and beta == 1.0:
+        posts.append(Combine(Binary.ADD, third))
+    if alpha != 1.0:
+        posts.insert(0, linear(alpha))
+    shape = (a.dims[0], b.dims[1])
+    planner.bind(operation.outputs[0], _product(planner, a, b, shape, [*posts, *operation.posts]))
+
+
+def _transposed(planner: Planner, value: Value) -> Value:
+    rows, columns = value.dims
+    if value.weight is not None and value.buffer is None:
+        return Value(Desc.strided((columns, rows), (1, columns)), None, (columns, rows), value.weight)
+    plain = planner.plain(value)
+    return planner.view(plain, Desc.strided((columns, rows), (1, columns)))
+
+
+def _product(planner: Planner, a: Value, b: Value, shape: Sequence[int], posts: Sequence[Post]) -> Value:
+    *batch, rows, depth = a.dims
+    columns = b.dims[-1]
+    if math.prod(b.dims[:-2]) == 1 and batch:
+        # One matrix for the whole batch: the batch is rows.
+        a = planner.reshaped(a, (math.prod(batch) * rows, depth))
+        b = b if len(b.dims) == 2 else planner.reshaped(b, b.dims[-2:])
+    rank = max(len(a.dims), len(b.dims))
+    a, b = planner.ranked(a, rank), planner.ranked(b, rank)
+    dims = (*broadcast_dims(a.dims[:-2], b.dims[:-2]), a.dims[-2], columns)
+    result = Desc.plain(dims)
+    bias, posts = _bias(planner, columns, posts)
+    seen = b.desc
+    fixed = b.weight is not None and b.buffer is None and rank == 2
+    held = b.weight.first_layout(b.dims) if fixed and b.weight is not None else None
+    work = math.prod(dims) * depth
+    vector = None if bias is None else Desc.plain((1,) * (rank - 1) + (columns,))
+    srcs = [a.desc] if a.desc.is_plain else [a.desc, Desc.plain(a.dims)]
+    others = [held or Desc.any(b.dims)] if fixed else [b.desc] if b.desc.is_plain else [b.desc, Desc.plain(b.dims)]
+    if fixed and held is not None:
+        others.append(Desc.any(b.dims))
+
+    def build(chain: Sequence[PostOp]) -> Primitive:
+        best: Primitive | None = None
+        for src in srcs:
+            for weights in others:
+                try:
+                    found = primitives.matmul(src, weights, vector, result, chain)
+                except Unimplemented:
+                    continue
+                if not found.is_reference:
+                    return found
+                best = best or found
+        if best is None:
+            raise Unimplemented(f"matmul of {a.desc.key} and {b.desc.key}")
+        return best
+
+    def values(primitive: Primitive) -> Mapping[int, Value]:
+        weights = Value(seen, None, b.shape, b.weight) if fixed else b
+        given = {
+            Argument.SRC: planner.in_layout(a, primitive.arguments[Argument.SRC]),
+            Argument.WEIGHTS: planner.in_layout(weights, primitive.arguments[Argument.WEIGHTS]),
+        }
+        if bias is not None and vector is not None:
+            given[Argument.BIAS] = planner.reshaped(bias, vector.dims)
+        return given
+
+    if len(shape) == len(dims) or not posts:
+        found = planner.with_posts(build, values, result, dims, posts, work)
+        return planner.reshaped(found, tuple(shape)) if tuple(shape) != dims else found
+    flat, rest = _flattened(planner, posts, dims, tuple(shape))
+    found = planner.reshaped(planner.with_posts(build, values, result, dims, flat, work), tuple(shape))
+    return planner.apply(found, rest)
+
+
+def _flattened(
+    planner: Planner, posts: Sequence[Post], dims: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[list[Post], list[Post]]:
+    """Posts that mean the same for the flattened result, and the others, whose operands are no vectors of columns."""
+    for place, post in enumerate(posts):
+        if not isinstance(post, Combine):
+            continue
+        operand = planner.value(post.value)
+        if post.algorithm & PER_CHANNEL or not (
+            operand.dims[-1] == math.prod(operand.dims) and operand.dims[-1] in {1, dims[-1]}
+        ):
+            if post.algorithm & PER_CHANNEL == 0 and operand.dims == shape:
+                # Of the result's own size: flattened likewise.
+                flat = planner.reshaped(operand, dims)
+                name = f"{post.value}:{'x'.join(map(str, dims))}"
+                planner.alias(name, flat, post.value)
+                rest = _flattened(planner, posts[place + 1 :], dims, shape)
+                return [*posts[:place], Combine(post.algorithm, name), *rest[0]], rest[1]
+            return list(posts[:place]), list(posts[place:])
+    return list(posts), []
+
+
+def _bias(planner: Planner, columns: int, posts: Sequence[Post]) -> tuple[Value | None, Sequence[Post]]:
+    """A vector of columns that is added first goes in as the bias."""
+    if posts and isinstance(posts[0], Combine) and posts[0].algorithm == Binary.ADD:
+        value = planner.value(posts[0].value)
+        if value.weight is not None and math.prod(value.dims) == columns == value.dims[-1]:
+            return value, posts[1:]
+    return None, posts

@@ -1,0 +1,85 @@
+"""Which function lowers which kind of operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.graph.operation import Operation
+from ort_py_onednn.lowering import attention, convolution, movement, normalization, pooling, products
+from ort_py_onednn.lowering.planner import Planner
+
+__all__ = ["LOWERINGS", "Lowering"]
+
+Lowering = Callable[[Planner, Operation], None]
+
+
+def _eltwise(planner: Planner, operation: Operation) -> None:
+    """Functions and operands applied to a value, no work before them."""
+    source = planner.value(operation.inputs[0])
+    if source.weight is not None:
+        planner.buffer_of(source)
+    found = planner.apply(source, operation.posts)
+    planner.bind(operation.outputs[0], planner.view(found, found.desc, found.shape))
+
+
+def _binary(planner: Planner, operation: Operation) -> None:
+    """A function of two values."""
+    first, second = (planner.value(name) for name in operation.inputs)
+    planner.bind(
+        operation.outputs[0], planner.combine(operation.attributes["algorithm"], first, second, operation.posts)
+    )
+
+
+def _prelu(planner: Planner, operation: Operation) -> None:
+    """ONNX PRelu: the slopes broadcast; before version 7 a vector of them is one a channel."""
+    source = planner.value(operation.inputs[0])
+    value = source if source.desc.is_dense and source.desc.key is not None else planner.plain(source)
+    slopes = planner.value(operation.inputs[1])
+    if operation.since < 7 and len(slopes.dims) == 1 and len(value.dims) > 1:
+        slopes = planner.reshaped(slopes, (1, slopes.dims[0], *(1,) * (len(value.dims) - 2)))
+    slopes = planner.ranked(slopes, len(value.dims))
+    desc = value.desc
+    wanted = desc if slopes.dims == desc.dims else Desc.plain(slopes.dims)
+    primitive = planner.make(lambda: primitives.prelu(desc, wanted, desc), desc)
+    count = planner.count
+    given = planner.in_layout(slopes, primitive.arguments[Argument.WEIGHTS])
+    planner.count = count
+    found = planner.new(desc, source.shape)
+    planner.emit(primitive, {Argument.SRC: value, Argument.WEIGHTS: given, Argument.DST: found})
+    planner.bind(operation.outputs[0], found)
+
+
+LOWERINGS: Mapping[str, Lowering] = {
+    "AveragePool": pooling.pool,
+    "Concat": movement.concatenate,
+    "Conv": convolution.convolution,
+    "ConvTranspose": convolution.transposed_convolution,
+    "Flatten": movement.flatten,
+    "Gemm": products.gemm,
+    "GlobalAveragePool": pooling.global_pool,
+    "GlobalMaxPool": pooling.global_pool,
+    "LRN": normalization.local_response,
+    "LayerNormalization": normalization.layer_normalization,
+    "LogSoftmax": normalization.softmax,
+    "MatMul": products.matmul,
+    "MaxPool": pooling.pool,
+    "MultiHeadAttention": attention.multi_head,
+    "PRelu": _prelu,
+    "Pad": movement.pad,
+    "ReduceMean": pooling.reduce,
+    "ReduceSum": pooling.reduce,
+    "Reshape": movement.reshape,
+    "Resize": movement.resize,
+    "Slice": movement.slice_,
+    "Softmax": normalization.softmax,
+    "Split": movement.split,
+    "Squeeze": movement.squeeze,
+    "Transpose": movement.transpose,
+    "Unsqueeze": movement.unsqueeze,
+    "Upsample": movement.resize,
+    "binary": _binary,
+    "eltwise": _eltwise,
+}

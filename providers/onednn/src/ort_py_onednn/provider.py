@@ -1,0 +1,50 @@
+"""What a session holds: claims of subgraphs that pay, and their compilation."""
+
+from __future__ import annotations
+
+from ort_py.contracts import (
+    Capability,
+    CompiledRegion,
+    GraphView,
+    IExecutionProvider,
+    KernelLookup,
+    RegionView,
+    SessionContext,
+)
+from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.openmp import guard_forks
+from ort_py_onednn.graph.claims import capability
+
+__all__ = ["DnnlProvider"]
+
+
+class DnnlProvider(IExecutionProvider):
+    """Compiles regions with oneDNN; runs no single kernels.
+
+    Args:
+        name: As registered by the plug-in.
+        context: The session's wishes.
+        claim_small: Whether to take what is faster elsewhere.
+    """
+
+    def __init__(self, name: str, context: SessionContext, *, claim_small: bool = False) -> None:
+        self._name = name
+        self._claim_small = claim_small
+        self._threads = max(1, context.threads)
+        self._engine = engine()
+        guard_forks(self._engine.library)
+
+    @property
+    def name(self) -> str:
+        """As registered by the plug-in."""
+        return self._name
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        """Subgraphs of float32 operators, each with work that is worth the call."""
+        return capability(graph, small=self._claim_small)
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        """Fuse, and where shapes are known plan and pack."""
+        from ort_py_onednn.execution.region import DnnlRegion
+
+        return DnnlRegion(region, self._engine, self._threads)

@@ -1,0 +1,101 @@
+"""Descriptors and primitives: layouts that are the same, what a primitive wants, what cannot be had."""
+
+from __future__ import annotations
+
+import pytest
+
+from ort_py.errors import EPFail
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument, Eltwise, Status
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.library import open_library
+from ort_py_onednn.binding.openmp import threads
+from ort_py_onednn.binding.primitive import Function, Unimplemented
+from ort_py_onednn.binding.status import check
+from ort_py_onednn.lowering.planner import Planner
+
+
+def test_strides_of_a_dimension_of_one_mean_nothing() -> None:
+    """Two ways to write one layout are the same layout."""
+    assert Desc.strided((1, 4), (99, 1)).same(Desc.plain((1, 4)))
+    assert Desc.strided((1, 4), (99, 1)).is_plain
+
+
+def test_layouts_that_differ() -> None:
+    """A transposed matrix is another layout, and no plain one."""
+    turned = Desc.strided((3, 4), (1, 3))
+    assert not turned.same(Desc.plain((3, 4)))
+    assert not turned.is_plain
+    assert turned.is_dense
+    found = turned.permuted((1, 0))
+    assert found is not None
+    assert found.is_plain
+    assert found.dims == (4, 3)
+
+
+def test_channels_last_is_seen() -> None:
+    """The innermost dimension is the channel, unless there is but one pixel."""
+    assert Desc.channels_last((1, 8, 4, 4)).is_channels_last
+    assert not Desc.plain((1, 8, 4, 4)).is_channels_last
+    assert not Desc.channels_last((1, 8, 1, 1)).is_channels_last
+
+
+def test_a_part_has_gaps() -> None:
+    """Half of the columns of a matrix: a view, not dense."""
+    part = Desc.plain((4, 6)).part((4, 3), (0, 3))
+    assert part is not None
+    assert not part.is_dense
+    assert not part.is_plain
+
+
+def test_a_primitive_says_all_it_wants() -> None:
+    """The scratchpad too, where it needs one: to leave it out would crash."""
+    desc = Desc.plain((1, 16, 8, 8))
+    ones = (1, 1)
+    made = primitives.convolution(
+        Desc.any(desc.dims), Desc.any((16, 16, 3, 3)), None, Desc.any(desc.dims), (ones, ones, ones, ones)
+    )
+    assert {Argument.SRC, Argument.WEIGHTS, Argument.DST} <= set(made.arguments)
+    assert made.implementation
+
+
+def test_what_oneDNN_has_not_is_unimplemented() -> None:  # noqa: N802 - the library's name
+    """Not an error of ours: the caller tries another way."""
+    with pytest.raises(Unimplemented):
+        primitives.matmul(Desc.plain((2, 3)), Desc.plain((4, 5)), None, Desc.plain((2, 5)))
+
+
+def test_a_binding_is_checked() -> None:
+    """A missing argument and one of another layout are refused before anything runs."""
+    planner = Planner(open_library(), {}, {}, 1, {})
+    planner.feed("x", 0, (4, 4))
+    desc = Desc.plain((4, 4))
+    made = planner.make(lambda: primitives.eltwise(Function(Eltwise.RELU), desc, desc), desc)
+    with pytest.raises(EPFail, match="wants argument 17"):
+        planner.emit(made, {Argument.SRC: planner.value("x")})
+    with pytest.raises(EPFail, match="wants argument 1 "):
+        planner.emit(made, {Argument.SRC: planner.new(Desc.strided((4, 4), (1, 4)))})
+
+
+@pytest.mark.parametrize("status", [2, 3, 5, 77])
+def test_a_status_is_an_exception_with_its_name(status: int) -> None:
+    """Which call, for what, and the status in words."""
+    name = Status(status).name.lower() if status < 11 else "unknown"
+    with pytest.raises(EPFail, match=rf"oneDNN's f failed for x: status {status} \({name}\)"):
+        check(status, "f", "x")
+
+
+def test_success_is_silent() -> None:
+    """And memory that is short is a MemoryError."""
+    check(0, "f")
+    with pytest.raises(MemoryError):
+        check(1, "f")
+
+
+def test_the_number_of_threads_comes_back() -> None:
+    """It is the calling thread's, and set for a block."""
+    library = open_library()
+    before = library.c.omp_get_max_threads()
+    with threads(library, before + 1):
+        assert library.c.omp_get_max_threads() == before + 1
+    assert library.c.omp_get_max_threads() == before

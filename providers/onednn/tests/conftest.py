@@ -1,0 +1,28 @@
+"""What all tests of the provider share: they need the library, which exists for one platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def library_reason() -> str:
+    """Why there is no library here; empty where there is one."""
+    from ort_py_onednn.binding.library import (  # pytest reads this file where the package is not there, too
+        Missing,
+        find,
+    )
+
+    found = find()
+    return found.reason if isinstance(found, Missing) else ""
+
+
+@pytest.fixture(autouse=True)
+def _needs_the_library(request: pytest.FixtureRequest, library_reason: str) -> Iterator[None]:
+    if library_reason:
+        pytest.skip(f"oneDNN cannot be opened: {library_reason}")
+    with np.errstate(all="ignore"):
+        yield

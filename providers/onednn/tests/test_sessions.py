@@ -1,0 +1,231 @@
+"""Sessions with regions: threads, forks, shapes that change, weights that are shared, closing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ort_py as ort
+from ort_py.testing.tolerances import assert_close
+from ort_py_onednn.execution.packed_weights import packed_bytes
+from ort_py_onednn.execution.region import PLANS_KEPT, DnnlRegion
+from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_plain
+
+RNG = np.random.default_rng(3)
+NODES = [
+    node("Conv", "x w", "a", pads=[1, 1, 1, 1]),
+    node("Relu", "a", "b"),
+    node("Conv", "b v", "c", pads=[1, 1, 1, 1]),
+    node("Add", "c b", "d"),
+    node("GlobalAveragePool", "d", "p"),
+    node("Flatten", "p", "f"),
+    node("Gemm", "f g h", "y"),
+]
+
+
+def _f(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape, np.float32) * np.float32(0.25)
+
+
+WEIGHTS = {"w": _f(32, 3, 3, 3), "v": _f(32, 32, 3, 3), "g": _f(32, 10), "h": _f(10)}
+
+
+def _network(size: int = 24, *, dynamic: bool = False) -> tuple[bytes, dict[str, np.ndarray[Any, Any]]]:
+    feeds = {"x": _f(1, 3, size, size)}
+    return model(NODES, feeds, WEIGHTS, dynamic=dynamic), feeds
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_eight_threads_run_one_session(threads: int) -> None:
+    """Each run has a frame of its own, and the library's scratch memory is never shared."""
+    data, feeds = _network()
+    pictures = [_f(*feeds["x"].shape) for _ in range(8)]
+    wanted = [run_plain(data, {"x": picture}) for picture in pictures]
+    errors: list[BaseException] = []
+
+    def work(place: int) -> None:
+        try:
+            for _ in range(20):
+                assert_close(session.run(None, {"x": pictures[place]}), wanted[place])
+        except BaseException as error:
+            errors.append(error)
+
+    with open_session(data, threads) as session:
+        workers = [threading.Thread(target=work, args=(place,)) for place in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not errors, errors[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this platform")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_runs_a_session_of_its_parent() -> None:
+    """OpenMP's team of the parent does not exist in the child; it must not be waited for."""
+    data, feeds = _network(64)
+    with open_session(data, 2) as session:
+        wanted = session.run(None, feeds)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if np.array_equal(session.run(None, feeds)[0], wanted[0]) else 2
+            finally:
+                os._exit(status)
+        done: list[int] = []
+        waiter = threading.Thread(target=lambda: done.append(os.waitpid(child, 0)[1]))
+        waiter.start()
+        waiter.join(60)
+        if not done:
+            os.kill(child, 9)
+            waiter.join()
+            pytest.fail("the child waits for threads that it does not have")
+        assert done == [0]
+        np.testing.assert_array_equal(session.run(None, feeds)[0], wanted[0])
+
+
+def test_shapes_may_change_between_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan for each, made once: a shape that comes again is not planned again."""
+    planned: list[Any] = []
+    original = DnnlRegion._planned
+
+    def count(self: DnnlRegion, *arguments: Any) -> Any:
+        planned.append(arguments)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(DnnlRegion, "_planned", count)
+    data, _ = _network(dynamic=True)
+    with open_session(data) as session:
+        assert not planned
+        for _ in range(2):
+            for size in (8, 17, 24, 9):
+                feeds = {"x": _f(1, 3, size, size + 1)}
+                assert_close(session.run(None, feeds), run_plain(data, feeds))
+        assert len(planned) == 4
+
+
+def test_plans_are_bounded() -> None:
+    """Endless variety costs no endless memory, and what was dropped is planned anew."""
+    data = model([node("MatMul", "x w", "m"), node("Relu", "m", "y")], {"x": _f(3, 8)}, {"w": _f(8, 8)}, dynamic=True)
+    with open_session(data) as session:
+        for rows in [*range(1, PLANS_KEPT + 10), 1]:
+            feeds = {"x": _f(rows, 8)}
+            assert_close(session.run(None, feeds), run_plain(data, feeds))
+
+
+def test_packed_weights_are_shared_and_go_with_their_last_session() -> None:
+    """Four sessions of one model hold them once."""
+    gc.collect()
+    before = packed_bytes()
+    data, feeds = _network()
+    sessions = [open_session(data)]
+    once = packed_bytes() - before
+    assert once > 0
+    sessions += [open_session(data) for _ in range(3)]
+    for session in sessions:
+        session.run(None, feeds)
+    assert packed_bytes() - before == once
+    for session in sessions:
+        session.close()
+    del session, sessions
+    gc.collect()
+    assert packed_bytes() == before
+
+
+def test_outputs_belong_to_the_caller() -> None:
+    """The next run does not write over them, and none is an input."""
+    data = model(
+        [node("Relu", "x", "a"), node("Identity", "a", "y"), node("Identity", "x", "z")],
+        {"x": _f(90, 100)},
+        outputs=["y", "z", "a"],
+    )
+    x = _f(90, 100)
+    with open_session(data) as session:
+        first = session.run(None, {"x": x})
+        kept = [np.array(array) for array in first]
+        session.run(None, {"x": -x})
+        for array, copy in zip(first, kept, strict=True):
+            np.testing.assert_array_equal(array, copy)
+        arrays = [*first, x]
+        for place, one in enumerate(arrays):
+            assert not any(np.shares_memory(one, other) for other in arrays[place + 1 :])
+
+
+def test_an_empty_tensor_goes_to_another_provider() -> None:
+    """A region takes none; the run is done by the provider that completes, and the report says so."""
+    data = model([node("MatMul", "x w", "y")], {"x": _f(3, 8)}, {"w": _f(8, 8)}, dynamic=True)
+    with open_session(data) as session:
+        (found,) = session.run(None, {"x": _f(0, 8)})
+        assert found.shape == (0, 8)
+        assert "take no empty tensors" in session.fallback_report[0].reason
+
+
+def test_a_closed_session_leaves_nothing_running() -> None:
+    """No thread of Python's, and closing twice is fine."""
+    data, feeds = _network()
+    before = threading.active_count()
+    session = open_session(data)
+    session.run(None, feeds)
+    session.close()
+    session.close()
+    assert threading.active_count() == before
+
+
+def test_the_number_of_threads_of_the_caller_stays() -> None:
+    """A run sets OpenMP's number for its primitives and puts back what was there."""
+    from ort_py_onednn.binding.library import open_library
+
+    c = open_library().c
+    before = c.omp_get_max_threads()
+    c.omp_set_num_threads(3)
+    try:
+        data, feeds = _network(64)
+        with open_session(data, 2) as session:
+            session.run(None, feeds)
+        assert c.omp_get_max_threads() == 3
+    finally:
+        c.omp_set_num_threads(before)
+
+
+def test_the_region_is_one_native_call() -> None:
+    """The instance offers its list of calls as a C function with a context."""
+    from ort_py.contracts import FrameResources
+    from ort_py_onednn.binding._dnnl import ffi
+
+    made: list[DnnlRegion] = []
+    original = DnnlRegion.__init__
+
+    def remember(self: DnnlRegion, *arguments: Any) -> None:
+        original(self, *arguments)
+        made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DnnlRegion, "__init__", remember)
+        data, feeds = _network()
+        with open_session(data) as session:
+            (wanted,) = session.run(None, feeds)
+            instance = made[0].instantiate(FrameResources())
+            assert instance.native_entry_point() is None
+            result = np.zeros_like(wanted)
+            instance.bind([feeds["x"]], [result])
+            entry = instance.native_entry_point()
+            assert entry is not None
+            function = ffi.cast("intptr_t (*)(intptr_t)", entry.function)
+            assert function(entry.context) == 0
+            np.testing.assert_array_equal(result, wanted)
+            instance.close()
+
+
+def test_it_stands_in_for_the_cpu() -> None:
+    """An application that asks for the CPU gets it, and sees the name it asked for."""
+    data, feeds = _network()
+    with ort.InferenceSession(data, providers=["CPUExecutionProvider"]) as session:
+        assert session.get_providers() == ["CPUExecutionProvider"]
+        assert {one.provider for one in session.placement.nodes} == {PROVIDER}
+        assert_close(session.run(None, feeds), run_plain(data, feeds))
