@@ -172,11 +172,16 @@ def _normalize(
     """
     if ones is not None:
         rows = xp.subtract(rows, xp.matmul(rows, ones), y)
-    inverse = xp.matmul(rows.reshape((-1, 1, rows.shape[1])), rows.reshape((-1, rows.shape[1], 1))).reshape((-1, 1))
-    xp.divide(inverse, inverse.dtype.type(rows.shape[1]), inverse)
-    xp.add(inverse, epsilon, inverse)
-    xp.sqrt(inverse, inverse)
-    xp.divide(1, inverse, inverse)
+    if rows.shape[0] == 1:
+        # One number: NumPy's functions take half as long on scalars as on arrays of one element.
+        row = rows.reshape(-1)
+        inverse = 1 / xp.sqrt(xp.dot(row, row) / row.size + epsilon)
+    else:
+        inverse = xp.matmul(rows.reshape((-1, 1, rows.shape[1])), rows.reshape((-1, rows.shape[1], 1))).reshape((-1, 1))
+        xp.divide(inverse, inverse.dtype.type(rows.shape[1]), inverse)
+        xp.add(inverse, epsilon, inverse)
+        xp.sqrt(inverse, inverse)
+        xp.divide(1, inverse, inverse)
     xp.multiply(rows, inverse, y)
     xp.multiply(y, scale, y)
     if bias is not None:
