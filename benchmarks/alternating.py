@@ -53,7 +53,7 @@ class Comparison:
 
 
 class _Child:
-    def __init__(self, runtime: str, threads: int, folder: Path) -> None:
+    def __init__(self, runtime: str, threads: int, folder: Path, optimised: bool) -> None:
         environment = dict(os.environ)
         # The same number for the BLAS of whichever runtime uses one.
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
@@ -62,14 +62,16 @@ class _Child:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        self._runtime = runtime
+        self._runtime, self._optimised = runtime, optimised
         self._outputs = folder / f"{runtime}.outputs"
         self.runs: list[float] = []
 
     def open(self, model: Path, feeds: Path) -> tuple[float, Sequence[Any]]:
         """Make a session and run it once: seconds it took to make, and the outputs."""
         self.runs = []
-        answer = self._ask({"open": str(model), "feeds": str(feeds), "outputs": str(self._outputs)})
+        answer = self._ask(
+            {"optimised": self._optimised, "open": str(model), "feeds": str(feeds), "outputs": str(self._outputs)}
+        )
         if "refused" in answer:
             raise Refused(f"{self._runtime} refuses the model: {answer['refused']}")
         outputs: Sequence[Any] = pickle.loads(self._outputs.read_bytes())  # written by our own child a moment ago
@@ -100,13 +102,14 @@ class Runtimes:
 
     Args:
         threads: Threads of both.
+        optimised: Whether both optimise graphs.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, optimised: bool = True) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         self._feeds = folder / "feeds"
-        self._ours, self._peer = (_Child(runtime, threads, folder) for runtime in ("ort_py", "onnxruntime"))
+        self._ours, self._peer = (_Child(runtime, threads, folder, optimised) for runtime in ("ort_py", "onnxruntime"))
 
     def compare(
         self, model: Path, feeds: Mapping[str, Any], blocks: int = BLOCKS, seconds: float = BLOCK_SECONDS
@@ -146,7 +149,9 @@ class Runtimes:
         self._folder.cleanup()
 
 
-def compare(model: Path, feeds: Mapping[str, Any], threads: int, blocks: int = BLOCKS) -> Comparison:
+def compare(
+    model: Path, feeds: Mapping[str, Any], threads: int, blocks: int = BLOCKS, *, optimised: bool = True
+) -> Comparison:
     """`Runtimes.compare` for a single model, in processes of its own."""
-    with Runtimes(threads) as runtimes:
+    with Runtimes(threads, optimised=optimised) as runtimes:
         return runtimes.compare(model, feeds, blocks)

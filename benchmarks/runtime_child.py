@@ -16,8 +16,8 @@ from typing import Any
 __all__ = ["main"]
 
 
-def open_session(runtime: str, model: str, threads: int) -> Any:
-    """A session of a runtime on the CPU with a number of threads, nothing cached."""
+def open_session(runtime: str, model: str, threads: int, optimised: bool = True) -> Any:
+    """A session of a runtime on the CPU with a number of threads, at its highest level of optimisation or at none."""
     if runtime == "onnxruntime":
         import onnxruntime as runtime_module
     else:
@@ -25,6 +25,8 @@ def open_session(runtime: str, model: str, threads: int) -> Any:
     options = runtime_module.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3  # some models make onnxruntime warn on each run
+    if not optimised:
+        options.graph_optimization_level = runtime_module.GraphOptimizationLevel.ORT_DISABLE_ALL
     return runtime_module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
@@ -36,7 +38,7 @@ class _Model:
             Path(request["feeds"]).read_bytes()
         )  # written by our own parent process a moment ago
         start = time.perf_counter()
-        self._session = open_session(runtime, request["open"], threads)
+        self._session = open_session(runtime, request["open"], threads, request["optimised"])
         self.created = time.perf_counter() - start
         Path(request["outputs"]).write_bytes(pickle.dumps(self._session.run(None, self._feeds)))
 
@@ -53,7 +55,8 @@ class _Model:
 
 
 def main(runtime: str, threads: int) -> int:
-    """Answer ``{"open": model, "feeds": file, "outputs": file}`` and ``{"run": seconds}`` until the input ends.
+    """Answer ``{"open": model, "feeds": file, "outputs": file, "optimised": bool}`` and ``{"run": seconds}`` until the
+    input ends.
 
     The answers are ``{"created": seconds}`` or ``{"refused": why}``, and ``{"runs": [seconds, …]}``.
     """
