@@ -10,7 +10,7 @@ from ort_py.contracts import Transform
 from ort_py.graph.ir import Model, walk
 from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 from ort_py.testing.tolerances import assert_close
-from ort_py.transforms.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.dead_code import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 

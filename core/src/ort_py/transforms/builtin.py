@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 from ort_py.contracts import Transform
-from ort_py.transforms.activations import activation_fusions
-from ort_py.transforms.attention import FuseAttention
-from ort_py.transforms.attention_operator import attention_operator_rules
-from ort_py.transforms.batch_normalization import FoldBatchNormalization
-from ort_py.transforms.bounds import MergeBounds
-from ort_py.transforms.casts import MergeCasts
-from ort_py.transforms.channel_arithmetic import channel_rules
-from ort_py.transforms.common_subexpressions import EliminateCommonSubexpressions
-from ort_py.transforms.concatenation import EliminateWholeGather, MergeConcats, MergeSlices
-from ort_py.transforms.constant_chains import MergeConstantChains
-from ort_py.transforms.constant_folding import ConstantFolding
-from ort_py.transforms.constant_if import ConstantIf
-from ort_py.transforms.dead_code import EliminateDeadCode
-from ort_py.transforms.duplicate_initializers import MergeDuplicateInitializers
-from ort_py.transforms.dynamic_quantization import dynamic_quantization_rules
-from ort_py.transforms.elimination import EliminateDropout, EliminateIdentity, noop_rules
-from ort_py.transforms.fused_convolution import FuseConvActivation, FuseConvAdd
-from ort_py.transforms.fused_gemm import FuseGemmActivation, FuseMatMulAdd
-from ort_py.transforms.fused_matmul import FuseMatMulScale, FuseMatMulTranspose
-from ort_py.transforms.gelu import FuseBiasGelu, FuseGelu, FuseQuickGelu, FuseTanhGelu
-from ort_py.transforms.identities import identity_rules
-from ort_py.transforms.input_scaling import FoldInputScale
-from ort_py.transforms.layer_normalization import (
+from ort_py.transforms.attention.multi_head import FuseAttention
+from ort_py.transforms.attention.operator import attention_operator_rules
+from ort_py.transforms.attention.rotary import FuseRotaryEmbedding
+from ort_py.transforms.elimination.bounds import MergeBounds
+from ort_py.transforms.elimination.casts import MergeCasts
+from ort_py.transforms.elimination.common_subexpressions import EliminateCommonSubexpressions
+from ort_py.transforms.elimination.dead_code import EliminateDeadCode
+from ort_py.transforms.elimination.duplicate_initializers import MergeDuplicateInitializers
+from ort_py.transforms.elimination.identities import identity_rules
+from ort_py.transforms.elimination.no_ops import EliminateDropout, EliminateIdentity, noop_rules
+from ort_py.transforms.elimination.unused_outputs import DropUnusedOutputs
+from ort_py.transforms.folding.constant_folding import ConstantFolding
+from ort_py.transforms.folding.constant_if import ConstantIf
+from ort_py.transforms.folding.loop_unrolling import UnrollLoops
+from ort_py.transforms.folding.shape_computation import ShapeComputationFolding
+from ort_py.transforms.functions.activations import activation_fusions
+from ort_py.transforms.functions.gelu import FuseBiasGelu, FuseGelu, FuseQuickGelu, FuseTanhGelu
+from ort_py.transforms.functions.layer_normalization import (
     FuseLayerNormalization,
     FuseNormalizationBias,
     FuseSimplifiedLayerNormalization,
 )
-from ort_py.transforms.loop_unrolling import UnrollLoops
-from ort_py.transforms.padding import FoldPad
-from ort_py.transforms.powers import ExpandCube
-from ort_py.transforms.quantized_activations import FuseQuantizedActivation
-from ort_py.transforms.quantized_movement import MoveQuantized
-from ort_py.transforms.reshapes import MergeReshapes
-from ort_py.transforms.rotary import FuseRotaryEmbedding
-from ort_py.transforms.shape_computation import ShapeComputationFolding
-from ort_py.transforms.skip_normalization import FuseSkipNormalization
-from ort_py.transforms.softmax_chain import FuseSoftmax
-from ort_py.transforms.transpose_pushing import PushTransposes
-from ort_py.transforms.transposed_products import FoldTransposedOperands
-from ort_py.transforms.transposes import MergeTransposes
-from ort_py.transforms.unused_outputs import DropUnusedOutputs
+from ort_py.transforms.functions.powers import ExpandCube
+from ort_py.transforms.functions.skip_normalization import FuseSkipNormalization
+from ort_py.transforms.functions.softmax_chain import FuseSoftmax
+from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
+from ort_py.transforms.linear.channel_arithmetic import channel_rules
+from ort_py.transforms.linear.constant_chains import MergeConstantChains
+from ort_py.transforms.linear.fused_convolution import FuseConvActivation, FuseConvAdd
+from ort_py.transforms.linear.fused_gemm import FuseGemmActivation, FuseMatMulAdd
+from ort_py.transforms.linear.fused_matmul import FuseMatMulScale, FuseMatMulTranspose
+from ort_py.transforms.linear.input_scaling import FoldInputScale
+from ort_py.transforms.linear.padding import FoldPad
+from ort_py.transforms.movement.concatenation import EliminateWholeGather, MergeConcats, MergeSlices
+from ort_py.transforms.movement.reshapes import MergeReshapes
+from ort_py.transforms.movement.transpose_pushing import PushTransposes
+from ort_py.transforms.movement.transposed_products import FoldTransposedOperands
+from ort_py.transforms.movement.transposes import MergeTransposes
+from ort_py.transforms.quantization.dynamic_quantization import dynamic_quantization_rules
+from ort_py.transforms.quantization.quantized_activations import FuseQuantizedActivation
+from ort_py.transforms.quantization.quantized_movement import MoveQuantized
 
 __all__ = ["builtin_transforms"]
 

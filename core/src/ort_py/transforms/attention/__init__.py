@@ -1,0 +1,1 @@
+"""Attention as exporters write it: one operator with what belongs to it."""

@@ -1,0 +1,1 @@
+"""Nodes, constants and outputs that need not be there."""

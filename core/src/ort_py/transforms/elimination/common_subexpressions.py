@@ -1,0 +1,111 @@
+"""Nodes that compute what an earlier node of the same graph computes already."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import GraphEditor, GraphTransform, NodeSpec, TransformContext, TransformResult, ValueSpec
+from ort_py.transforms.folding.repeatable import is_repeatable
+
+__all__ = ["EliminateCommonSubexpressions"]
+
+_SMALL = 256
+"""Bytes up to which two constants are compared by content: scalars, shapes and axes, which exporters write again for
+each use. Larger ones that are equal are held once anyway."""
+
+
+class EliminateCommonSubexpressions(GraphTransform):
+    """Lets readers of the later node read the earlier one's outputs. Each graph for itself: what a branch computes
+    may not be needed outside."""
+
+    name = "CommonSubexpressionElimination"
+
+    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
+        changes = 0
+        pending = [graph]
+        while pending:
+            editor = pending.pop()
+            changes += self._run_one(editor)
+            pending.extend(editor.subgraphs())
+        return TransformResult(changes)
+
+    def _run_one(self, graph: GraphEditor) -> int:
+        changes = 0
+        first: dict[Hashable, tuple[ValueSpec | None, ...]] = {}
+        contents: dict[str, Hashable] = {}
+        returned = {value.name for value in graph.view.outputs}
+        for known in graph.nodes:
+            if not is_repeatable(known):
+                continue
+            node = graph.node(known)
+            assert node is not None  # only the node at hand is ever removed
+            key = self._key(node, graph, contents)
+            earlier = first.setdefault(key, node.outputs)
+            if earlier is node.outputs or self._both_returned(node.outputs, earlier, returned):
+                continue
+            for old, new in zip(node.outputs, earlier, strict=True):
+                if old is not None and new is not None:
+                    graph.replace_uses(old.name, new.name)
+            graph.replace_nodes([node], ())
+            # A value may have taken over the name of a graph output.
+            first[key] = self._renamed(earlier, node.outputs, returned)
+            changes += 1
+        return changes
+
+    @staticmethod
+    def _key(node: NodeSpec, graph: GraphEditor, contents: dict[str, Hashable]) -> Hashable:
+        inputs = tuple([None if value is None else _input_key(value, graph, contents) for value in node.inputs])
+        attributes = tuple(sorted((name, _attribute_key(value)) for name, value in node.attributes.items()))
+        present = tuple([value is not None for value in node.outputs])
+        return node.op_type, node.domain, node.since_version, inputs, repr(attributes), present
+
+    @staticmethod
+    def _both_returned(
+        outputs: tuple[ValueSpec | None, ...], earlier: tuple[ValueSpec | None, ...], returned: set[str]
+    ) -> bool:
+        """Whether the graph returns an output of both nodes: one of the names would need a copy, which is no gain."""
+        return any(
+            old is not None and new is not None and old.name in returned and new.name in returned
+            for old, new in zip(outputs, earlier, strict=True)
+        )
+
+    @staticmethod
+    def _renamed(
+        earlier: tuple[ValueSpec | None, ...], replaced: tuple[ValueSpec | None, ...], returned: set[str]
+    ) -> tuple[ValueSpec | None, ...]:
+        return tuple(
+            [
+                old if old is not None and old.name in returned else new
+                for new, old in zip(earlier, replaced, strict=True)
+            ]
+        )
+
+
+def _input_key(value: ValueSpec, graph: GraphEditor, contents: dict[str, Hashable]) -> Hashable:
+    if not value.constant:
+        return value.name
+    if value.name not in contents:
+        contents[value.name] = value.name
+        sizes = value.shape if value.shape is not None else (None,)
+        if all(isinstance(size, int) for size in sizes):
+            count = int(np.prod([size for size in sizes if isinstance(size, int)], dtype=np.int64))
+            array = graph.constant(value) if count <= _SMALL else None
+            if array is not None and array.nbytes <= _SMALL:
+                contents[value.name] = _array_key(array)
+    return contents[value.name]
+
+
+def _array_key(array: Any) -> tuple[str, tuple[int, ...], Hashable]:
+    content: Hashable = tuple(array.ravel().tolist()) if array.dtype.hasobject else array.tobytes()
+    return str(array.dtype), tuple(array.shape), content
+
+
+def _attribute_key(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _array_key(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
+        return tuple([_attribute_key(item) for item in value])
+    return type(value).__name__, value

@@ -1,0 +1,1 @@
+"""What is known when the session is created: computed once, chosen, or written out."""

@@ -1,0 +1,1 @@
+"""Functions that exporters spell out in small operators: activations, normalisations, softmax."""

@@ -1,0 +1,1 @@
+"""Convolutions and products: what stands around them folded into their weights, or into one fused operator."""

@@ -1,0 +1,93 @@
+"""Multiplication and addition of constants by channel, folded into the constants of the operator in front.
+
+``Conv * a + b``, and likewise behind ConvTranspose, BatchNormalization, Gemm and MatMul. What is in front of an
+operator is `input_scaling`'s. Knows nothing of how weights are laid out: that is in `linear_weights`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ort_py.contracts import Array, GraphEditor, NodeSpec, RewriteRule, TransformContext
+from ort_py.transforms.linear.linear_weights import LINEAR, linear, per_channel
+
+__all__ = ["FoldChannelArithmetic", "channel_rules"]
+
+
+class FoldChannelArithmetic(RewriteRule):
+    """An operator of a constant, -1 for Neg, and of what a linear operator computes for it alone.
+
+    Args:
+        name: Name of the rule.
+        op_types: Add and Sub, or Mul, Div and Neg.
+        producers: Operators in front.
+    """
+
+    name = ""
+    op_types: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, op_types: frozenset[str], producers: frozenset[str]) -> None:
+        self.name = name
+        self.op_types = op_types
+        self._producers = producers
+
+    def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
+        result = node.outputs[0]
+        if node.domain or result is None:
+            return False
+        if node.op_type == "Neg":
+            front = graph.producer(node.inputs[0])
+            return False if front is None else self._folded(node, front, None, graph)
+        if len(node.inputs) != 2 or node.since_version < 7:
+            return False
+        for position in (0, 1):
+            operand, computed = node.inputs[position], node.inputs[1 - position]
+            front = graph.producer(computed)
+            if operand is None or not operand.constant or computed is None or front is None:
+                continue
+            if node.op_type == "Div" and position == 0:
+                return False  # not linear
+            return self._folded(node, front, graph.constant(operand), graph, constant_first=position == 0)
+        return False
+
+    def _folded(
+        self, node: NodeSpec, front: NodeSpec, array: Array | None, graph: GraphEditor, *, constant_first: bool = False
+    ) -> bool | str:
+        computed, result = front.outputs[0], node.outputs[0]
+        if front.op_type not in self._producers or front.domain or computed is None or result is None:
+            return False
+        if graph.uses(computed) != 1:
+            return f"the result of the {front.op_type} is read elsewhere too"
+        one = linear(front, graph)
+        if isinstance(one, str):
+            return one
+        array = np.array(-1, one.weight.dtype) if array is None else array
+        number = per_channel(array, one, None if computed.shape is None else len(computed.shape))
+        if isinstance(number, str):
+            return number
+        made = one.affine(*_factors(node.op_type, number, constant_first=constant_first), graph, result.name)
+        if isinstance(made, str):
+            return made
+        graph.replace_nodes([front, node], [made])
+        return True
+
+
+def _factors(op_type: str, number: Array, *, constant_first: bool) -> tuple[Array, Array | None]:
+    """What the operator does, as a factor and a summand."""
+    ones = np.ones(number.shape)
+    if op_type in ("Mul", "Neg"):
+        return number, None
+    if op_type == "Div":
+        with np.errstate(all="ignore"):  # a zero makes weights that are refused
+            return ones / number, None
+    if op_type == "Add":
+        return ones, number
+    return (-ones, number) if constant_first else (ones, -number)
+
+
+def channel_rules() -> list[FoldChannelArithmetic]:
+    """One rule for each kind, called as in onnxruntime."""
+    return [
+        FoldChannelArithmetic("ConvMulFusion", frozenset({"Div", "Mul", "Neg"}), LINEAR),
+        FoldChannelArithmetic("ConvAddFusion", frozenset({"Add", "Sub"}), LINEAR - {"MatMul"}),
+    ]

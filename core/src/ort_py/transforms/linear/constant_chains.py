@@ -1,0 +1,92 @@
+"""Chains of additions or multiplications with constants: one, with the constants put together.
+
+``(x + a) - b`` becomes ``x + (a - b)``, ``(x * a) / b`` becomes ``x * (a / b)``. Integers wrap around, so the order
+does not matter to them; floating results may differ in the last place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
+from ort_py.transforms.linear.linear_weights import rounded
+
+__all__ = ["MergeConstantChains"]
+
+_SUMS = frozenset({"Add", "Sub"})
+_PRODUCTS = frozenset({"Div", "Mul"})
+
+_CANCELLED = 0.125
+"""What must be left of the larger summand: where less is, the order of additions decides the last places."""
+
+
+class MergeConstantChains(RewriteRule):
+    """Two of Add and Sub, or two of Mul and Div, the constant of a Sub or Div behind the computed value."""
+
+    name = "ConstantChainMerging"
+    op_types = _SUMS | _PRODUCTS
+
+    def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
+        family = _SUMS if node.op_type in _SUMS else _PRODUCTS
+        outer = _operands(node)
+        inner_node = None if outer is None else graph.producer(outer[0])
+        if outer is None or inner_node is None or inner_node.op_type not in family or inner_node.domain:
+            return False
+        inner = _operands(inner_node)
+        if inner is None or node.domain or node.since_version < 7 or inner_node.since_version < 7:
+            return False
+        result = node.outputs[0]
+        a, b = graph.constant(inner[1]), graph.constant(outer[1])
+        if a is None or b is None or result is None:
+            return False
+        if graph.uses(outer[0]) != 1:
+            return "the result between is read elsewhere too"
+        together = self._together(node.op_type, inner_node.op_type, a, b)
+        if isinstance(together, str):
+            return together
+        if together.size > max(a.size, b.size):
+            return "the constants together are larger than each of them"
+        name = graph.add_constant(f"{result.name}/together", together)
+        op_type = "Add" if family is _SUMS else "Mul"
+        graph.replace_nodes([inner_node, node], [NodeTemplate(op_type, (inner[0].name, name), (result.name,))])
+        return True
+
+    @staticmethod
+    def _together(outer: str, inner: str, a: Array, b: Array) -> Any | str:
+        """What to add or to multiply with; a reason where it would not be the same."""
+        whole = a.dtype.kind in "iu"
+        if whole and "Div" in (outer, inner):
+            return "integers are divided one after the other"
+        if not whole and a.dtype not in (np.float32, np.float64):
+            return f"rounding constants of {a.dtype} once more would cost precision"
+        with np.errstate(all="ignore"):  # integers wrap around; what is not finite is looked for
+            if whole:
+                left, right = (-a if inner == "Sub" else a), (-b if outer == "Sub" else b)
+                return np.asarray(left + right if outer in _SUMS else left * right)
+            left, right = a.astype(np.float64), b.astype(np.float64)
+            if outer in _SUMS:
+                left, right = (-left if inner == "Sub" else left), (-right if outer == "Sub" else right)
+                exact = left + right
+                # Adding and subtracting a large number is how some round.
+                if np.any((exact != 0) & (np.abs(exact) < _CANCELLED * np.maximum(np.abs(left), np.abs(right)))):
+                    return "the constants nearly cancel each other"
+                if np.any((exact == 0) & (left != 0)):
+                    return "the constants cancel each other, which rounds what is between"
+            else:
+                exact = (1 / left if inner == "Div" else left) * (1 / right if outer == "Div" else right)
+        together = rounded(a, exact)
+        return "the constants together leave the range of their type" if together is None else together
+
+
+def _operands(node: NodeSpec) -> tuple[ValueSpec, ValueSpec] | None:
+    """The computed operand and the constant one; None where it is not so, or the constant comes first and may not."""
+    if len(node.inputs) != 2:
+        return None
+    first, second = node.inputs
+    if first is None or second is None or first.constant == second.constant:
+        return None
+    if second.constant:
+        return first, second
+    return (second, first) if node.op_type in ("Add", "Mul") else None

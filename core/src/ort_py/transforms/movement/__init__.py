@@ -1,0 +1,1 @@
+"""Operators that only move elements: merged, undone, or pushed to where fewer are left."""

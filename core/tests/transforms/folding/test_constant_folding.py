@@ -1,0 +1,141 @@
+"""Results known when the session is created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from core.tests.transforms.support import notes, operators, optimise
+from ort_py.contracts import Array, NodeSpec
+from ort_py.errors import InvalidArgument
+from ort_py.testing.graphs import ReferenceContext, typed_model
+from ort_py.transforms.folding.constant_folding import ConstantFolding
+from ort_py.transforms.pipeline import run_transforms
+from ort_py.transforms.report import OptimisationReport
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_chains_fold_in_one_visit() -> None:
+    """What is computed from constants is a constant, and so is what follows from it."""
+    model, report = optimise(
+        "g (float[2, 3] x) => (float[2, 3] y) <float w = {2}> { a = Neg(w) b = Exp(a) c = Add(a, b) y = Mul(x, c) }",
+        ConstantFolding(),
+        feeds={"x": X},
+    )
+    assert operators(model) == {"Mul": 1}
+    assert report.passes[0].changes == 3
+
+
+def test_shape_of_known_sizes_folds() -> None:
+    """Shape and Size need no constant input, only a known shape; of a part of it, that part."""
+    model, _ = optimise(
+        """g (float[N, 2, 3] x) => (float[A, B] y, int64 n) {
+            m = Constant<value_ints = [-1]>()
+            one = Constant<value_ints = [1]>()
+            two = Constant<value_ints = [2]>()
+            pair = Constant<value_ints = [2, 3]>()
+            r = Relu(x) s = Shape<start = 1>(r) t = Slice(s, one, two) u = Concat<axis = 0>(m, t) y = Reshape(r, u)
+            k = Reshape(r, pair) n = Size(k)
+        }""",
+        ConstantFolding(),
+        feeds={"x": X.reshape(1, 2, 3)},
+    )
+    assert not {"Shape", "Slice", "Concat", "Size"} & set(operators(model))
+
+
+def test_shape_of_unknown_sizes_stays() -> None:
+    """A symbolic size is not known."""
+    model, _ = optimise("g (float[N, 3] x) => (int64[2] y) { y = Shape(x) }", ConstantFolding(), feeds={"x": X})
+    assert operators(model) == {"Shape": 1}
+
+
+def test_a_folded_output_keeps_its_name() -> None:
+    """An output that is a constant is a copy of one, and is not folded for ever."""
+    model, report = optimise(
+        "g (float[2, 3] x) => (float y, float[2, 3] z) <float w = {2}> { y = Neg(w) z = Neg(x) }",
+        ConstantFolding(),
+        feeds={"x": X},
+    )
+    assert operators(model) == {"Identity": 1, "Neg": 1}
+    assert report.settled
+
+
+def test_overridable_initializers_are_no_constants() -> None:
+    """Callers may feed them."""
+    model, _ = optimise("g (float w) => (float y) <float w = {2}> { y = Neg(w) }", ConstantFolding())
+    assert operators(model) == {"Neg": 1}
+
+
+def test_random_operators_do_not_fold() -> None:
+    """Each run draws anew."""
+    model, _ = optimise(
+        "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = RandomNormalLike(w) y = Add(a, x) }",
+        ConstantFolding(),
+    )
+    assert operators(model)["RandomNormalLike"] == 1
+
+
+def test_dequantised_weights_do_not_fold() -> None:
+    """Providers compute in integers where they see the pattern."""
+    text = """g (float[2] x) => (float[2] y) <int8[2] w = {1, 2}, float s = {0.5}> {
+        a = DequantizeLinear(w, s) y = Add(a, x)
+    }"""
+    model, _ = optimise(text, ConstantFolding(), feeds={"x": X[0, :2]})
+    assert operators(model)["DequantizeLinear"] == 1
+
+
+def test_large_results_do_not_fold() -> None:
+    """Sixteen bytes that say how to make 4 MB are kept as they are, and the report says why."""
+    text = """g (float[1] x) => (float[1000, 1000] y) <int64[2] s = {1000, 1000}> {
+        a = ConstantOfShape(s) y = Add(a, x)
+    }"""
+    model, report = optimise(text, ConstantFolding())
+    assert operators(model)["ConstantOfShape"] == 1
+    assert "4,000,000 bytes, more than the 1,048,576 bytes allowed" in notes(report)
+
+
+def test_sizes_that_fold_into_view_are_respected() -> None:
+    """Where the size is computed itself, it is known by the time it matters."""
+    text = """g (float[1] x) => (float[A] y) <int64[1] s = {1000}> {
+        t = Mul(s, s) u = Mul(t, s) a = ConstantOfShape(u) y = Add(a, x)
+    }"""
+    model, _ = optimise(text, ConstantFolding())
+    assert operators(model) == {"ConstantOfShape": 1, "Add": 1}
+
+
+class _Context(ReferenceContext):
+    """Answers every question in one way."""
+
+    def __init__(self, answer: Sequence[Array] | Exception | None) -> None:
+        self._answer = answer
+
+    def evaluate(self, node: NodeSpec, inputs: Sequence[Array | None]) -> Sequence[Array] | None:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def _fold_with(answer: Sequence[Array] | Exception | None) -> OptimisationReport:
+    model = typed_model("g (float x) => (float y) <float w = {2}> { a = Neg(w) y = Add(a, x) }")
+    report = run_transforms(model, [ConstantFolding()], 1, _Context(answer))
+    assert len(model.graph.nodes) == 2
+    return report
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (None, "no kernel on the host computes it"),
+        (InvalidArgument("bad axis"), "computing it failed: bad axis"),
+        (ZeroDivisionError("by zero"), "computing it failed: by zero"),
+        ([[1.0]], "its result is no tensor"),
+        ([np.float64(1)], "gave float64 of shape ()"),
+        ([np.zeros(3, np.float32)], "gave float32 of shape (3,)"),
+    ],
+)
+def test_what_cannot_be_computed_stays(answer: Sequence[Array] | Exception | None, note: str) -> None:
+    """No kernel, a kernel that refuses, a result of another kind: the node stays and the report says why."""
+    assert note in notes(_fold_with(answer))

@@ -1,0 +1,60 @@
+"""If with a constant condition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.tests.transforms.support import operators, optimise
+from ort_py.transforms.folding.constant_if import ConstantIf
+
+X = np.array([1.0, -2.0], np.float32)
+BRANCHES = """If(c) <then_branch = t () => (float[2] p) <float[1] w = {3}> { k = Mul(a, w) p = Neg(k) },
+                      else_branch = e () => (float[2] q) { k = Abs(a) q = Relu(k) }>"""
+
+
+@pytest.mark.parametrize(("condition", "kept"), [(1, {"Exp", "Mul", "Neg"}), (0, {"Exp", "Abs", "Relu"})])
+def test_the_branch_taken_stands_in_place(condition: int, kept: set[str]) -> None:
+    """Nodes and constants of one branch move out, the other branch goes."""
+    text = f"g (float[2] x) => (float[2] y) <bool c = {{{condition}}}> {{ a = Exp(x) y = {BRANCHES} }}"
+    model, _ = optimise(text, ConstantIf(), feeds={"x": X})
+    assert set(operators(model)) == kept
+
+
+def test_an_unknown_condition_keeps_the_node() -> None:
+    """An input decides at run time."""
+    text = f"g (float[2] x, bool c) => (float[2] y) {{ a = Exp(x) y = {BRANCHES} }}"
+    model, report = optimise(text, ConstantIf(), feeds={"x": X, "c": np.array(True)})
+    assert operators(model)["If"] == 1
+    assert report.changes == 0
+
+
+def test_an_overridable_condition_keeps_the_node() -> None:
+    """A default that callers may replace is no constant."""
+    text = f"g (float[2] x, bool c) => (float[2] y) <bool c = {{1}}> {{ a = Exp(x) y = {BRANCHES} }}"
+    model, _ = optimise(text, ConstantIf())
+    assert operators(model)["If"] == 1
+
+
+def test_branches_that_return_outer_values() -> None:
+    """A branch that returns what it captured, twice, gives two outputs that are copies of it."""
+    text = """g (float[2] x) => (float[2] y, float[2] z) <bool c = {1}> {
+        y, z = If(c) <then_branch = t () => (float[2] p, float[2] q) { p = Identity(x) q = Identity(x) },
+                      else_branch = e () => (float[2] r, float[2] s) { r = Neg(x) s = Neg(x) }>
+    }"""
+    model, _ = optimise(text, ConstantIf(), feeds={"x": X})
+    assert operators(model) == {"Identity": 2}
+
+
+def test_nested_ifs_are_inlined_inside_out() -> None:
+    """An If in the branch of an If moves with it, and goes in its turn."""
+    text = """g (float[2] x) => (float[2] y) <bool c = {1}> {
+        y = If(c) <then_branch = t () => (float[2] p) {
+                      a = Neg(x)
+                      p = If(c) <then_branch = tt () => (float[2] pp) { pp = Relu(a) },
+                                 else_branch = te () => (float[2] pe) { pe = Abs(a) }>
+                   },
+                   else_branch = e () => (float[2] q) { q = Exp(x) }>
+    }"""
+    model, _ = optimise(text, ConstantIf(), feeds={"x": X})
+    assert operators(model) == {"Neg": 1, "Relu": 1}
