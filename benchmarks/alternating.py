@@ -1,4 +1,4 @@
-"""Time two runtimes on models in alternating blocks: one child process each, the other waits, medians are compared.
+"""Time runtimes on models in alternating blocks: one child process each, the others wait, medians are compared.
 
 Whatever slows the machine for a while slows both. Ratios of one run are what counts; absolute times are for
 orientation.
@@ -19,10 +19,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["BLOCKS", "Comparison", "Refused", "Runtimes", "compare"]
+__all__ = ["BLOCKS", "BLOCK_SECONDS", "Comparison", "Refused", "Runtimes", "Timing", "compare"]
 
 BLOCK_SECONDS = 0.3
 BLOCKS = 6
+_ROOT = Path(__file__).resolve().parent.parent
+_OURS, _PEER = "ort_py", "onnxruntime"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One runtime on one model, in seconds.
+
+    Attributes:
+        median, fastest: One run.
+        worked: The least processor time of a run, of all its threads: a busy machine does not lengthen it.
+        created: Making the session.
+        outputs: Outputs of the first run.
+    """
+
+    median: float
+    fastest: float
+    worked: float
+    created: float
+    outputs: Sequence[Any]
 
 
 class Refused(RuntimeError):
@@ -53,25 +73,28 @@ class Comparison:
 
 
 class _Child:
-    def __init__(self, runtime: str, threads: int, folder: Path, optimised: bool) -> None:
+    def __init__(
+        self, runtime: str, threads: int, folder: Path, settings: Mapping[str, Any], python: str | None = None
+    ) -> None:
         environment = dict(os.environ)
+        if python is not None:
+            environment.pop("PYTHONPATH", None)  # it says where *this* interpreter finds its packages
         # The same number for the BLAS of whichever runtime uses one.
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         environment["ORT_PY_CACHE"] = "off"  # every session is prepared; `benchmarks.creation` measures the cache
-        command = [sys.executable, "-m", "benchmarks.runtime_child", runtime, str(threads)]
+        command = [python or sys.executable, "-m", "benchmarks.runtime_child", runtime, str(threads)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=_ROOT
         )
-        self._runtime, self._optimised = runtime, optimised
+        self._runtime, self._settings = runtime, settings
         self._outputs = folder / f"{runtime}.outputs"
         self.runs: list[float] = []
+        self.worked = 0.0
 
     def open(self, model: Path, feeds: Path) -> tuple[float, Sequence[Any]]:
         """Make a session and run it once: seconds it took to make, and the outputs."""
         self.runs = []
-        answer = self._ask(
-            {"optimised": self._optimised, "open": str(model), "feeds": str(feeds), "outputs": str(self._outputs)}
-        )
+        answer = self._ask({**self._settings, "open": str(model), "feeds": str(feeds), "outputs": str(self._outputs)})
         if "refused" in answer:
             raise Refused(f"{self._runtime} refuses the model: {answer['refused']}")
         outputs: Sequence[Any] = pickle.loads(self._outputs.read_bytes())  # written by our own child a moment ago
@@ -79,7 +102,13 @@ class _Child:
 
     def block(self, seconds: float) -> None:
         """Let it run for a while; the other child waits meanwhile."""
-        self.runs.extend(self._ask({"run": seconds})["runs"])
+        answer = self._ask({"run": seconds})
+        self.runs.extend(answer["runs"])
+        self.worked = float(answer["worked"])
+
+    def stream(self, file: Path) -> list[float]:
+        """Seconds of each run of a stream; see `Runtimes.streams`."""
+        return list(self._ask({"stream": str(file)})["runs"])
 
     def end(self) -> None:
         """Let the process end."""
@@ -98,23 +127,35 @@ class _Child:
 
 
 class Runtimes:
-    """The processes of ort-py and onnxruntime, for any number of models one after the other.
+    """The processes of some runtimes, for any number of models one after the other.
 
     Args:
-        threads: Threads of both.
-        optimised: Whether both optimise graphs.
+        threads: Threads of each.
+        optimised: Whether they optimise graphs.
+        precision: What float32 models are computed in, by those that have a choice: onnxruntime has none.
+        names: Which runtimes: what `runtime_child` knows.
+        pythons: Interpreters of those that are installed elsewhere, by name.
     """
 
-    def __init__(self, threads: int, *, optimised: bool = True) -> None:
+    def __init__(
+        self,
+        threads: int,
+        *,
+        optimised: bool = True,
+        precision: str = "float32",
+        names: Sequence[str] = (_OURS, _PEER),
+        pythons: Mapping[str, str] | None = None,
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         self._feeds = folder / "feeds"
-        self._ours, self._peer = (_Child(runtime, threads, folder, optimised) for runtime in ("ort_py", "onnxruntime"))
+        chosen, settings = pythons or {}, {"optimised": optimised, "precision": precision}
+        self._children = {name: _Child(name, threads, folder, settings, chosen.get(name)) for name in names}
 
-    def compare(
+    def measure(
         self, model: Path, feeds: Mapping[str, Any], blocks: int = BLOCKS, seconds: float = BLOCK_SECONDS
-    ) -> Comparison:
-        """Time both on one model.
+    ) -> dict[str, Timing | Refused]:
+        """Time every runtime on one model; for one that cannot run it, why.
 
         Args:
             model: The model's file.
@@ -123,20 +164,74 @@ class Runtimes:
             seconds: Length of a block.
 
         Raises:
-            Refused: One of them cannot run the model.
             RuntimeError: A child process ended early.
         """
         self._feeds.write_bytes(pickle.dumps(dict(feeds)))
-        ours, peer = self._ours, self._peer
-        ours_created, ours_outputs = ours.open(model, self._feeds)
-        peer_created, peer_outputs = peer.open(model, self._feeds)
+        opened: dict[str, tuple[float, Sequence[Any]]] = {}
+        found: dict[str, Timing | Refused] = {}
+        for name, child in self._children.items():
+            try:
+                opened[name] = child.open(model.absolute(), self._feeds)
+            except Refused as refusal:
+                found[name] = refusal
+        order = list(opened)
         for block in range(blocks + 1):
-            for child in (ours, peer) if block % 2 else (peer, ours):
+            for name in order if block % 2 else reversed(order):
+                child = self._children[name]
                 child.block(seconds)
                 if block == 0:
                     child.runs.clear()
-        medians = statistics.median(ours.runs), statistics.median(peer.runs)
-        return Comparison(*medians, ours_created, peer_created, ours_outputs, peer_outputs)
+        for name, (created, outputs) in opened.items():
+            runs = self._children[name].runs
+            worked = self._children[name].worked
+            found[name] = Timing(statistics.median(runs), min(runs), worked, created, outputs)
+        return found
+
+    def streams(
+        self,
+        model: Path,
+        feeds: Mapping[str, Any],
+        runs: Sequence[Mapping[str, Any]],
+        carried: Mapping[str, str],
+        rounds: int,
+    ) -> dict[str, list[list[float]]]:
+        """Seconds of each run of a stream, for each round; every round begins with a new session.
+
+        Args:
+            model: The model's file.
+            feeds: What a new session is run with once, before the stream.
+            runs: Feeds of each run.
+            carried: Inputs of a run that are outputs of the one before, by name.
+            rounds: How often.
+        """
+        self._feeds.write_bytes(pickle.dumps(dict(feeds)))
+        file = self._feeds.with_suffix(".stream")
+        file.write_bytes(pickle.dumps(([dict(one) for one in runs], dict(carried))))
+        found: dict[str, list[list[float]]] = {name: [] for name in self._children}
+        for turn in range(rounds):
+            for name in list(found) if turn % 2 else reversed(list(found)):
+                child = self._children[name]
+                child.open(model.absolute(), self._feeds)
+                found[name].append(child.stream(file))
+        return found
+
+    def compare(
+        self, model: Path, feeds: Mapping[str, Any], blocks: int = BLOCKS, seconds: float = BLOCK_SECONDS
+    ) -> Comparison:
+        """ort-py and onnxruntime on one model; arguments as of `measure`.
+
+        Raises:
+            Refused: One of them cannot run the model.
+            RuntimeError: A child process ended early.
+        """
+        found = self.measure(model, feeds, blocks, seconds)
+        ours, peer = found[_OURS], found[_PEER]
+        for one in (ours, peer):
+            if isinstance(one, Refused):
+                raise one
+        assert isinstance(ours, Timing)
+        assert isinstance(peer, Timing)
+        return Comparison(ours.median, peer.median, ours.created, peer.created, ours.outputs, peer.outputs)
 
     def __enter__(self) -> Runtimes:
         return self
@@ -144,14 +239,20 @@ class Runtimes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ours.end()
-        self._peer.end()
+        for child in self._children.values():
+            child.end()
         self._folder.cleanup()
 
 
 def compare(
-    model: Path, feeds: Mapping[str, Any], threads: int, blocks: int = BLOCKS, *, optimised: bool = True
+    model: Path,
+    feeds: Mapping[str, Any],
+    threads: int,
+    blocks: int = BLOCKS,
+    *,
+    optimised: bool = True,
+    precision: str = "float32",
 ) -> Comparison:
     """`Runtimes.compare` for a single model, in processes of its own."""
-    with Runtimes(threads, optimised=optimised) as runtimes:
+    with Runtimes(threads, optimised=optimised, precision=precision) as runtimes:
         return runtimes.compare(model, feeds, blocks)

@@ -70,8 +70,10 @@ def _make(runtime: str, model: Path, cache: str) -> float:
 
 def main(arguments: Sequence[str]) -> int:
     """Print one row a model."""
+    from benchmarks.cpu_role import cpu_role
     from benchmarks.overhead import chain
 
+    print(cpu_role())
     print(f"{'model':28} {'prepared ms':>12} {'cached ms':>10} {'peer ms':>9} {'prepared':>9} {'cached':>7}")
     with tempfile.TemporaryDirectory() as folder:
         models = [Path(name) for name in arguments]

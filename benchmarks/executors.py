@@ -19,6 +19,7 @@ import numpy as np
 import onnx.parser
 
 import ort_py
+from benchmarks.cpu_role import cpu_role
 
 __all__ = ["main"]
 
@@ -163,6 +164,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--threads", type=int, default=2, help="threads of a run (2)")
     parser.add_argument("--seconds", type=float, default=5.0, help="time for each figure (5)")
     chosen = parser.parse_args(arguments)
+    print(cpu_role(plain=True))
     print(f"two plain threads gain {_plain_threads(chosen.seconds):.2f}x here and now\n")
     print(f"{'':44} {'one µs':>9} {'many µs':>9} {'ratio':>6}")
     for operator, size, length in (("MatMul", 160, 40), ("Exp", 170, 100), ("Tanh", 64, 20)):

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cpu_role import cpu_role
 from benchmarks.runtime_child import open_session
 from examples.model_zoo import by_name, fetch
 from tests.support.model_inputs import cases_of
@@ -159,6 +160,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", help=f"models of the catalogue ({', '.join(_DEFAULTS)})")
     parser.add_argument("--threads", type=int, default=1, help="threads of both runtimes (1)")
     chosen = parser.parse_args(arguments)
+    print(cpu_role())
     with tempfile.TemporaryDirectory() as folder:
         measurements = _Measurements(Path(folder), chosen.threads)
         _models(chosen.names or list(_DEFAULTS), measurements)

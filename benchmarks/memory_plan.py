@@ -13,6 +13,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 import ort_py as ort
+from benchmarks.cpu_role import cpu_role
 
 __all__ = ["main"]
 
@@ -25,6 +26,7 @@ def main(arguments: list[str]) -> int:
     """Print a row for each size."""
     parser = argparse.ArgumentParser(prog="benchmarks.memory_plan", description="Planned runs against plain ones.")
     parser.add_argument("sizes", nargs="*", type=float, default=[0.004, 1, 8, 64], help="MiB of an array")
+    print(cpu_role(plain=True))
     print(f"{'MiB':>8} {'plain us':>11} {'planned us':>11} {'ratio':>7} {'kept MiB':>9}")
     for size in parser.parse_args(arguments).sizes:
         plain, planned, kept = _compare(max(1, round(size * (1 << 20) / 4 / _COLUMNS)))
@@ -62,6 +64,7 @@ def _session(*, planned: bool) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.enable_mem_pattern = planned
+    options.pin_cpu = True  # a region has one value in the plan, and memory of its own
     options.intra_op_num_threads = 1
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.alternating import Refused, Runtimes
+from benchmarks.cpu_role import cpu_role
 from benchmarks.operator_cases import FAMILIES, LIMITS, Case
 
 __all__ = ["main"]
@@ -44,6 +45,7 @@ def main(arguments: list[str]) -> int:
         parser.error(f"no family {', '.join(unknown)}; there are {', '.join(FAMILIES)}")
     differing: list[str] = []
     means: dict[str, float] = {}
+    print(cpu_role())
     print(f"{'operator':36} {'ort-py µs':>11} {'peer µs':>11} {'ratio':>7}")
     with tempfile.TemporaryDirectory() as folder, Runtimes(chosen.threads) as runtimes:
         path = Path(folder) / "model.onnx"

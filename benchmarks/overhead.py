@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 
 import ort_py
 from benchmarks.alternating import compare
+from benchmarks.cpu_role import cpu_role
 from benchmarks.creation import created
 
 __all__ = ["main"]
@@ -68,6 +69,7 @@ def main() -> int:
 
 def _against_onnxruntime() -> None:
     feeds = {"v0": np.ones(4, np.float32)}
+    print(cpu_role())
     print(f"{'what':34} {'ort-py':>10} {'peer':>10} {'ratio':>7}")
     with tempfile.TemporaryDirectory() as folder:
         for length in (1, 1000, 20_000):

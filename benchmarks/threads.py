@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.alternating import Comparison, Runtimes
+from benchmarks.cpu_role import cpu_role
 from benchmarks.operator_cases import Case
 from benchmarks.runtime_child import open_session
 
@@ -96,6 +97,7 @@ def main(arguments: list[str]) -> int:
     if chosen.idle:
         print(json.dumps(idle_cost(chosen.idle[0], chosen.idle[1], chosen.threads)))
         return 0
+    print(cpu_role())
     print(
         f"{'':36} {'quiet: ort-py':>13} {'peer µs':>9} {'ratio':>6}   {'busy: ort-py':>12} {'peer µs':>9} {'ratio':>6}"
     )

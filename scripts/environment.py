@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
+import platform
 import subprocess
 import sys
 import time
 import venv
 from pathlib import Path
 
-__all__ = ["ROOT", "WORKSPACE", "ensure_environment", "installed_beside", "run_in"]
+__all__ = ["ROOT", "WORKSPACE", "ensure_environment", "run_in"]
 
 ROOT = Path(__file__).resolve().parent.parent
-WORKSPACE = ("core", "providers/array", "providers/cpu")
-"""Folders of the distributions a checkout is worked on with; the example plug-ins are built by their own tests, and
-providers that are no part of the default installation are installed for their own tests only (`installed_beside`)."""
+_FAST_CPU = sys.platform == "linux" and platform.machine() == "x86_64"
+WORKSPACE = ("core", "providers/array", "providers/cpu", *(("providers/onednn",) if _FAST_CPU else ()))
+"""Folders of the distributions a checkout is worked on with: those that `pip install ort-py` brings on this platform.
+The example plug-ins are built by their own tests."""
 
 
 def ensure_environment(requirements: str) -> Path:
@@ -66,31 +67,9 @@ def ensure_environment(requirements: str) -> Path:
     return python
 
 
-def installed_beside(python: Path, member: str) -> Path:
-    """A folder that holds one more distribution of the workspace, for processes that have it on their path.
-
-    Args:
-        python: Interpreter of an environment that has what the distribution needs.
-        member: Folder of the distribution.
-
-    Raises:
-        SystemExit: pip failed; its output stands above.
-    """
-    target = ROOT / "build" / "beside" / Path(member).name
-    shutil.rmtree(target, ignore_errors=True)
-    command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-    command += ["--target", str(target), str(ROOT / member)]
-    outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-    if outcome.returncode:
-        raise SystemExit(f"pip failed with exit code {outcome.returncode}; its messages stand above.")
-    return target
-
-
-def run_in(python: Path, arguments: list[str], beside: Path | None = None) -> int:
-    """Run the environment's Python in the repository's root, one more folder on its path; returns its exit code."""
+def run_in(python: Path, arguments: list[str]) -> int:
+    """Run the environment's Python in the repository's root; returns its exit code."""
     environment = dict(os.environ)
-    if beside is not None:
-        environment["PYTHONPATH"] = os.pathsep.join([str(beside), *filter(None, [environment.get("PYTHONPATH")])])
     # The environment's scripts (ort-py, ruff) come first, as they would in an activated environment.
     environment["PATH"] = f"{python.parent}{os.pathsep}{environment.get('PATH', '')}"
     sys.stdout.flush()

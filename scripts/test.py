@@ -8,14 +8,11 @@ from __future__ import annotations
 import os
 import sys
 
-from environment import ensure_environment, installed_beside, run_in
+from environment import ensure_environment, run_in
 
 # Two processes: more do not pay on small machines, and memory for the larger models is bounded this way.
 PROCESSES = ["-n", "2", "--dist", "loadgroup"]
 EVERYTHING = ["-q", "-m", "not gpu"]
-
-BESIDE = {"providers/onednn": ["providers/onednn/tests", "tests/conformance/test_onednn.py"]}
-"""Tests of providers that the default installation does not have. All others run without them, as users do."""
 
 
 def main(arguments: list[str]) -> int:
@@ -25,11 +22,7 @@ def main(arguments: list[str]) -> int:
     # slower; who wants another number sets the variable.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     chosen = arguments or EVERYTHING
-    outcome = run_in(python, ["-m", "pytest", *([] if "-n" in chosen else PROCESSES), *chosen])
-    for member, tests in ({} if arguments else BESIDE).items():
-        folder = installed_beside(python, member)
-        outcome = run_in(python, ["-m", "pytest", *PROCESSES, *EVERYTHING, *tests], folder) or outcome
-    return outcome
+    return run_in(python, ["-m", "pytest", *([] if "-n" in chosen else PROCESSES), *chosen])
 
 
 if __name__ == "__main__":

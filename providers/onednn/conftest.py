@@ -1,4 +1,4 @@
-"""Where the provider is not installed, its tests are not collected: `scripts/test.py` runs them where it is."""
+"""Where the provider is not installed, its tests are not collected: there is no library for it on that platform."""
 
 from __future__ import annotations
 

@@ -20,8 +20,11 @@ LINEAR = model(
 
 
 def compiler(runtime: Any, source: Any = LINEAR, **arguments: Any) -> Any:
-    """A compiler with default options."""
-    return runtime.ModelCompiler(runtime.SessionOptions(), source, **arguments)
+    """A compiler for the plain CPU provider, which is the only one onnxruntime has here."""
+    options = runtime.SessionOptions()
+    if runtime is OURS:
+        options.pin_cpu = True
+    return runtime.ModelCompiler(options, source, **arguments)
 
 
 def initializers(data: bytes | Path) -> Any:

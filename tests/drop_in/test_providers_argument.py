@@ -261,7 +261,7 @@ PREPARED: dict[str, Prepare] = {
     "devices no devices": lambda runtime, options: options.add_provider_for_devices(["CPU"], {}),
     "device options None": lambda runtime, options: options.add_provider_for_devices(cpu_devices(runtime), None),
     "policy a number": lambda runtime, options: options.set_provider_selection_policy(1),
-    "delegate": delegates(lambda devices: devices),
+    "delegate": delegates(lambda devices: [device for device in devices if device.ep_name == CPU]),
     "delegate chooses none": delegates(lambda devices: []),
     "delegate fails": delegates(lambda devices: devices[99]),
     "delegate gives names": delegates(lambda devices: ["x"]),
@@ -323,7 +323,8 @@ def test_a_delegate_is_told_about_the_model() -> None:
         told: list[Any] = []
 
         def choose(devices: Any, about: Any, around: Any, most: int) -> Any:
-            told.append(([device.ep_name for device in devices], dict(about), dict(around), most))
+            # Which providers there are depends on what is installed: the CPU's is there once, and last.
+            told.append(([device.ep_name for device in devices][-1:], dict(about), dict(around), most))
             return devices
 
         prepared(lambda _, options: options.set_provider_selection_policy_delegate(choose))(runtime)

@@ -23,7 +23,7 @@ import pytest
 
 import ort_py
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cpu_runner")]
 
 SECONDS = float(os.environ.get("ORT_PY_STRESS_SECONDS", "4"))
 THREADS = 8

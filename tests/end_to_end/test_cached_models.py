@@ -30,10 +30,11 @@ NAMES = (
 CHILD = """
 import pickle, sys
 import ort_py
-model, folder, feeds, results = sys.argv[1:]
+model, folder, plain, feeds, results = sys.argv[1:]
 options = ort_py.SessionOptions()
 options.cache_dir = folder
 options.add_session_config_entry("session.model_cache", "1")
+options.pin_cpu = plain == "True"
 session = ort_py.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 with open(feeds, "rb") as file:
     outputs = session.run(None, pickle.load(file))
@@ -44,9 +45,10 @@ with open(results, "wb") as file:
 """
 
 
-def options_for(folder: Path) -> ort_py.SessionOptions:
+def options_for(folder: Path, plain: bool) -> ort_py.SessionOptions:
     """Options with a cache that keeps every model."""
     options = ort_py.SessionOptions()
+    options.pin_cpu = plain
     options.cache_dir = folder
     options.add_session_config_entry("session.model_cache", "1")
     return options
@@ -65,23 +67,27 @@ def answers(session: ort_py.InferenceSession) -> dict[str, Any]:
 
 
 @pytest.mark.models
+@pytest.mark.parametrize("plain", [False, True], ids=["default", "plain"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_trained_model_from_the_cache(name: str, tmp_path: Path) -> None:
-    """Restored in another process, without onnx and protobuf; outputs as of the session that prepared it."""
+def test_a_trained_model_from_the_cache(name: str, plain: bool, tmp_path: Path) -> None:
+    """Restored in another process, without onnx and protobuf; outputs as of the session that prepared it.
+
+    With whoever stands in for the CPU provider, and with the plain one.
+    """
     model = by_name(name)
     path, folder = fetch(model), tmp_path / "cache"
     feed = dict(cases_of(model)[0].runs[0])
-    with ort_py.InferenceSession(path, options_for(folder), providers=["CPUExecutionProvider"]) as session:
+    with ort_py.InferenceSession(path, options_for(folder, plain), providers=["CPUExecutionProvider"]) as session:
         for argument in session.get_inputs():  # states, which later runs get from the one before
             shape = [size if isinstance(size, int) else 1 for size in argument.shape]
             feed.setdefault(argument.name, np.zeros(shape, np.float32))
         expected, told = session.run(None, feed), answers(session)
         process_queue().wait()
-    with ort_py.InferenceSession(path, options_for(folder), providers=["CPUExecutionProvider"]) as session:
+    with ort_py.InferenceSession(path, options_for(folder, plain), providers=["CPUExecutionProvider"]) as session:
         assert answers(session) == told
     feeds, results = tmp_path / "feeds", tmp_path / "results"
     feeds.write_bytes(pickle.dumps(feed))
-    command = [sys.executable, "-c", CHILD, str(path), str(folder), str(feeds), str(results)]
+    command = [sys.executable, "-c", CHILD, str(path), str(folder), str(plain), str(feeds), str(results)]
     subprocess.run(command, check=True, env=dict(os.environ))
     outputs, stages, loaded = pickle.loads(results.read_bytes())  # written by our own child
     assert (stages, loaded) == (["providers", "restore", "compile", "plan"], [])

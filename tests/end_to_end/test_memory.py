@@ -156,7 +156,10 @@ os.waitpid(child, 0)
 @LINUX
 @pytest.mark.parametrize("source", ["more", "open(more, 'rb').read()"])
 def test_packed_weights_replace_the_originals(files: tuple[Path, ...], source: str) -> None:
-    """4 MiB of int8 weights are 16 MiB as their kernels read them, once for all sessions; originals of a file go."""
+    """4 MiB of int8 weights are 16 MiB as NumPy's kernels read them, less as a compiler does; once for all sessions.
+
+    Originals of a file go.
+    """
     used, reports = measured(
         files,
         f"""
@@ -170,9 +173,9 @@ print(json.dumps([private() - before, [one.memory_report().to_dict() for one in 
     kept = 0 if source == "more" else 4 * MIB
     assert used < kept + 22 * MIB
     for report in reports:
-        assert report["packed"] == 16 * MIB
+        assert 4 * MIB <= report["packed"] <= 16 * MIB
         assert report["weights"] < kept + MIB
-        assert report["weights_released"] == 4 * MIB - kept
+        assert 4 * MIB <= report["weights"] + report["weights_released"] < 5 * MIB
 
 
 @LINUX
@@ -214,9 +217,11 @@ def use():
             one.run(None, {"x": np.zeros((2, 1024), np.float32)})
 
 use()
+gc.collect()  # graphs are cycles, and what has gone by now can be given back
 give_back()
 before = private()
 use()
+gc.collect()
 give_back()
 print(json.dumps(private() - before))
 """,

@@ -20,6 +20,7 @@ import pytest
 import ort_py
 
 pytestmark = [
+    pytest.mark.usefixtures("cpu_runner"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]

@@ -17,6 +17,8 @@ import pytest
 import ort_py
 from ort_py.execution.native_threads import find_libraries
 
+pytestmark = pytest.mark.usefixtures("cpu_runner")
+
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[N, K] a, float[K, M] b) => (float[N, M] y) { y = MatMul(a, b) }"""
 

@@ -21,11 +21,17 @@ every_model = pytest.mark.parametrize("model", CATALOGUE, ids=lambda model: mode
 
 
 @every_model
-def test_outputs_equal_onnxruntimes(model: ZooModel) -> None:
-    """All outputs of all runs of all cases, states carried on by each runtime for itself."""
+@pytest.mark.parametrize("plain", [False, True], ids=["default", "plain"])
+def test_outputs_equal_onnxruntimes(model: ZooModel, plain: bool) -> None:
+    """All outputs of all runs of all cases, states carried on by each runtime for itself.
+
+    Once with whoever stands in for the CPU provider where the tests run, once by the plain CPU provider.
+    """
     path = fetch(model)
     peer = open_peer(path)
-    with ort.InferenceSession(path, providers=["CPUExecutionProvider"]) as session:
+    options = ort.SessionOptions()
+    options.pin_cpu = plain
+    with ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]) as session:
         for case in cases_of(model):
             for step, (actual, expected) in enumerate(zip(run_case(session, case), run_case(peer, case), strict=True)):
                 assert_run_close(actual, expected, model=model.name, context=f"{case.name}, run {step}")

@@ -13,6 +13,7 @@ DISTRIBUTIONS = {
     "ort-py-core": "core",
     "ort-py-array": "providers/array",
     "ort-py-cpu": "providers/cpu",
+    "ort-py-onednn": "providers/onednn",
 }
 
 
@@ -43,4 +44,12 @@ def core_and_cpu(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFacto
     """The core, the CPU provider and what they depend on."""
     environment = make_environment(tmp_path_factory.mktemp("cpu") / "env")
     environment.install(*(wheels[name] for name in ("ort-py-core", "ort-py-array", "ort-py-cpu")))
+    return environment
+
+
+@pytest.fixture(scope="session")
+def default_installation(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """What `pip install ort-py` brings on this platform: the meta distribution alone is named."""
+    environment = make_environment(tmp_path_factory.mktemp("default") / "env")
+    environment.install("--find-links", wheels["ort-py"].parent, wheels["ort-py"])
     return environment

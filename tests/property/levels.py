@@ -26,7 +26,7 @@ def results(model: onnx.ModelProto, level: ort_py.GraphOptimizationLevel) -> lis
     """All outputs of a model at a level."""
     options = ort_py.SessionOptions()
     options.graph_optimization_level = level
-    options.cache_dir = ""
+    options.cache_dir = "off"
     with ort_py.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]) as session:
         return list(session.run(None, {"x": feed()}))
 

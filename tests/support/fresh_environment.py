@@ -76,9 +76,9 @@ class Environment:
         """Run Python code, with environment variables."""
         return _run([str(self.python), "-c", code], **variables)
 
-    def script(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command that a distribution installed."""
-        return _run([str(self._scripts / name), *arguments])
+    def script(self, name: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command that a distribution installed, with environment variables."""
+        return _run([str(self._scripts / name), *arguments], **variables)
 
 
 def make_environment(folder: Path) -> Environment:

@@ -140,3 +140,19 @@ def test_without_a_folder_nothing_is_kept(register: Register, tmp_path: Path) ->
     for _ in range(2):
         ort_py.InferenceSession(model_bytes(RELU), providers=[NAME, "CPUExecutionProvider"]).close()
     assert factory.diary == ["compiled", "compiled"]
+
+
+WEIGHTED = "g (float[N, 1024] x) => (float[N, 1024] y) <float[1024] w = {%s}> { y = Add(x, w) }"
+
+
+@pytest.mark.parametrize(("second", "made"), [(1, 1), (2, 2)], ids=["same", "other"])
+def test_constants_tell_artifacts_apart(register: Register, tmp_path: Path, second: int, made: int) -> None:
+    """Two regions that differ in a large constant only are two artifacts; the same one is found again."""
+    factory = CachingFactory()
+    register(factory)
+    options = ort_py.SessionOptions()
+    options.cache_dir = tmp_path
+    for value in (1, second):
+        text = WEIGHTED % ", ".join([str(value)] * 1024)
+        ort_py.InferenceSession(model_bytes(text), options, [NAME, "CPUExecutionProvider"]).close()
+    assert factory.diary.count("compiled") == made

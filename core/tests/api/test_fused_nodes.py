@@ -164,3 +164,29 @@ def test_a_name_like_none_is_told(able: bool, caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING, "ort_py.session"), session(disabled_optimizers=["Nope"]) as made:
         assert "there is no graph transform called 'Nope'" in str(made.load_report.optimisation)
     assert "there is no graph transform called 'Nope'" in caplog.text
+
+
+_CONVOLUTION = """g (float[1, 2, 5, 5] x) => (float[1, 2, 3, 3] y) <float[2, 2, 3, 3] w = {WEIGHTS}> {
+    a = Conv(x, w) y = ACTIVATION(a)
+}""".replace("WEIGHTS", ", ".join(["0.5"] * 36))
+
+
+@pytest.mark.parametrize(
+    ("activation", "runners"), [("Relu", {"FakeExecutionProvider"}), ("Sigmoid", {"CPUExecutionProvider"})]
+)
+def test_a_device_keeps_what_it_runs_unfused(
+    activation: str, runners: set[str], register: Callable[[ProviderFactory], None]
+) -> None:
+    """Only the CPU provider has FusedConv. The device has Conv and Relu, so they stay there; it lacks Sigmoid."""
+    register(FakeFactory("FakeExecutionProvider"))
+    options = ort_py.SessionOptions()
+    options.cost_model = "always"
+    options.cache_dir = "off"
+    model = model_bytes(_CONVOLUTION.replace("ACTIVATION", activation))
+    with ort_py.InferenceSession(model, options, providers=["FakeExecutionProvider", *CPU]) as session:
+        assert {node.provider for node in session.placement.nodes} == runners
+        fused = [node.op_type for node in session.placement.nodes] == ["FusedConv"]
+        assert fused == (activation == "Sigmoid")
+        report = session.load_report.optimisation
+    assert report is not None
+    assert any("1 of FusedConv" in line for line in report.notes) == (activation == "Relu")

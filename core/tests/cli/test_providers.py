@@ -74,8 +74,9 @@ def test_providers_that_are_not_installed_are_known(call: Call) -> None:
     assert record == {"name": "CUDAExecutionProvider", "state": "not installed", "fix": "pip install ort-py-cuda"}
 
 
-def test_installed_probes_nothing(call: Call) -> None:
+def test_installed_probes_nothing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """--installed reads metadata: a probe that would raise is not called."""
+    monkeypatch.delenv("ORT_PY_BLOCK_PROVIDERS")
     ort_py.register_provider(Factory(OSError("libmissing.so")))
     report = call("providers", "--installed", "--json").report
     assert {record["state"] for record in report["providers"]} == {"installed"}

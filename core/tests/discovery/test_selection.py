@@ -93,6 +93,36 @@ def test_plain_cpu_can_be_pinned(zoo: FakeInstallation) -> None:
     assert "FastCpuExecutionProvider" not in _names(_select(zoo, pin_plain_cpu=True))
 
 
+@pytest.mark.parametrize("providers", [(), (CPU_ROLE,), ("GpuExecutionProvider",)], ids=["none", "CPU", "GPU"])
+def test_a_stand_in_that_lacks_something_is_told(
+    zoo: FakeInstallation, providers: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The CPU is there, so what is missing can be had: on record, and logged with the fix, once a process."""
+    lacking = Availability(False, "its library is missing", "pip install the-library")
+    zoo.add(FakeFactory("LackingExecutionProvider", available=lacking, stands_in_for=CPU_ROLE))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            selection = _select(zoo, *providers)
+            assert FallbackRecord(
+                "selection", "LackingExecutionProvider", "it is unavailable: its library is missing"
+            ) in (selection.fallbacks)
+    (line,) = [record.message for record in caplog.records if "LackingExecutionProvider" in record.message]
+    assert line.endswith("is not used: it is unavailable: its library is missing. pip install the-library")
+
+
+@pytest.mark.parametrize("strict", ["", "provider", "node"])
+@pytest.mark.parametrize("providers", [(), (CPU_ROLE,)], ids=["none", "CPU"])
+def test_who_pins_plain_cpu_is_not_told_of_stand_ins(
+    installation: FakeInstallation, providers: tuple[str, ...], strict: str
+) -> None:
+    """Nor does one that lacks something make a session an error: nobody asked for it."""
+    installation.add_cpu()
+    lacking = Availability(False, "its library is missing")
+    installation.add(FakeFactory("LackingExecutionProvider", available=lacking, stands_in_for=CPU_ROLE))
+    assert _select(installation, *providers, pin_plain_cpu=True, strict=strict).fallbacks == ()
+    assert _names(_select(installation, *providers, strict=strict)) == [CPU_ROLE]
+
+
 def test_a_stand_in_named_itself_has_its_own_place(zoo: FakeInstallation) -> None:
     """It is not put before CPU a second time, wherever it stands."""
     assert _names(_select(zoo, CPU_ROLE, "FastCpuExecutionProvider")) == [CPU_ROLE, "FastCpuExecutionProvider"]
@@ -310,13 +340,14 @@ def test_strict_automatic_raises_for_what_is_faulty(installation: FakeInstallati
 
 
 def test_automatic_takes_every_usable_one_by_rank(zoo: FakeInstallation, caplog: pytest.LogCaptureFixture) -> None:
-    """CPU last; what is faulty is on record and logged, not warned about; what has no device is passed over."""
+    """CPU last, which is a role here too; faulty ones are recorded and logged, those without a device passed over."""
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
         warnings.simplefilter("error")
         selection = _select(zoo)
-    assert selection.names == ["GpuExecutionProvider", "FastCpuExecutionProvider", CPU_ROLE]
+    assert _names(selection) == ["GpuExecutionProvider", "FastCpuExecutionProvider", CPU_ROLE]
+    assert selection.names == ["GpuExecutionProvider", CPU_ROLE]
     assert selection.automatic
-    assert {one.origin for one in selection.selected} == {Origin.AUTOMATIC}
+    assert [one.origin for one in selection.selected] == [Origin.AUTOMATIC, Origin.STAND_IN, Origin.AUTOMATIC]
     assert {record.provider for record in selection.fallbacks} == {
         "BrokenExecutionProvider",
         "DupExecutionProvider",
@@ -324,6 +355,16 @@ def test_automatic_takes_every_usable_one_by_rank(zoo: FakeInstallation, caplog:
     }
     assert "AbsentExecutionProvider" in {record.name for record in selection.passed_over}
     assert "The provider BrokenExecutionProvider (distribution" in caplog.text
+
+
+def test_the_role_is_named_last(installation: FakeInstallation) -> None:
+    """Where something ranks between CPU and its stand-in, too."""
+    installation.add_cpu()
+    installation.add(FakeFactory("FastCpuExecutionProvider", rank=5, stands_in_for=CPU_ROLE))
+    installation.add(FakeFactory("OtherExecutionProvider", rank=1))
+    selection = _select(installation)
+    assert _names(selection) == ["FastCpuExecutionProvider", "OtherExecutionProvider", CPU_ROLE]
+    assert selection.names == ["OtherExecutionProvider", CPU_ROLE]
 
 
 def test_faulty_ones_are_logged_once_a_process(zoo: FakeInstallation, caplog: pytest.LogCaptureFixture) -> None:

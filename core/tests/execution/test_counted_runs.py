@@ -9,10 +9,10 @@ import pytest
 
 from ort_py.errors import Location
 from ort_py.execution import counted_runs as module
-from ort_py.execution.counted_runs import CountedRuns, is_light
+from ort_py.execution.counted_runs import CountedRuns, is_light, short_run
 from ort_py.execution.native_threads import ActiveRuns
 from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import IfStep, KernelStep, Step
+from ort_py.planning.steps import IfStep, KernelStep, NestedPlan, RegionStep, Step
 
 
 def plan_of(*steps: Step) -> ExecutionPlan:
@@ -40,6 +40,31 @@ def kernel(op_type: str, domain: str = "") -> KernelStep:
 def test_plans_that_cannot_call_blas_are_light(steps: tuple[Step, ...], light: bool) -> None:
     """Only known operators of ONNX that move and combine elements; bodies and other domains may do anything."""
     assert is_light(plan_of(*steps)) is light
+
+
+REGION = RegionStep.__new__(RegionStep)
+
+
+def either(*steps: Step) -> IfStep:
+    """An If of which one branch has these steps, the other none."""
+    step = IfStep.__new__(IfStep)
+    object.__setattr__(step, "then_branch", NestedPlan(plan_of(*steps), 0, ()))
+    object.__setattr__(step, "else_branch", NestedPlan(plan_of(), 0, ()))
+    return step
+
+
+@pytest.mark.parametrize(
+    ("steps", "milliseconds"),
+    [
+        ((REGION, kernel("Add")), 1),
+        ((either(REGION, kernel("Add")),), 1),
+        ((REGION, kernel("MatMul")), 0.005),
+        ((either(kernel("MatMul")),), 0.005),
+    ],
+)
+def test_plans_of_regions_are_counted_later(steps: tuple[Step, ...], milliseconds: float) -> None:
+    """Regions know their number of threads; what may call BLAS, in bodies too, is told before it could use a second."""
+    assert short_run(plan_of(*steps)) == pytest.approx(milliseconds / 1000)
 
 
 def test_long_runs_are_counted_and_short_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

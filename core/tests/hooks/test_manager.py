@@ -131,6 +131,23 @@ def test_ask_one(hooks: HookManager) -> None:
     assert hooks.failure("good") is None
 
 
+def test_modules_that_take_part_in_every_session(hooks: HookManager) -> None:
+    """Those that only name providers do not: which are loaded depends on what the process asked for before."""
+
+    def nothing() -> list[object]:
+        return []
+
+    def none_either() -> list[object]:
+        return []
+
+    contributing, naming = _contributing("X"), _plugin(ort_py_providers=nothing)
+    both = _plugin(ort_py_providers=none_either, ort_py_kernels=lambda: [KernelContribution("Y", ())])
+    for plugin, name in ((contributing, "contributing"), (naming, "naming"), (both, "both")):
+        plugin.__name__ = name
+        hooks.register(plugin, name)
+    assert hooks.modules() == ["both", "contributing"]
+
+
 def test_unknown_hook(hooks: HookManager) -> None:
     """Asking for a hook that does not exist lists those that do."""
     with pytest.raises(PluginError, match="There is no hook 'ort_py_kernal'"):

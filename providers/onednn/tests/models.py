@@ -30,22 +30,25 @@ def model(
     *,
     opset: int = 20,
     dynamic: bool = False,
+    kind: int = TensorProto.FLOAT,
 ) -> bytes:
-    """A model of float32 values; with `dynamic` only the ranks of its inputs are known."""
+    """A model with outputs of one kind, float32; with `dynamic` only the ranks of its inputs are known."""
     inputs = [
         helper.make_tensor_value_info(
-            name, TensorProto.FLOAT, [f"{name}{axis}" for axis in range(array.ndim)] if dynamic else array.shape
+            name,
+            helper.np_dtype_to_tensor_dtype(array.dtype),
+            [f"{name}{axis}" for axis in range(array.ndim)] if dynamic else array.shape,
         )
         for name, array in feeds.items()
     ]
-    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    results = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
     initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(list(nodes), "g", inputs, results, initializers)
-    imports = [helper.make_opsetid("", opset)]
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
 
 
-def open_session(data: bytes, threads: int = 1) -> ort.InferenceSession:
+def open_session(data: bytes, threads: int = 1, precision: str = "float32") -> ort.InferenceSession:
     """A session in which oneDNN takes all it can."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -53,13 +56,13 @@ def open_session(data: bytes, threads: int = 1) -> ort.InferenceSession:
         data,
         options,
         providers=[PROVIDER, "CPUExecutionProvider"],
-        provider_options=[{"claim_small": True}, {}],
+        provider_options=[{"claim_small": True, "precision": precision}, {}],
     )
 
 
-def run_here(data: bytes, feeds: Arrays, threads: int = 1) -> list[Any]:
+def run_here(data: bytes, feeds: Arrays, threads: int = 1, precision: str = "float32") -> list[Any]:
     """Outputs, after checking that oneDNN ran every node and that a second run gives the same."""
-    with open_session(data, threads) as session:
+    with open_session(data, threads, precision) as session:
         others = [(one.op_type, one.refusals) for one in session.placement.nodes if one.provider != PROVIDER]
         assert not others, others
         first = session.run(None, dict(feeds))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import threading
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import ort_py as ort
 from ort_py.testing.tolerances import assert_close
-from ort_py_onednn.execution.packed_weights import packed_bytes
+from ort_py_onednn.execution import packed_weights
 from ort_py_onednn.execution.region import PLANS_KEPT, DnnlRegion
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_plain
 
@@ -119,23 +120,57 @@ def test_plans_are_bounded() -> None:
             assert_close(session.run(None, feeds), run_plain(data, feeds))
 
 
-def test_packed_weights_are_shared_and_go_with_their_last_session() -> None:
-    """Four sessions of one model hold them once."""
+def test_packed_weights_are_shared_and_go_with_their_last_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four sessions of one model pack once, and each reports it; the next one after them packs again."""
+    made: list[int] = []
+    run_once = packed_weights._run_once
+    monkeypatch.setattr(packed_weights, "_run_once", lambda *given: (made.append(1), run_once(*given)))
     gc.collect()
-    before = packed_bytes()
     data, feeds = _network()
     sessions = [open_session(data)]
-    once = packed_bytes() - before
+    once, packed = len(made), sessions[0].memory_report().packed
     assert once > 0
+    assert packed > sum(WEIGHTS[name].nbytes for name in "wv")
     sessions += [open_session(data) for _ in range(3)]
     for session in sessions:
         session.run(None, feeds)
-    assert packed_bytes() - before == once
+        assert session.memory_report().packed == packed
+    assert len(made) == once
     for session in sessions:
         session.close()
     del session, sessions
     gc.collect()
-    assert packed_bytes() == before
+    with open_session(data):
+        assert len(made) == 2 * once
+
+
+def test_a_released_original_is_restored_from_what_was_packed() -> None:
+    """Bit for bit: groups, blocks that end in zeroes, transposed matrices."""
+    weights = {"w": _f(24, 3, 3, 3), "v": _f(40, 12, 3, 3), "g": _f(50, 40), "h": _f(50)}
+    nodes = [
+        node("Conv", "x w", "a", pads=[1, 1, 1, 1]),
+        node("Conv", "a v", "c", group=2),
+        node("GlobalAveragePool", "c", "p"),
+        node("Flatten", "p", "f"),
+        node("Gemm", "f g h", "y", transB=1),
+    ]
+    feeds = {"x": _f(1, 3, 12, 12)}
+    with open_session(model(nodes, feeds, weights)) as session:
+        before = session.run(None, feeds)
+        report = session.memory_report()
+        assert report.weights_released >= sum(weights[name].nbytes for name in "vg")
+        with pickle.loads(pickle.dumps(session)) as copy:
+            np.testing.assert_array_equal(copy.run(None, feeds), before)
+        assert_close(before, run_plain(model(nodes, feeds, weights), feeds))
+
+
+def test_one_matrix_read_in_two_ways() -> None:
+    """A square matrix that a product reads as it is and another one transposed is two packed forms."""
+    nodes = [node("Gemm", "x w", "a", transB=1), node("MatMul", "a w", "y")]
+    data, feeds = model(nodes, {"x": _f(4, 64)}, {"w": _f(64, 64)}), {"x": _f(4, 64)}
+    with open_session(data) as session:
+        assert session.placement.counts() == {PROVIDER: 2}
+        assert_close(session.run(None, feeds), run_plain(data, feeds))
 
 
 def test_outputs_belong_to_the_caller() -> None:
@@ -157,13 +192,18 @@ def test_outputs_belong_to_the_caller() -> None:
             assert not any(np.shares_memory(one, other) for other in arrays[place + 1 :])
 
 
-def test_an_empty_tensor_goes_to_another_provider() -> None:
-    """A region takes none; the run is done by the provider that completes, and the report says so."""
-    data = model([node("MatMul", "x w", "y")], {"x": _f(3, 8)}, {"w": _f(8, 8)}, dynamic=True)
+def test_something_made_of_nothing_goes_to_another_provider() -> None:
+    """A sum of no elements is zero: oneDNN has no primitive for that, and the report says who did it."""
+    data = model(
+        [node("MatMul", "x w", "m"), node("ReduceSum", "m", "y", keepdims=1)],
+        {"x": _f(3, 8)},
+        {"w": _f(8, 8)},
+        dynamic=True,
+    )
     with open_session(data) as session:
         (found,) = session.run(None, {"x": _f(0, 8)})
-        assert found.shape == (0, 8)
-        assert "take no empty tensors" in session.fallback_report[0].reason
+        assert found.tolist() == [[0.0]]
+        assert "of an empty tensor" in session.fallback_report[0].reason
 
 
 def test_a_closed_session_leaves_nothing_running() -> None:

@@ -44,13 +44,13 @@ def packages() -> Path:
     return installed_applications()
 
 
-def run(program: str, packages: Path, target: Path, *prefix: str) -> Found:
-    """Run a program in a process of its own."""
+def run(program: str, packages: Path, target: Path, *prefix: str, blocked: str = "") -> Found:
+    """Run a program in a process of its own, some providers kept out."""
     inherited = os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join(part for part in (inherited, str(packages)) if part)
     done = subprocess.run(
         [sys.executable, *prefix, str(PROGRAMS / f"{program}.py"), str(target)],
-        env=os.environ | {"PYTHONPATH": path},
+        env=os.environ | {"PYTHONPATH": path, "ORT_PY_BLOCK_PROVIDERS": blocked},
         capture_output=True,
         text=True,
         timeout=300,
@@ -83,8 +83,19 @@ def expect_same(ours: Any, theirs: Any, where: str = "found") -> None:
 @pytest.mark.parametrize("program", sorted(file.stem for file in PROGRAMS.glob("use_*.py")))
 def test_same_result_as_with_onnxruntime(program: str, packages: Path, tmp_path: Path) -> None:
     """The application finds the same, its sessions give the same tensors, and it was ort-py that ran."""
-    theirs = run(program, packages, tmp_path / "theirs.json")
-    ours = run(program, packages, tmp_path / "ours.json", "-m", "ort_py.as_onnxruntime")
+    expect_same_run(program, packages, tmp_path)
+
+
+@pytest.mark.parametrize("program", ["use_lac", "use_magika", "use_mtcnn", "use_silero_vad"])
+def test_same_result_by_the_plain_provider(program: str, packages: Path, tmp_path: Path, stand_ins: str) -> None:
+    """Likewise where nothing stands in for the CPU provider; the models of all are compared elsewhere."""
+    expect_same_run(program, packages, tmp_path, stand_ins)
+
+
+def expect_same_run(program: str, packages: Path, folder: Path, blocked: str = "") -> None:
+    """Run a program with both runtimes and compare all that it left."""
+    theirs = run(program, packages, folder / "theirs.json")
+    ours = run(program, packages, folder / "ours.json", "-m", "ort_py.as_onnxruntime", blocked=blocked)
     assert "ort_py" in ours.runtime["file"]
     assert "ort_py" not in theirs.runtime["file"]
     assert ours.runtime["version"] == theirs.runtime["version"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ort_py.api.contributions import Contributions
 from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport
-from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream
+from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, PackedForms
 from ort_py.devices import Device
 from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
 from ort_py.execution.program import Program
@@ -82,7 +82,7 @@ class Assembler:
         services: KernelServices,
         contributions: Contributions,
         on_provider_error: Callable[[str, Exception, str], None],
-        compile_region: Callable[[IExecutionProvider, Region], CompiledRegion],
+        compile_region: Callable[[IExecutionProvider, Region, PackedForms], CompiledRegion],
         threads: int,
     ) -> None:
         self.model = model
@@ -126,14 +126,15 @@ class Assembler:
             with report.stage("partition") as notes:
                 assignment = self._partition(providers)
                 notes.extend(f"{name}: {count} nodes" for name, count in assignment.counts().items())
+            constants = self._constants(providers)
             with report.stage("compile"):
-                compiled, failed = self._compile(assignment, providers)
+                compiled, failed = self._compile(assignment, providers, constants)
             if failed is None:
                 break
             # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
             # again for this model.
             providers = [provider for provider in providers if provider.name != failed]
-        return self._plan(assignment, compiled, providers, report)
+        return self._plan(assignment, compiled, providers, constants, report)
 
     def plan_restored(
         self, assignment: Assignment, providers: Sequence[IExecutionProvider], report: LoadReport
@@ -145,40 +146,44 @@ class Assembler:
         """
         by_name = {provider.name: provider for provider in providers}
         compiled: dict[Region, CompiledRegion] = {}
+        constants = self._constants(providers)
         try:
             with report.stage("compile"):
                 for region in (region for regions in assignment.regions.values() for region in regions):
-                    compiled[region] = self._compile_region(by_name[region.provider], region)
-            return self._plan(assignment, compiled, providers, report)
+                    provider = by_name[region.provider]
+                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device))
+            return self._plan(assignment, compiled, providers, constants, report)
         except BaseException:
             for done in compiled.values():
                 done.close()
             raise
+
+    def _constants(self, providers: Sequence[IExecutionProvider]) -> ConstantPool:
+        transfers = TransferTable(
+            [one for provider in providers for one in self._contributions.provider_transfers[provider.name]]
+            + self._contributions.transfers
+        )
+        return ConstantPool(transfers, _stream_makers(providers))
 
     def _plan(
         self,
         assignment: Assignment,
         compiled: Mapping[Region, CompiledRegion],
         providers: Sequence[IExecutionProvider],
+        constants: ConstantPool,
         report: LoadReport,
     ) -> Assembled:
         with report.stage("plan"):
-            transfers = TransferTable(
-                [one for provider in providers for one in self._contributions.provider_transfers[provider.name]]
-                + self._contributions.transfers
-            )
-            streams = _stream_makers(providers)
-            constants = ConstantPool(transfers, streams)
             plan = build_plan(
                 self.model.graph,
                 PlanResources(
                     assignment=assignment,
                     providers={provider.name: provider for provider in providers},
                     compiled=compiled,
-                    transfers=transfers,
+                    transfers=constants.transfers,
                     constants=constants,
                     services=self._services,
-                    streams=streams,
+                    streams=constants.streams,
                     threads=self._threads,
                     allocators=self._contributions.allocators_on(providers),
                 ),
@@ -186,7 +191,7 @@ class Assembler:
             reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse
             program = Program(plan, reuses_memory=reuses_memory)
             release_weights(self.model)
-        return Assembled(program, assignment, compiled, constants, transfers)
+        return Assembled(program, assignment, compiled, constants, constants.transfers)
 
     def _partition(self, providers: Sequence[IExecutionProvider]) -> Assignment:
         cost_model: CostModel = AlwaysPays() if self._options.cost_model == "always" else TransferCostModel()
@@ -205,15 +210,16 @@ class Assembler:
         raise _nobody_runs(assignment.unassigned)
 
     def _compile(
-        self, assignment: Assignment, providers: Sequence[IExecutionProvider]
+        self, assignment: Assignment, providers: Sequence[IExecutionProvider], constants: ConstantPool
     ) -> tuple[dict[Region, CompiledRegion], str | None]:
         """Compile every region; on a failure that may be answered, the name of the provider that failed."""
         by_name = {provider.name: provider for provider in providers}
         compiled: dict[Region, CompiledRegion] = {}
         for regions in assignment.regions.values():
             for region in regions:
+                provider = by_name[region.provider]
                 try:
-                    compiled[region] = self._compile_region(by_name[region.provider], region)
+                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device))
                 except Exception as error:  # a plug-in's code: another provider may take over
                     for done in compiled.values():
                         done.close()

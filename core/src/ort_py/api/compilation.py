@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from ort_py.api.options import SessionOptions
 from ort_py.cache.artifacts import ArtifactCache, artifact_key
-from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, RegionView
-from ort_py.graph.view import ModelGraphView
+from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, PackedForms, RegionView
+from ort_py.graph.view import SubsetView
 from ort_py.hooks import CompileEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Region
@@ -55,14 +55,19 @@ class RegionCompiler:
         self._cache = cache
         self._least_seconds = least_seconds
 
-    def compile(self, provider: IExecutionProvider, region: Region) -> CompiledRegion:
+    def compile(self, provider: IExecutionProvider, region: Region, forms: PackedForms) -> CompiledRegion:
         """A region, restored where a valid artifact is kept, else compiled and kept.
+
+        Args:
+            provider: Who compiles it.
+            region: The region.
+            forms: Where the session holds what is made of constants on the provider's device.
 
         Raises:
             Exception: Whatever the provider raises.
         """
         start = time.perf_counter()
-        view = _view(region)
+        view = SubsetView(region.nodes[0].graph, region.nodes, forms=forms)
         key = self._key(provider, region, view) if self._cache is not None else ""
         compiled = self._restored(provider, key)
         from_cache = compiled is not None
@@ -81,7 +86,10 @@ class RegionCompiler:
         found = self.keys.get(region)
         if found is None:
             options = sorted(self._provider_options.get(provider.name, {}).items())
-            parts: list[str | bytes] = [provider.name, repr(options), self._precision, view.to_model("inline")]
+            parts: list[str | bytes] = [provider.name, repr(options), self._precision, view.to_model("reference")]
+            # Large constants are told apart by what the store knows of them: nothing is read, copied or hashed for it.
+            weights = [(value.name, view.weight(value.name)) for value in view.initializers]
+            parts += [f"{name} {weight.key}" for name, weight in weights if weight is not None]
             found = self.keys[region] = artifact_key(parts)
         return found
 
@@ -100,9 +108,3 @@ class RegionCompiler:
         artifact = compiled.serialize() if self._cache is not None else None
         if self._cache is not None and artifact is not None:
             self._cache.put(key, artifact)
-
-
-def _view(region: Region) -> RegionView:
-    graph = region.nodes[0].graph
-    position = {node: index for index, node in enumerate(graph.nodes)}
-    return ModelGraphView(graph).region([position[node] for node in region.nodes])

@@ -20,6 +20,7 @@ from ort_py.api.memory_limit import check_memory
 from ort_py.api.memory_report import MemoryReport, memory_report
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.api.options import SessionOptions
+from ort_py.api.precision import precision_notes
 from ort_py.api.provider_choice import choose, selection_notes
 from ort_py.api.replaced_values import report_negative_sizes
 from ort_py.api.reports import LoadReport
@@ -198,7 +199,7 @@ class Construction:
                 {provider.name for provider in self.providers},
                 override_kernels=self._options.is_set("session.plugin_kernels_override"),
             )
-            notes.extend(selection_notes(selection))
+            notes.extend([*selection_notes(selection), *precision_notes(self.providers, context.precision)])
             notes.extend(f"left out: {line}" for line in self.contributions.kernels.skipped)
             notes.extend(f"the session option {name} has no effect" for name in self._options.without_effect())
         self.records = [found for found, provider in self._instances if provider.name not in self._unusable]
@@ -380,13 +381,10 @@ class Construction:
 
     def _note(self, record: FallbackRecord) -> None:
         self.fallbacks.append(record)
-        _logger.warning(
-            "fallback (%s): %s%s: %s",
-            record.kind,
-            record.provider,
-            f" -> {record.replacement}" if record.replacement else "",
-            record.reason,
-        )
+        # `discovery` has told of those of the selection, and does not repeat itself for each session.
+        level = logging.INFO if record.kind == "selection" else logging.WARNING
+        arrow = f" -> {record.replacement}" if record.replacement else ""
+        _logger.log(level, "fallback (%s): %s%s: %s", record.kind, record.provider, arrow, record.reason)
         self.hooks.observe(
             "ort_py_fallback",
             FallbackEvent(

@@ -12,6 +12,8 @@ from ort_py.devices import HOST
 from ort_py.errors import EngineError
 from ort_py.kernels.binding import KernelServices, bind_kernel, make_context
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.limits import Limits
+from ort_py.limits.limits import INITIALIZER_BYTES_ALWAYS_ALLOWED
 
 __all__ = ["KernelEvaluator"]
 
@@ -23,14 +25,20 @@ class KernelEvaluator(TransformContext):
         providers: The session's providers in rank order.
         kernels: Their kernels.
         services: What kernels are bound with.
+        held: Bytes of the model's constants.
     """
 
     def __init__(
-        self, providers: Sequence[IExecutionProvider], kernels: KernelRegistry, services: KernelServices
+        self,
+        providers: Sequence[IExecutionProvider],
+        kernels: KernelRegistry,
+        services: KernelServices,
+        held: int = 0,
     ) -> None:
         self._providers = [provider for provider in reversed(providers) if provider.device == HOST]
         self._kernels = kernels
         self._services = services
+        self._left = _room(services.limits, held)
 
     def evaluate(self, node: NodeSpec, inputs: Sequence[Array | None]) -> Sequence[Array] | None:
         for provider in self._providers:
@@ -53,3 +61,20 @@ class KernelEvaluator(TransformContext):
                 fix="Add CPUExecutionProvider to the providers.",
             )
         return make_context(node, self._providers[0], self._services)
+
+    def reserve(self, nbytes: int) -> bool:
+        if nbytes > self._left:
+            return False
+        self._left -= nbytes
+        return True
+
+
+def _room(limits: Limits, held: int) -> int:
+    """Bytes that constants may grow by: as many as a file of no size may hold, and a part of what the session has left.
+
+    Computed anew in each run they would take that memory too, but one after the other.
+    """
+    bounds = [limits.initializer_cap(0), limits.single_allocation_bytes, INITIALIZER_BYTES_ALWAYS_ALLOWED]
+    if limits.total_memory_bytes is not None:
+        bounds.append(max(0, limits.total_memory_bytes - held) // 4)
+    return min(bound for bound in bounds if bound is not None)

@@ -1,4 +1,4 @@
-"""What a session keeps in memory: constants, what kernels made of them, and the memory of its runs.
+"""What a session keeps in memory: constants, what was made of them, and the memory of its runs.
 
 Plain values with a table and JSON. Comes after planning, whose rooms are asked here; the bound on all of it is
 checked by `memory_limit`.
@@ -27,7 +27,7 @@ class DeviceMemory:
 
     Attributes:
         weights: Constants.
-        packed: What kernels made of constants.
+        packed: What kernels and compiled regions made of constants.
         workspace: What is reserved for runs.
     """
 
@@ -43,9 +43,11 @@ class MemoryReport:
     Attributes:
         weights: The model's constants on the host, each counted once however many sessions share it.
         weights_mapped: Those of them that are pages of a file, which the system takes and drops as it likes.
-        weights_released: Constants that are not in memory, and are read from their file when they are needed again.
-        packed: What kernels made of constants and read in their place, on the host; shared between sessions too.
-        workspace: Memory reserved for runs, on the host.
+        weights_released: Constants that are not in memory: when they are needed again they are read from their file, or
+            made of what was packed.
+        packed: What kernels and compiled regions made of constants and read in their place, on the host; shared between
+            sessions too.
+        workspace: Memory reserved for runs, on the host: that of the memory plan, and what instances of regions keep.
         high_water: The most that the intermediate values and results of one run took at once.
         largest: What took most at that moment: (node, bytes), the largest first.
         limit: `SessionOptions.memory_limit_bytes`.

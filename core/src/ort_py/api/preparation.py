@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from ort_py.api.contributions import Contributions
 from ort_py.api.evaluation import KernelEvaluator
 from ort_py.api.options import SessionOptions
+from ort_py.api.runners import wishes
+from ort_py.api.unfusing import write_out_for_devices
 from ort_py.contracts import IExecutionProvider, Transform
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState
-from ort_py.graph.ir import Model, Node
+from ort_py.graph.ir import Model, Node, walk
 from ort_py.graph.reading.functions import expand_schema_function
 from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
@@ -34,9 +36,10 @@ __all__ = ["expand_functions", "optimise", "transforms_of"]
 _LOG = logging.getLogger("ort_py.session")
 
 
-def transforms_of(contributions: Contributions) -> list[Transform]:
+def transforms_of(contributions: Contributions, providers: Sequence[IExecutionProvider]) -> list[Transform]:
     """All transforms of a session, of any level, in the order in which those of one level run."""
-    return [*builtin_transforms(), *contributions.transforms]
+    # What a provider wishes comes first: fusions then see the element types that are computed in.
+    return [*wishes(providers, contributions.kernels), *builtin_transforms(), *contributions.transforms]
 
 
 def optimise(
@@ -53,7 +56,7 @@ def optimise(
         InvalidArgument: The options switch off a transform whose name is nearly one that exists.
         PluginError: A transform broke.
     """
-    transforms = transforms_of(contributions)
+    transforms = transforms_of(contributions, providers)
     disabled, notes = switched_off(options.disabled_transforms, [one.name for one in transforms])
     for line in notes:
         _LOG.warning("%s", line)
@@ -61,12 +64,19 @@ def optimise(
         model,
         transforms,
         int(options.graph_optimization_level),
-        KernelEvaluator(providers, contributions.kernels, services),
+        KernelEvaluator(providers, contributions.kernels, services, _held(model)),
         schemas=schemas,
         disabled=disabled,
     )
+    notes += write_out_for_devices(model, providers, contributions.kernels, schemas)
     report.notes = tuple(notes)
     return report
+
+
+def _held(model: Model) -> int:
+    """Bytes of the model's constants."""
+    weights = [value.weight for graph in walk(model.graph) for value in graph.initializers.values()]
+    return sum(weight.nbytes for weight in weights if weight is not None)
 
 
 def expand_functions(model: Model, nodes: Mapping[Node, object], schemas: SchemaRegistry, limits: Limits) -> bool:

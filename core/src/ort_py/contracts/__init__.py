@@ -46,6 +46,8 @@ from ort_py.contracts.provider import (
     ProviderFactory,
     SessionContext,
 )
+from ort_py.contracts.region_provider import RegionProvider, convex_groups
+from ort_py.contracts.region_weights import PackedForms, RegionWeight
 from ort_py.contracts.schema import FormalParameter, OperatorSchema, TypeFunction
 from ort_py.contracts.transform import (
     GraphEditor,
@@ -106,12 +108,15 @@ __all__ = [
     "Op",
     "OperatorSchema",
     "OptionSpec",
+    "PackedForms",
     "Pattern",
     "PatternRule",
     "ProviderFactory",
     "Refusal",
     "RegionInstance",
+    "RegionProvider",
     "RegionView",
+    "RegionWeight",
     "RewriteRule",
     "SessionContext",
     "Subgraph",
@@ -123,6 +128,7 @@ __all__ = [
     "ValueSpec",
     "Var",
     "WeightMode",
+    "convex_groups",
     "kernel",
     "kernel_defs",
     "tensors",

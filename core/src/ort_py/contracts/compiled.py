@@ -70,6 +70,13 @@ class RegionInstance(ABC):
         """Optional. The same work as a C function, None where there is none. Not called by this core."""
         return None
 
+    def reserved_bytes(self) -> int:
+        """Optional. Bytes on the region's device that it keeps between runs: scratch memory, buffers of its own.
+
+        Asked for reports, from any thread, also while it runs; what it raises is logged.
+        """
+        return 0
+
     def close(self) -> None:  # noqa: B027 - optional
         """Optional. Called once when the frame goes; must not raise."""
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ort_py.contracts.function_body import FunctionBody
 from ort_py.dtypes import DataType, Shape, TensorType, ValueType
 from ort_py.errors import Location
+
+if TYPE_CHECKING:
+    from ort_py.contracts.region_weights import PackedForms, RegionWeight
 
 __all__ = ["Array", "AttributeValue", "GraphView", "NodeSpec", "RegionView", "ValueSpec", "WeightMode"]
 
@@ -141,12 +144,27 @@ class RegionView(GraphView):
         """Constants its nodes read."""
 
     @abstractmethod
-    def to_model(self, weights: WeightMode = "inline") -> bytes:
+    def weight(self, name: str) -> RegionWeight | None:
+        """A constant that the compiled region may keep and take over, None where `name` is not constant.
+
+        Nothing is read before it is asked for its array.
+        """
+
+    @property
+    @abstractmethod
+    def packed_forms(self) -> PackedForms:
+        """Where the compiled region keeps what it makes of constants."""
+
+    @abstractmethod
+    def to_model(self, weights: WeightMode = "inline", *, standard: bool = False) -> bytes:
         """The region as a serialised ONNX model.
 
         Args:
             weights: ``inline`` puts constants into the bytes, ``external`` refers to the files they came from,
-                ``reference`` makes them inputs of the model, named as in `initializers`.
+                ``reference`` makes those above 1 KiB inputs of the model, named as in `initializers`; what parsers
+                look at, shapes and axes, stays in it.
+            standard: Write nodes that carry a body as the nodes of that body, for readers that know ONNX's operators
+                only; other nodes are written as they are.
 
         Raises:
             InvalidArgument: ``external`` where a constant has no file.

@@ -113,8 +113,9 @@ def find_match(
             if not reason:
                 return found
         matcher.miss(len(state.nodes) + 1, reason)
-    size = pattern.size()
-    return Miss(matcher.reason, matcher.progress >= max(2, (size + 1) // 2))
+    if matcher.progress < 2:
+        return Miss(matcher.reason)
+    return Miss(matcher.reason, matcher.progress >= (pattern.size() + 1) // 2)
 
 
 def _anchor_last(nodes: Mapping[object, NodeSpec]) -> tuple[NodeSpec, ...]:
@@ -192,9 +193,35 @@ class _Matcher:
             self.miss(len(nodes), f"{title} has {len(node.inputs)} inputs, not {count}")
             return
         given = (*node.inputs[:count], *[None] * (count - len(node.inputs)))
-        yield from self._inputs(pattern.inputs, given, state, title)
-        if pattern.commutative:
+        first = len(nodes) == 1
+        if not first or self._promising(pattern.inputs, given):
+            yield from self._inputs(pattern.inputs, given, state, title)
+        if pattern.commutative and (not first or self._promising(pattern.inputs, given[::-1])):
             yield from self._inputs(pattern.inputs, given[::-1], state, title)
+
+    def _promising(self, patterns: tuple[Pattern, ...], values: tuple[ValueSpec | None, ...]) -> bool:
+        """Whether more than the anchor may fit: most nodes fail here, at no cost and with nothing to tell."""
+        if not any(isinstance(pattern, Op) for pattern in patterns):
+            return True
+        for pattern, value in zip(patterns, values, strict=True):
+            if isinstance(pattern, Op):
+                return self._computed_by(pattern, value)
+            if isinstance(pattern, OneOf | Maybe) or (isinstance(pattern, Var | Const) and pattern.where is not None):
+                return True  # who can tell without trying
+            if isinstance(pattern, Var):
+                if value is None and not pattern.optional:
+                    return False
+            elif pattern is None:
+                if value is not None:
+                    return False
+            elif value is None or not value.constant:
+                if value is not None or not (isinstance(pattern, Const) and pattern.optional):
+                    return False
+        return True
+
+    def _computed_by(self, pattern: Op, value: ValueSpec | None) -> bool:
+        node = None if value is None or value.constant else self._graph.producer(value)
+        return node is not None and node.op_type in pattern.op_types and node.domain == pattern.domain
 
     def _inputs(
         self, patterns: tuple[Pattern, ...], values: tuple[ValueSpec | None, ...], state: _State, title: str

@@ -64,6 +64,10 @@ class PatternRule(RewriteRule):
             if not isinstance(found, Match):
                 reason = reason or (found.reason if found.near else "")
                 continue
+            mixed = _mixed_opset(found.nodes) if self.carries_function else ""
+            if mixed:
+                reason = reason or mixed
+                continue
             made = self.replacement(found, context)
             if isinstance(made, str):
                 reason = reason or made
@@ -75,3 +79,12 @@ class PatternRule(RewriteRule):
                 graph.replace_nodes(found.nodes, templates)
             return True
         return reason or False
+
+
+def _mixed_opset(nodes: Sequence[NodeSpec]) -> str:
+    """Why nodes cannot be one function: a function of the model brought some of them, and an opset of its own."""
+    opsets: dict[str, int] = {}
+    for node in nodes:
+        if opsets.setdefault(node.domain, node.opset_version) != node.opset_version:
+            return f"'{node.name}' is of opset {node.opset_version}, other nodes of opset {opsets[node.domain]}"
+    return ""

@@ -22,6 +22,7 @@ from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
 from ort_py.contracts.transform import Transform
 from ort_py.contracts.version import API_VERSION, ApiRange
 from ort_py.devices import HOST, Device, DeviceClass
+from ort_py.dtypes import DataType
 
 __all__ = [
     "ArtifactValidity",
@@ -133,7 +134,8 @@ class IExecutionProvider(ABC):
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         """Optional. Which nodes it can run natively. Called for each graph, nested ones included, whenever the session
-        plans: also after nodes that nobody runs were replaced by their function, or another provider failed.
+        plans: also after nodes that nobody runs were replaced by their function, or another provider failed; and while
+        the graph is optimised, where a provider's wishes depend on who runs what.
 
         The default claims each node that has a kernel and gives the registry's refusals for the others.
 
@@ -176,6 +178,34 @@ class IExecutionProvider(ABC):
     def transforms(self) -> Sequence[Transform]:
         """Optional. Transforms it wants run before it is asked for its capability. Called once, after creation."""
         return ()
+
+    def precision_refusal(self, precision: str) -> str | None:
+        """Optional. Why it computes float32 models in float32 although the session asks for another precision, None
+        where it does as it is asked. Called once, after creation; the reason is in the session's load report.
+
+        Args:
+            precision: As in `SessionContext`.
+        """
+        return None if precision == "float32" else "it computes in the types of the model"
+
+    @property
+    def widened_types(self) -> frozenset[DataType]:
+        """Optional. Narrow floating types that it has kernels for, but computes faster in float32.
+
+        From level EXTENDED on, regions of such a type that would be its own become float32, with a Cast where a value
+        enters or leaves. Read while a graph is optimised; none where not overridden.
+        """
+        return frozenset()
+
+    def prefers_channels_last(self, node: NodeSpec) -> bool:
+        """Optional. Whether it would rather compute a node with the channels as the last axis of its data.
+
+        Asked at level LAYOUT about nodes that it claims, of the operators in `ort_py.transforms.layout.operators`. A
+        node for which it says so comes again in domain ``ort_py.channels_last``, carrying the node it stands for; what
+        is not data (weights, scales, sizes) and all attributes are as in the standard form. The provider claims that
+        node then, by a kernel or in a region; where it does not, the standard form comes back between Transposes.
+        """
+        return False
 
     def estimate_cost(self, node: NodeSpec) -> float | None:
         """Optional. Microseconds one run of a node takes on it, None to leave the estimate to the core.

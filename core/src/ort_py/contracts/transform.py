@@ -72,6 +72,13 @@ class TransformContext(ABC):
     def kernel_context(self, node: NodeSpec) -> KernelContext:
         """A kernel context for a node, mostly for `check_allocation`."""
 
+    @abstractmethod
+    def reserve(self, nbytes: int) -> bool:
+        """Whether a new constant of so many bytes may be kept beyond what it replaces; where so, it counts as kept.
+
+        A model may grow by its optimisation up to a bound that follows the session's limits on constants.
+        """
+
 
 class GraphEditor(ABC):
     """Reads and changes one graph. Names, uses, types and order stay consistent after each call.
@@ -175,8 +182,16 @@ class GraphEditor(ABC):
         nothing. A template that writes a name in use would take that value over."""
 
     @abstractmethod
-    def add_constant(self, name: str, array: Array) -> str:
-        """Add an initializer; returns its name, which gets a suffix where `name` is taken."""
+    def add_constant(self, name: str, array: Array, *, made_of: str = "") -> str:
+        """Add an initializer; returns its name, which gets a suffix where `name` is taken.
+
+        Args:
+            name: The name wanted.
+            array: Its content, copied.
+            made_of: What tells the content as well as the content would, such as the rule, the keys of the constants
+                and the numbers it was made of. Equal texts are equal constants in the whole process, without a look at
+                them; and the array is kept, not copied: it must be fresh, contiguous, and nobody else's.
+        """
 
     @abstractmethod
     def inline_subgraph(self, node: NodeSpec | str, attribute: str) -> None:

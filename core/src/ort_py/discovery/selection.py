@@ -8,7 +8,9 @@ Comes after `request` and `catalog`, before `instances`. Nothing is created here
 * broken, in conflict or incompatible, or a name nobody has: raises, with the plug-in's own exception as the cause.
 * in compatibility mode all of these are skipped, as onnxruntime does, and CPU is used where nothing else is left.
 
-Left to ort-py, every usable provider is used by rank; what is faulty is recorded and logged once a process.
+Left to ort-py, every usable provider is used by rank, those that stand in for CPU under the name of that role; what is
+faulty is recorded and logged once a process. So is a stand-in that cannot be used: the processor is there on every
+machine, so something is missing that can be had, and without it sessions are slow for no reason anyone would see.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.discovery.known_names import is_known
 from ort_py.discovery.options import check_options
 from ort_py.discovery.ranking import ranked
-from ort_py.discovery.records import CPU_ROLE, ProviderRecord
+from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState
 from ort_py.discovery.refusals import FAULTY, Skip, misspelt, none_usable, not_installed, refuse
 from ort_py.discovery.request import Request, parse_request
 from ort_py.discovery.user_warnings import warn_user
@@ -47,7 +49,7 @@ class Origin(Enum):
     """The user left the choice to ort-py."""
 
     STAND_IN = "stand-in"
-    """It fills a role the user asked for."""
+    """It fills a role: the one the user asked for, or the CPU's where the choice was left to ort-py."""
 
     COMPLETION = "completion"
     """Nobody asked; it runs what the providers asked for leave over."""
@@ -90,8 +92,9 @@ class Selection:
 
     @property
     def names(self) -> list[str]:
-        """Providers as asked for, those skipped left out: what ``get_providers()`` returns."""
-        return list(dict.fromkeys(one.requested_as for one in self.selected if one.origin is not Origin.COMPLETION))
+        """Providers as asked for, those skipped left out: what ``get_providers()`` gives. A role has its last place."""
+        asked = [one.requested_as for one in self.selected if one.origin is not Origin.COMPLETION]
+        return list(reversed(dict.fromkeys(reversed(asked))))
 
 
 def select_providers(
@@ -144,12 +147,15 @@ class _Chooser:
         """Every usable provider by rank."""
         passed_over: list[ProviderRecord] = []
         for record in self.catalog.records():
+            stands_in = record.stands_in_for == CPU_ROLE
             if not record.usable:
                 passed_over.append(record)
-                if record.state in FAULTY:
-                    self._note_faulty(record)
-            elif self.plain_cpu and record.stands_in_for == CPU_ROLE:
+                if record.state in FAULTY or (_lacks_something(record) and not self.plain_cpu):
+                    self._note(record, raises=record.state in FAULTY)
+            elif stands_in and self.plain_cpu:
                 passed_over.append(record)
+            elif stands_in:
+                self._add(record, {}, CPU_ROLE, Origin.STAND_IN)
             else:
                 self._add(record, {}, record.name, Origin.AUTOMATIC)
         if not self.selected:
@@ -207,8 +213,8 @@ class _Chooser:
                 continue
             if record.usable and record.stands_in_for == CPU_ROLE:
                 self._add(record, {}, CPU_ROLE, origin)
-            elif record.state in FAULTY and record.stands_in_for == CPU_ROLE:
-                self._note_faulty(record, raises=False)
+            elif record.stands_in_for == CPU_ROLE and (record.state in FAULTY or _lacks_something(record)):
+                self._note(record, raises=False)
             elif record.state in FAULTY and record.device_class is None:
                 _log_once(record, refuse(record.name, record))  # it might stand in; without its factory nobody knows
 
@@ -235,8 +241,8 @@ class _Chooser:
         checked = check_options(record.name, record.options, given, lenient=self.lenient)
         self.selected.append(Selected(record, checked.values, requested_as, origin, checked.ignored))
 
-    def _note_faulty(self, record: ProviderRecord, *, raises: bool = True) -> None:
-        """Nobody asked for it by name: on record, logged once a process, an error in strict mode."""
+    def _note(self, record: ProviderRecord, *, raises: bool) -> None:
+        """Nobody asked for it by name: on record, logged once a process; with `raises` an error in strict mode."""
         skip = refuse(record.name, record)
         if self.level and raises:
             raise skip.error
@@ -244,6 +250,11 @@ class _Chooser:
         if note not in self.fallbacks:
             self.fallbacks.append(note)
         _log_once(record, skip)
+
+
+def _lacks_something(record: ProviderRecord) -> bool:
+    """Whether it would stand in for CPU, had this machine what it needs."""
+    return record.state is RecordState.UNAVAILABLE and record.stands_in_for == CPU_ROLE
 
 
 def _log_once(record: ProviderRecord, skip: Skip) -> None:

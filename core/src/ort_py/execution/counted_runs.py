@@ -1,7 +1,9 @@
 """Whether a plan's runs are counted among those that share the machine's threads, and how they are run.
 
-Counting costs about a microsecond. A plan that can only move and combine elements calls no BLAS and is not counted;
-nor is any other whose last run was too short for BLAS to have used a second thread.
+Counting costs three microseconds. A plan that can only move and combine elements calls no BLAS and is not counted;
+nor is any other whose last run was too short for BLAS to have used a second thread. Regions were told their number of
+threads when they were instantiated: a plan in which nothing else multiplies is counted where its runs are long enough
+for others to be given less beside them.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from typing import TYPE_CHECKING
 from ort_py.execution.native_threads import Told, active_runs
 from ort_py.execution.sequential import run
 from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import KernelStep
+from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, Step, WaitStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
 
-__all__ = ["CountedRuns", "is_light"]
+__all__ = ["CountedRuns", "is_light", "short_run"]
 
 _LIGHT = frozenset(
     (
@@ -34,13 +36,32 @@ _LIGHT = frozenset(
 _SHORT = 5e-6
 """Seconds of a run in which no product was large enough for threads of BLAS: they begin at 64³ multiply-adds."""
 
+_SHORT_REGIONS = 1e-3
+"""Seconds of a run of regions that is over before another one could make use of knowing of it."""
+
 
 def is_light(plan: ExecutionPlan) -> bool:
     """Whether no step of a plan can call BLAS."""
-    return all(
-        isinstance(step, KernelStep) and not step.location.domain and step.location.op_type in _LIGHT
-        for step in plan.steps
-    )
+    return all(_is_light_kernel(step) for step in plan.steps)
+
+
+def short_run(plan: ExecutionPlan) -> float:
+    """Seconds of a plan's run up to which the next is not counted."""
+    return _SHORT_REGIONS if _only_regions_multiply(plan) else _SHORT
+
+
+def _is_light_kernel(step: Step) -> bool:
+    return isinstance(step, KernelStep) and not step.location.domain and step.location.op_type in _LIGHT
+
+
+def _only_regions_multiply(plan: ExecutionPlan) -> bool:
+    """Whether a plan's kernels, and those of the bodies in it, call no BLAS."""
+    for step in plan.steps:
+        if isinstance(step, RegionStep | CopyStep | WaitStep | ContiguousStep) or _is_light_kernel(step):
+            continue
+        if not step.bodies or not all(_only_regions_multiply(body.plan) for _, body in step.bodies):
+            return False
+    return True
 
 
 class CountedRuns:
@@ -48,12 +69,14 @@ class CountedRuns:
 
     Args:
         threads: Threads that one run may use.
+        short: Seconds up to which a run is short.
     """
 
-    __slots__ = ("_short", "_threads")
+    __slots__ = ("_bound", "_short", "_threads")
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, short: float = _SHORT) -> None:
         self._threads = threads
+        self._bound = short
         self._short = False
         active_runs.look()  # here, when all that a session imports has been imported
 
@@ -69,4 +92,4 @@ class CountedRuns:
                 run(frame)
             finally:
                 active_runs.end(before)
-        self._short = time.perf_counter() - start < _SHORT
+        self._short = time.perf_counter() - start < self._bound

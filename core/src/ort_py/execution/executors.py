@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from ort_py.execution.counted_runs import CountedRuns, is_light
+from ort_py.execution.counted_runs import CountedRuns, is_light, short_run
 from ort_py.execution.parallel_runs import ParallelRuns
 from ort_py.execution.sequential import run
 from ort_py.planning.dependencies import dependencies_of
@@ -36,4 +36,4 @@ def executor_of(plan: ExecutionPlan, lanes: int) -> tuple[Execute, Callable[[], 
             runs = ParallelRuns(plan, dependencies, lanes)
             return runs, runs.describe
         reason = "sequential: no two of its steps can run at the same time"
-    return run if is_light(plan) else CountedRuns(plan.threads), lambda: reason
+    return run if is_light(plan) else CountedRuns(plan.threads, short_run(plan)), lambda: reason

@@ -68,7 +68,7 @@ class Frame:
         self.signature: Signature | None = None
         self.arena: Arena | None = None
         self._children: list[Frame] = []
-        self._instances: list[RegionInstance] = []
+        self._instances: list[tuple[Device, RegionInstance]] = []
         self.streams: dict[Device, IStream] = {}
         self.context: contextvars.Context = contextvars.Context() if parent is None else parent.context
         if parent is not None:
@@ -94,7 +94,7 @@ class Frame:
         """Make this frame's instance of a region and keep it in its slot."""
         resources = FrameResources(self.streams.get(step.device), self.program.plan.threads)
         instance = step.region.instantiate(resources)
-        self._instances.append(instance)
+        self._instances.append((step.device, instance))
         self.slots[step.instance] = instance
         return instance
 
@@ -134,7 +134,7 @@ class Frame:
         while pending:
             frame = pending.pop()
             pending.extend(frame._children)
-            for instance in frame._instances:
+            for _, instance in frame._instances:
                 try:
                     instance.close()
                 except Exception:  # a plug-in's code
@@ -215,7 +215,9 @@ class FramePool:
             frame = pending.pop()
             pending.extend(frame._children)
             arena = frame.arena
-            for device, size in () if arena is None else list(arena.sizes.items()):
+            sizes = [] if arena is None else list(arena.sizes.items())
+            sizes += [(device, _reserved_by(instance)) for device, instance in list(frame._instances)]
+            for device, size in sizes:
                 reserved[device] = reserved.get(device, 0) + size
         runs = self._program.runs
         return Workspace(sum(reserved.values()), runs.high_water, runs.largest, tuple(reserved.items()))
@@ -245,6 +247,14 @@ class FramePool:
     def __del__(self) -> None:
         # Frames are in their own slots: without this, those of a forgotten session wait for the cyclic collector.
         self.trim()
+
+
+def _reserved_by(instance: RegionInstance) -> int:
+    try:
+        return instance.reserved_bytes()
+    except Exception:  # a plug-in's code: a report goes on without it
+        _logger.exception("asking a region instance for its memory failed")
+        return 0
 
 
 def session_closed() -> InvalidArgument:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
+from ort_py.contracts import RegionInstance
 from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
 __all__ = [
@@ -32,15 +33,38 @@ Instruction: TypeAlias = Callable[[Slots], None]
 @cache
 def _maker(inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
     """A function that makes instructions of one shape: ``maker(call, inputs, outputs, release)``."""
-    source = ["def make(call, ins, outs, rel):"]
-    for name, count in (("i", inputs), ("o", outputs), ("r", released)):
+    results = ", ".join(f"s[o{index}]" for index in range(outputs))
+    body = [f"{f'{results} = ' if results else ''}call({_slots(inputs)})"]
+    return _compiled("call", body, inputs, outputs, released)
+
+
+@cache
+def _region_maker(inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
+    """The same for regions: ``maker(instance, instantiate, unbound, inputs, outputs, release)``."""
+    results = "".join(f"s[o{index}], " for index in range(outputs)) or "()"
+    body = [
+        "instance = s[place]",
+        "if instance is None:",
+        "    instance = instantiate(s)",
+        f"instance.bind([{_slots(inputs)}], unbound)",
+        f"{results} = instance()",
+    ]
+    return _compiled("place, instantiate, unbound", body, inputs, outputs, released)
+
+
+def _slots(inputs: int) -> str:
+    return ", ".join(f"s[i{index}]" for index in range(inputs))
+
+
+def _compiled(given: str, body: Sequence[str], inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
+    """A maker of instructions: what is `given`, then the slots of inputs, of outputs and of what is released."""
+    source = [f"def make({given}, ins, outs, rel):"]
+    for name, count, whole in (("i", inputs, "ins"), ("o", outputs, "outs"), ("r", released, "rel")):
         if count:
             names = ", ".join(f"{name}{index}" for index in range(count))
-            source.append(f"    {names}, = {'ins' if name == 'i' else 'outs' if name == 'o' else 'rel'}")
-    arguments = ", ".join(f"s[i{index}]" for index in range(inputs))
-    results = ", ".join(f"s[o{index}]" for index in range(outputs))
+            source.append(f"    {names}, = {whole}")
     source.append("    def instruction(s):")
-    source.append(f"        {f'{results} = ' if results else ''}call({arguments})")
+    source.extend(f"        {line}" for line in body)
     source.extend(f"        s[r{index}] = None" for index in range(released))
     source.append("    return instruction")
     namespace: dict[str, Any] = {}
@@ -97,21 +121,13 @@ def compile_region(step: RegionStep) -> Instruction:
     """Bind the frame's instance to this run's arrays and run it; the instance is made on first use."""
     from ort_py.execution.frame import Frame
 
-    inputs, outputs, release = step.inputs, step.outputs, step.release
-    unbound = (None,) * len(outputs)
+    def instantiate(s: Slots) -> RegionInstance:
+        frame: Frame = s[0]
+        return frame.instantiate(step)
 
-    def instruction(s: Slots) -> None:
-        instance = s[step.instance]
-        if instance is None:
-            frame: Frame = s[0]
-            instance = frame.instantiate(step)
-        instance.bind([s[slot] for slot in inputs], unbound)
-        for slot, array in zip(outputs, instance(), strict=True):
-            s[slot] = array
-        for slot in release:
-            s[slot] = None
-
-    return instruction
+    maker = _region_maker(len(step.inputs), len(step.outputs), len(step.release))
+    unbound = (None,) * len(step.outputs)
+    return maker(step.instance, instantiate, unbound, step.inputs, step.outputs, step.release)
 
 
 def compile_copy(step: CopyStep) -> Instruction:

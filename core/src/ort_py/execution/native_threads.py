@@ -167,6 +167,8 @@ class ActiveRuns:
 
     def _untell(self) -> None:
         with self._lock:
+            if not self._told:
+                return  # another thread did it while this one waited; a run that began since tells them anew
             self._told = False
             while self._threads:
                 self._told = True

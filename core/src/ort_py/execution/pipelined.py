@@ -143,7 +143,6 @@ class _Shared:
     def end(self, *, wait: bool) -> None:
         with self._lock:
             self._ended = True
-        self._stop()
         self._room.put(False)
         under_way: list[Job] = []
         try:
@@ -153,6 +152,8 @@ class _Shared:
                     under_way.append(found)
         except Empty:
             self._order.put(None)  # for another thread that waits for a result
+        # Last, when nothing waits any more: whoever stops what it does would take the next one.
+        self._stop()
         for job in under_way if wait else ():
             job.future.exception()
         self._queue.close()

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
+from ort_py.contracts.region_weights import PackedForms, RegionWeight
 from ort_py.errors import InvalidArgument
 from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.ir import Graph, Node, Value, walk
+from ort_py.graph.weights.region_weights import HeldForms, StoredWeight
 
 __all__ = [
     "ModelGraphView",
@@ -238,11 +240,25 @@ class ModelGraphView(WholeGraphView):
 
 
 class SubsetView(NodesView, RegionView):
-    """Some nodes of a graph, with the values that cross their border."""
+    """Some nodes of a graph, with the values that cross their border.
 
-    def __init__(self, graph: Graph, members: Sequence[Node], cache: SpecCache | None = None) -> None:
+    Args:
+        graph: The graph.
+        members: The nodes, in its order.
+        cache: Records made already.
+        forms: Where the session holds what a region packs.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        members: Sequence[Node],
+        cache: SpecCache | None = None,
+        forms: PackedForms | None = None,
+    ) -> None:
         super().__init__(graph, members, cache or SpecCache())
         self._border: tuple[list[Value], list[Value], list[Value]] | None = None
+        self._forms = forms
 
     @property
     def inputs(self) -> Sequence[ValueSpec]:
@@ -256,12 +272,24 @@ class SubsetView(NodesView, RegionView):
     def initializers(self) -> Sequence[ValueSpec]:
         return tuple([self._cache.value(value) for value in self.border[2]])
 
-    def to_model(self, weights: WeightMode = "inline") -> bytes:
+    def weight(self, name: str) -> RegionWeight | None:
+        value = self.ir_value(name)
+        if value is None or not value.constant or value.weight is None:
+            return None
+        return StoredWeight(value.weight)
+
+    @property
+    def packed_forms(self) -> PackedForms:
+        if self._forms is None:
+            self._forms = HeldForms()  # of nobody's session: gone with the region
+        return self._forms
+
+    def to_model(self, weights: WeightMode = "inline", *, standard: bool = False) -> bytes:
         # serialize needs onnx; a view alone does not.
         from ort_py.graph.writing.serialize import region_to_bytes
 
         inputs, outputs, initializers = self.border
-        return region_to_bytes(self.graph, self._members, inputs, outputs, initializers, weights)
+        return region_to_bytes(self.graph, self._members, inputs, outputs, initializers, weights, standard=standard)
 
     @property
     def border(self) -> tuple[list[Value], list[Value], list[Value]]:

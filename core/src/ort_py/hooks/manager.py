@@ -139,10 +139,19 @@ class HookManager:
         return sorted(name for name, plugin in self._pluggy.list_name_plugin() if plugin is not None)
 
     def modules(self) -> list[str]:
-        """Names of the modules that the plug-ins registered now are, or are made in."""
+        """Names of the modules that the plug-ins registered now are, or are made in.
+
+        Those that do nothing but name providers are left out: which of them are loaded depends on what sessions of this
+        process asked for before, and they do nothing for a session that does not use their provider.
+        """
         self._load_installed()
         registered = [plugin for _, plugin in self._pluggy.list_name_plugin() if plugin is not None]
-        return sorted({getattr(plugin, "__name__", "") or type(plugin).__module__ for plugin in registered})
+        others = [
+            plugin
+            for plugin in registered
+            if [caller.name for caller in self._pluggy.get_hookcallers(plugin) or ()] != ["ort_py_providers"]
+        ]
+        return sorted({getattr(plugin, "__name__", "") or type(plugin).__module__ for plugin in others})
 
     def contributions(self, hook_name: str) -> list[tuple[str, Any]]:
         """Ask every plug-in what it contributes.

@@ -1,8 +1,8 @@
 """Constants where their readers are: each weight once on each device, however many plans read it.
 
-One pool a session; a weight that is read on the host is the array of its `Weight`, never a copy. What kernels make of
-constants is held here too: on the host it is shared with all sessions of the process, on a device it belongs to the
-session, whose allocator owns the memory.
+One pool a session; a weight that is read on the host is the array of its `Weight`, never a copy. What kernels and
+compiled regions make of constants is held here too: on the host it is shared with all sessions of the process, on a
+device it belongs to the session, whose allocator owns the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ort_py.contracts import Array, IStream
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Weight
-from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
+from ort_py.graph.weights.region_weights import HeldForms
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.memory.transfer import TransferTable
 
@@ -23,7 +23,12 @@ __all__ = ["ConstantPool"]
 
 
 class ConstantPool:
-    """Arrays of constants by device. Filled on the thread that plans."""
+    """Arrays of constants by device. Filled on the thread that plans, packed forms of regions also in runs.
+
+    Attributes:
+        transfers: Copies between devices.
+        streams: Maker of the stream of each device that has one.
+    """
 
     def __init__(
         self,
@@ -32,11 +37,11 @@ class ConstantPool:
         store: WeightStore | None = None,
     ) -> None:
         self._store = store or process_store()
-        self._transfers = transfers
-        self._streams = dict(streams or {})
+        self.transfers = transfers
+        self.streams = dict(streams or {})
         self._opened: dict[Device, IStream | None] = {}
         self._copies: dict[tuple[str, Device], Any] = {}
-        self._packed: dict[tuple[Device, PackedKey], PackedForm] = {}
+        self._packed: dict[Device, HeldForms] = {}
 
     def array(self, weight: Weight, device: Device) -> Array:
         """The weight on a device, copied there the first time it is asked for."""
@@ -46,7 +51,7 @@ class ConstantPool:
         if key not in self._copies:
             stream = self._stream(device)
             array: Array = weight.array()
-            for hop in self._transfers.route(HOST, device):
+            for hop in self.transfers.route(HOST, device):
                 array = hop.transfer.copy(array, hop.source, hop.target, stream)
             if stream is not None:
                 stream.synchronize()
@@ -62,20 +67,19 @@ class ConstantPool:
             form: What is made of them; see `KernelContext.packed`.
             make: Makes it, on that device.
         """
-        key = PackedKey(form, tuple(weight.key for weight in weights))
-        found = self._packed.get((device, key))
+        arrays = partial(_arrays_in_memory, weights) if device == HOST else tuple
+        return self.forms(device).packed([weight.key for weight in weights], form, make, arrays)
+
+    def forms(self, device: Device) -> HeldForms:
+        """What was made of constants on a device."""
+        found = self._packed.get(device)
         if found is None:
-            arrays = partial(_arrays_in_memory, weights)
-            found = self._store.packed(key, make, arrays) if device == HOST else PackedForm(key, make(), ())
-            self._packed[device, key] = found
-        return found.value
+            found = self._packed[device] = HeldForms(self._store, shared=device == HOST)
+        return found
 
     def packed_bytes(self) -> dict[Device, int]:
         """Bytes of packed forms this session uses, by device."""
-        found: dict[Device, int] = {}
-        for (device, _), form in self._packed.items():
-            found[device] = found.get(device, 0) + form.nbytes
-        return found
+        return {device: size for device, forms in self._packed.items() if (size := forms.nbytes)}
 
     @contextlib.contextmanager
     def current_streams(self) -> Iterator[None]:
@@ -84,7 +88,7 @@ class ConstantPool:
         Kernel factories may make arrays on their device: those must be there before any run reads them.
         """
         with contextlib.ExitStack() as stack:
-            opened = [stream for stream in map(self._stream, self._streams) if stream is not None]
+            opened = [stream for stream in map(self._stream, self.streams) if stream is not None]
             for stream in opened:
                 stack.enter_context(stream)
             yield
@@ -94,7 +98,7 @@ class ConstantPool:
     def _stream(self, device: Device) -> IStream | None:
         """One stream a device for all constants."""
         if device not in self._opened:
-            maker = self._streams.get(device)
+            maker = self.streams.get(device)
             self._opened[device] = maker() if maker is not None else None
         return self._opened[device]
 

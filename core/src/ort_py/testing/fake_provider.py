@@ -40,6 +40,7 @@ from ort_py.dtypes import DataType, TensorType
 from ort_py.partition.partitioner import connected
 from ort_py.testing.fake_array import FakeArray
 from ort_py.testing.fake_kernels import fake_kernels, refusal_of
+from ort_py.testing.fake_layouts import channels_last_kernels
 from ort_py.testing.fake_memory import FakeAllocator, FakeDevice, FakeTransfer
 from ort_py.testing.fake_module import module_of
 from ort_py.testing.fake_region import FakeRegion
@@ -59,6 +60,9 @@ class FakeBehaviour:
         fail_capability: `get_capability` raises.
         fail_compile: `compile` raises.
         fail_runs: Numbers of the runs, from 1 on, in which its first kernel or region raises.
+        channels_last: Operators it prefers with the channels last, and has kernels for.
+        lacks_channels_last: It has no such kernels after all.
+        widened_types: Types it computes faster in float32.
     """
 
     kernels: Sequence[KernelDef] | None = None
@@ -68,6 +72,9 @@ class FakeBehaviour:
     fail_capability: bool = False
     fail_compile: bool = False
     fail_runs: Collection[int] = ()
+    channels_last: Collection[str] = ()
+    lacks_channels_last: bool = False
+    widened_types: frozenset[DataType] = frozenset()
 
 
 class FakeProvider(IExecutionProvider):
@@ -112,13 +119,22 @@ class FakeProvider(IExecutionProvider):
         return module_of(self.owner)
 
     def kernel_registry(self) -> Sequence[KernelDef]:
-        kernels = self.behaviour.kernels
+        kernels = fake_kernels() if self.behaviour.kernels is None else list(self.behaviour.kernels)
         wanted = self.behaviour.operators
+        if not self.behaviour.lacks_channels_last:
+            kernels += channels_last_kernels(kernels, self.behaviour.channels_last)
         return [
             definition.replace(factory=self._checking(definition))
-            for definition in (fake_kernels() if kernels is None else kernels)
+            for definition in kernels
             if wanted is None or definition.op_type in wanted
         ]
+
+    @property
+    def widened_types(self) -> frozenset[DataType]:
+        return self.behaviour.widened_types
+
+    def prefers_channels_last(self, node: NodeSpec) -> bool:
+        return node.op_type in self.behaviour.channels_last
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         if self.behaviour.fail_capability:

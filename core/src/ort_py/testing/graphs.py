@@ -63,7 +63,14 @@ def reference_run(model: Model | onnx.ModelProto, feeds: Mapping[str, Any]) -> l
 
 
 class ReferenceContext(TransformContext):
-    """Evaluates nodes with `onnx.reference` instead of a session's kernels."""
+    """Evaluates nodes with `onnx.reference` instead of a session's kernels.
+
+    Args:
+        reserved: Bytes that constants may take beyond what they replace.
+    """
+
+    def __init__(self, reserved: int = 0) -> None:
+        self._left = reserved
 
     def evaluate(self, node: NodeSpec, inputs: Sequence[Array | None]) -> Sequence[Array] | None:
         message = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
@@ -87,3 +94,8 @@ class ReferenceContext(TransformContext):
 
     def kernel_context(self, node: NodeSpec) -> KernelContext:
         return LocalKernelContext(node)
+
+    def reserve(self, nbytes: int) -> bool:
+        allowed = nbytes <= self._left
+        self._left -= nbytes if allowed else 0
+        return allowed

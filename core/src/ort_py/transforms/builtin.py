@@ -41,6 +41,7 @@ from ort_py.transforms.movement.reshapes import MergeReshapes
 from ort_py.transforms.movement.transpose_pushing import PushTransposes
 from ort_py.transforms.movement.transposed_products import FoldTransposedOperands
 from ort_py.transforms.movement.transposes import MergeTransposes
+from ort_py.transforms.movement.unit_transposes import MergeUnitTransposes
 from ort_py.transforms.quantization.dynamic_quantization import dynamic_quantization_rules
 from ort_py.transforms.quantization.quantized_activations import FuseQuantizedActivation
 from ort_py.transforms.quantization.quantized_movement import MoveQuantized
@@ -70,10 +71,10 @@ def builtin_transforms() -> list[Transform]:
         FoldBatchNormalization(),
         *channel_rules(),
         MergeConstantChains(),
-        FoldInputScale(),
         FoldPad(),
         FoldTransposedOperands(),
         PushTransposes(),
+        MergeUnitTransposes(),
         ExpandCube(),
         FuseSoftmax(),
         FuseMatMulAdd(),
@@ -90,6 +91,7 @@ def builtin_transforms() -> list[Transform]:
         FuseTanhGelu(),
         FuseQuickGelu(),
         *activation_fusions(),
+        FoldInputScale(),
         FuseLayerNormalization(),
         FuseNormalizationBias(),
         FuseSimplifiedLayerNormalization(),

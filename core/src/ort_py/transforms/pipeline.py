@@ -19,10 +19,11 @@ from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState
+from ort_py.graph.editing.retyping import retype_readers
 from ort_py.graph.ir import Model, walk
 from ort_py.hooks.guard import describe
 from ort_py.transforms.report import OptimisationReport, PassReport
-from ort_py.transforms.sweep import Budget, Sweep, failure
+from ort_py.transforms.sweep import Budget, RuleIndex, Sweep, failure
 
 __all__ = ["run_transforms"]
 
@@ -81,9 +82,10 @@ def run_transforms(
 
 @dataclass(slots=True, eq=False)
 class _Stage:
-    """A whole-graph transform, or local rules that share a sweep."""
+    """A whole-graph transform, or local rules that share a sweep: then `rules` has them."""
 
     members: list[tuple[Transform, PassReport]]
+    rules: RuleIndex | None = None
     idle_since: int | None = None
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -102,7 +104,11 @@ class _Run:
         self._stages: list[_Stage] = []
         for (local, _), group in groupby(members, lambda one: (isinstance(one[0], RewriteRule), one[0].level)):
             entries = list(group)
-            self._stages += [_Stage(entries)] if local else [_Stage([entry]) for entry in entries]
+            if local:
+                rules = [(one, report) for one, report in entries if isinstance(one, RewriteRule)]
+                self._stages.append(_Stage(entries, RuleIndex(rules)))
+            else:
+                self._stages += [_Stage([entry]) for entry in entries]
 
     def rounds(self) -> None:
         report = self.report
@@ -111,6 +117,7 @@ class _Run:
             report.rounds += 1
             report.settled = True
             for stage in self._stages:
+                retype_readers(self._state)
                 if stage.idle_since == self._state.changes:
                     continue  # nothing has changed since it last had nothing to do
                 changed = self._run(stage)
@@ -122,11 +129,10 @@ class _Run:
         report.exhausted = list(self._budget.exhausted.values())
 
     def _run(self, stage: _Stage) -> int:
-        rules = [(one, report) for one, report in stage.members if isinstance(one, RewriteRule)]
-        if rules:
+        if stage.rules is not None:
             small = self._checks and self.report.nodes_before <= _CHECKED_NODES
             sweep = Sweep(
-                rules,
+                stage.rules,
                 self._state,
                 self._context,
                 self._budget,
@@ -135,7 +141,7 @@ class _Run:
             changes = sweep.run()
             stage.reasons = sweep.reasons
             if self._checks and not small:
-                self._verify(" or ".join(rule.name for rule, _ in rules))
+                self._verify(" or ".join(rule.name for rule, _ in stage.members))
             return changes
         ((transform, report),) = stage.members
         if not isinstance(transform, GraphTransform):

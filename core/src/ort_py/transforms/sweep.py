@@ -23,7 +23,7 @@ from ort_py.graph.ir import Graph, Node, walk
 from ort_py.hooks.guard import describe
 from ort_py.transforms.report import PassReport
 
-__all__ = ["Budget", "Sweep", "failure"]
+__all__ = ["Budget", "RuleIndex", "Sweep", "failure"]
 
 _MOST_REWRITES = 64
 """Rewrites that may lead to one node: fusions of long chains need tens, rules that undo each other go on for ever."""
@@ -70,11 +70,36 @@ class Budget:
             self._led_to[one] = led
 
 
+class RuleIndex:
+    """Rules by the operators they look at; one for all sweeps over them.
+
+    Args:
+        rules: The rules, in the order in which a node is shown to them, with their reports.
+
+    Attributes:
+        rules: The same.
+    """
+
+    def __init__(self, rules: Sequence[tuple[RewriteRule, PassReport]]) -> None:
+        self.rules = rules
+        self._op_types = [rule.op_types for rule, _ in rules]
+        self._of_type: dict[str, list[tuple[RewriteRule, PassReport]]] = {}
+
+    def of(self, op_type: str) -> list[tuple[RewriteRule, PassReport]]:
+        """Those that look at an operator."""
+        found = self._of_type.get(op_type)
+        if found is None:
+            pairs = zip(self.rules, self._op_types, strict=True)
+            found = [entry for entry, wanted in pairs if wanted is None or op_type in wanted]
+            self._of_type[op_type] = found
+        return found
+
+
 class Sweep:
     """Shows all nodes to some rules until nothing near a change is left to look at.
 
     Args:
-        rules: The rules, in the order in which a node is shown to them, with their reports.
+        rules: The rules.
         state: The model's editing state.
         context: What rules may use.
         budget: How often rules may go on.
@@ -83,7 +108,7 @@ class Sweep:
 
     def __init__(
         self,
-        rules: Sequence[tuple[RewriteRule, PassReport]],
+        rules: RuleIndex,
         state: EditState,
         context: TransformContext,
         budget: Budget,
@@ -94,12 +119,11 @@ class Sweep:
         self._context = context
         self._budget = budget
         self._check = check
-        self._of_type: dict[str, list[tuple[RewriteRule, PassReport]]] = {}
         self._graphs: dict[Graph, int] = {}
         self._queue: list[tuple[int, Rank, int, Node]] = []
         self._queued: set[Node] = set()
         self._pushed = 0
-        self.reasons: dict[str, dict[str, str]] = {report.name: {} for _, report in rules}
+        self.reasons: dict[str, dict[str, str]] = {report.name: {} for _, report in rules.rules}
 
     def run(self) -> int:
         """Visit everything once, and what changes again; returns the number of rewrites."""
@@ -116,15 +140,8 @@ class Sweep:
                 rewrites += self._visit(node, editor)
         return rewrites
 
-    def _rules_of(self, op_type: str) -> list[tuple[RewriteRule, PassReport]]:
-        found = self._of_type.get(op_type)
-        if found is None:
-            found = [entry for entry in self._rules if entry[0].op_types is None or op_type in entry[0].op_types]
-            self._of_type[op_type] = found
-        return found
-
     def _push(self, node: Node) -> None:
-        if node in self._queued or not self._rules_of(node.op_type):
+        if node in self._queued or not self._rules.of(node.op_type):
             return
         positions = self._editor(node.graph).list
         if node not in positions:
@@ -137,7 +154,7 @@ class Sweep:
     def _visit(self, node: Node, editor: Editor) -> bool:
         """Show a node to its rules up to the first that rewrites it."""
         state = self._state
-        for rule, report in self._rules_of(node.op_type):
+        for rule, report in self._rules.of(node.op_type):
             before = state.changes
             state.origin = rule.name
             start = perf_counter()

@@ -107,6 +107,17 @@ def test_any_array_can_be_added(store: WeightStore, array: np.ndarray[Any, Any])
     assert not weight.array().flags.writeable
 
 
+def test_what_an_array_was_made_of_tells_it_apart(store: WeightStore) -> None:
+    """The text stands for the content, which is not read and not copied; type and shape count too."""
+    array = np.arange(4, dtype=np.float32)
+    made = store.add(array, own=True, made_of="four numbers")
+    assert np.shares_memory(made.array(), array)
+    assert not made.array().flags.writeable
+    assert store.add(np.zeros(4, np.float32), own=True, made_of="four numbers") is made
+    assert store.add(np.zeros(4, np.float64), own=True, made_of="four numbers") is not made
+    assert store.add(np.arange(4, dtype=np.float32)) is not made
+
+
 def test_what_onnx_has_no_type_for_is_refused(store: WeightStore) -> None:
     """Dates are no tensors."""
     with pytest.raises(InvalidArgument, match="datetime64"):

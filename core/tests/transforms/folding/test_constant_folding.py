@@ -139,3 +139,18 @@ def _fold_with(answer: Sequence[Array] | Exception | None) -> OptimisationReport
 def test_what_cannot_be_computed_stays(answer: Sequence[Array] | Exception | None, note: str) -> None:
     """No kernel, a kernel that refuses, a result of another kind: the node stays and the report says why."""
     assert note in notes(_fold_with(answer))
+
+
+_FILTERS = "g (float[1, 64, 4, 4] x) => (float[1, 512, 2, 2] y) <int64[4] s = {512, 64, 3, 3}> " + (
+    "{ w = ConstantOfShape(s) v = ConstantOfShape(s) k = Add(w, v) y = Conv(x, k) }"
+)
+_BYTES = 512 * 64 * 9 * 4
+
+
+@pytest.mark.parametrize(("reserved", "left"), [(0, 2), (_BYTES, 1), (2 * _BYTES, 0)])
+def test_large_results_fold_while_there_is_room(reserved: int, left: int) -> None:
+    """The session has so many bytes to spare: each constant beyond what it replaces takes its part."""
+    model = typed_model(_FILTERS)
+    report = run_transforms(model, [ConstantFolding()], 1, ReferenceContext(reserved), check=True)
+    assert operators(model)["ConstantOfShape"] == left
+    assert ("more than the" in notes(report)) == bool(left)

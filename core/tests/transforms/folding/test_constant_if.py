@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from core.tests.transforms.support import operators, optimise
+from ort_py.dtypes import TensorType
 from ort_py.transforms.folding.constant_if import ConstantIf
 
 X = np.array([1.0, -2.0], np.float32)
@@ -58,3 +59,17 @@ def test_nested_ifs_are_inlined_inside_out() -> None:
     }"""
     model, _ = optimise(text, ConstantIf(), feeds={"x": X})
     assert operators(model) == {"Neg": 1, "Relu": 1}
+
+
+def test_what_reads_the_result_is_typed_anew() -> None:
+    """Branches of different ranks say nothing of the result; the one that stays says everything, however far down."""
+    text = """g (float[N, 1, 4] x) => (float[P, Q] y) <bool c = {1}, int64[1] axis = {1}> {
+        a = If(c) <then_branch = t () => (float[N, 4] p) { p = Squeeze(x, axis) },
+                   else_branch = e () => (float[N, 1, 4] q) { q = Identity(x) }>
+        b = Exp(a)
+        d = Neg(b)
+        y = Softmax(d)
+    }"""
+    model, _ = optimise(text, ConstantIf(), feeds={"x": np.ones((2, 1, 4), np.float32)})
+    types = [node.outputs[0].type for node in model.graph.nodes if node.outputs[0] is not None]
+    assert [len(known.shape or ()) for known in types if isinstance(known, TensorType)] == [2, 2, 2, 2]

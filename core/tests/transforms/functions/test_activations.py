@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.tests.transforms.fusions import fuse
-from ort_py.transforms.functions.activations import activation_fusions, hard_activation_fusions
+from ort_py.transforms.functions.activations import activation_fusions
 from ort_py.transforms.functions.powers import ExpandCube
 from ort_py.transforms.functions.softmax_chain import FuseSoftmax
 
@@ -30,8 +30,8 @@ HEAD = (
 )
 def test_spelt_out_activations(body: str, operator: str) -> None:
     """Each spelling is one node."""
-    found, _, _ = fuse(f"{HEAD} {{ {body} }}", *hard_activation_fusions(), *activation_fusions(), opset=18, feeds=FEEDS)
-    fused, _, _ = fuse(f"{HEAD} {{ {body} }}", *hard_activation_fusions(), *activation_fusions(), opset=18)
+    found, _, _ = fuse(f"{HEAD} {{ {body} }}", *activation_fusions(), opset=18, feeds=FEEDS)
+    fused, _, _ = fuse(f"{HEAD} {{ {body} }}", *activation_fusions(), opset=18)
     assert found == fused == {operator: 1}
 
 
@@ -45,7 +45,7 @@ def test_spelt_out_activations(body: str, operator: str) -> None:
 )
 def test_what_only_looks_like_one_stays(body: str, opset: int, reason: str) -> None:
     """Other numbers, and opsets that lack the operator."""
-    _, model, why = fuse(f"{HEAD} {{ {body} }}", *hard_activation_fusions(), *activation_fusions(), opset=opset)
+    _, model, why = fuse(f"{HEAD} {{ {body} }}", *activation_fusions(), opset=opset)
     assert all(not node.origin for node in model.graph.nodes)
     assert reason in why
 

@@ -9,6 +9,7 @@ import pytest
 from core.tests.transforms.support import notes, operators
 from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 from ort_py.testing.tolerances import assert_close
+from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.linear.input_scaling import FoldInputScale
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
@@ -83,3 +84,17 @@ def test_what_must_stay(body: str, shape: str, reason: str) -> None:
     found, report = fold(body, f"float{shape} y")
     assert "Mul" in found or "Div" in found
     assert reason in notes(report)
+
+
+def test_the_half_of_a_gelu_is_left_to_it() -> None:
+    """Among all transforms: Gelu, spelt out in front of a product, becomes one node before its half is folded away."""
+    body = """
+        root = Constant<value = float {1.4142135}>() one_ = Constant<value = float {1.0}>()
+        half = Constant<value = float {0.5}>()
+        d = Div(m, root) e = Erf(d) p = Add(e, one_) t = Mul(m, p) h = Mul(t, half) y = MatMul(h, g)
+    """
+    proto = model_from_text(f"g (float[3, 4] m) => (float[3, 6] y) {{ {body} }}")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHTS["g"], "g"))
+    model = typed_model(proto)
+    run_transforms(model, builtin_transforms(), 99, ReferenceContext(), check=True)
+    assert dict(operators(model)) == {"Gelu": 1, "MatMul": 1}

@@ -6,11 +6,14 @@ Everything else is the contract's default: claims by kernel look-up, host memory
 from __future__ import annotations
 
 from ort_py.contracts import IExecutionProvider, KernelCatalog
+from ort_py.dtypes import DataType
 from ort_py_array import LibraryKernels
 
 __all__ = ["CpuProvider"]
 
 _KERNELS = LibraryKernels()
+
+_EMULATED = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
 
 
 class CpuProvider(IExecutionProvider):
@@ -23,6 +26,11 @@ class CpuProvider(IExecutionProvider):
     def name(self) -> str:
         """As registered by the plug-in."""
         return self._name
+
+    @property
+    def widened_types(self) -> frozenset[DataType]:
+        """NumPy has no arithmetic for these: each kernel widens what it reads and rounds what it writes."""
+        return _EMULATED
 
     def kernel_registry(self) -> KernelCatalog:
         """The whole operator library."""

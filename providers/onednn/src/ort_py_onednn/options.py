@@ -1,4 +1,4 @@
-"""The options of DnnlExecutionProvider; threads and precision are the session's.
+"""The options of DnnlExecutionProvider; threads are the session's, and so is the precision where none is given here.
 
 onnxruntime's provider of this name has one more, ``use_arena``, which the core's table of known names answers.
 """
@@ -15,5 +15,12 @@ OPTIONS: tuple[OptionSpec, ...] = (
         bool,
         False,
         "Take subgraphs too that are faster without the call to oneDNN, as tests of the provider want it.",
+    ),
+    OptionSpec(
+        "precision",
+        str,
+        "",
+        "What float32 models are computed in, where it is not to be `SessionOptions.precision`.",
+        ("", "float32", "bfloat16", "float16"),
     ),
 )

@@ -62,7 +62,9 @@ class DnnlProviderFactory(ProviderFactory):
         """A provider for one session."""
         from ort_py_onednn.provider import DnnlProvider
 
-        return DnnlProvider(NAME, context, claim_small=bool(options["claim_small"]))
+        return DnnlProvider(
+            NAME, context, claim_small=bool(options["claim_small"]), precision=str(options.get("precision", ""))
+        )
 
 
 @hookimpl

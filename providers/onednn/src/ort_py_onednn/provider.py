@@ -12,7 +12,9 @@ from ort_py.contracts import (
     SessionContext,
 )
 from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import guard_forks
+from ort_py_onednn.execution.arithmetic import computed_types, converted_types, precision_refusal, product_type
 from ort_py_onednn.graph.claims import capability
 
 __all__ = ["DnnlProvider"]
@@ -25,13 +27,15 @@ class DnnlProvider(IExecutionProvider):
         name: As registered by the plug-in.
         context: The session's wishes.
         claim_small: Whether to take what is faster elsewhere.
+        precision: In place of the session's, ``""`` for that.
     """
 
-    def __init__(self, name: str, context: SessionContext, *, claim_small: bool = False) -> None:
+    def __init__(self, name: str, context: SessionContext, *, claim_small: bool = False, precision: str = "") -> None:
         self._name = name
         self._claim_small = claim_small
         self._threads = max(1, context.threads)
         self._engine = engine()
+        self._precision = precision or context.precision
         guard_forks(self._engine.library)
 
     @property
@@ -40,11 +44,17 @@ class DnnlProvider(IExecutionProvider):
         return self._name
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        """Subgraphs of float32 operators, each with work that is worth the call."""
-        return capability(graph, small=self._claim_small)
+        """Subgraphs of floating operators, each with work that is worth the call."""
+        computed = computed_types(self._engine.library)
+        return capability(graph, small=self._claim_small, computed=computed, converted=converted_types())
+
+    def precision_refusal(self, precision: str) -> str | None:
+        """Whether the CPU has the instructions for the precision that was asked for, here or of the session."""
+        return precision_refusal(self._precision, self._engine.library)
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Fuse, and where shapes are known plan and pack."""
         from ort_py_onednn.execution.region import DnnlRegion
 
-        return DnnlRegion(region, self._engine, self._threads)
+        with gate.making():
+            return DnnlRegion(region, self._engine, self._threads, product_type(self._precision, self._engine.library))

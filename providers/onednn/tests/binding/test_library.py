@@ -122,7 +122,7 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     with library._brief_spinning():
-        assert os.environ["GOMP_SPINCOUNT"] == "1000"
+        assert os.environ["GOMP_SPINCOUNT"] == "3000"
     assert "GOMP_SPINCOUNT" not in os.environ
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     with library._brief_spinning():

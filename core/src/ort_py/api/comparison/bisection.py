@@ -91,7 +91,8 @@ def _searched(session: InferenceSession, low: GraphOptimizationLevel, high: Grap
     """The level of each transform that runs at the higher level only, by name, in the order in which they run."""
     from ort_py.api.preparation import transforms_of
 
-    found = [one for one in transforms_of(session._built.contributions) if int(low) < one.level <= int(high)]
+    transforms = transforms_of(session._built.contributions, session._built.providers)
+    found = [one for one in transforms if int(low) < one.level <= int(high)]
     return {one.name: int(one.level) for one in sorted(found, key=lambda one: one.level)}
 
 

@@ -49,8 +49,8 @@ class Editor(ReadingEditor):
     def free_name(self, wanted: str) -> str:
         return self.state.names.free(wanted)
 
-    def add_constant(self, name: str, array: Array) -> str:
-        weight = self.state.store.add(np.asarray(array))
+    def add_constant(self, name: str, array: Array, *, made_of: str = "") -> str:
+        weight = self.state.store.add(np.asarray(array), own=bool(made_of), made_of=made_of)
         value = Value(self.state.take_name(name), self.graph, TensorType(weight.data_type, weight.shape), weight=weight)
         self._changed()
         self.values[value.name] = self.graph.initializers[value.name] = value
@@ -101,6 +101,8 @@ class Editor(ReadingEditor):
 
     def _move_reads(self, before: Value, after: Value) -> None:
         writer = after.producer if after.graph is self.graph else None
+        if after.type != before.type:
+            self.state.better[after] = None
         holders: dict[Node, None] = {}
         for reader, position in list(before.uses):
             del before.uses[reader, position]
@@ -178,7 +180,15 @@ class Editor(ReadingEditor):
             self._resolve(node)
             self._came(node)
         self.list.insert(made, free)
+        self._typed_already(made)
         return made
+
+    def _typed_already(self, made: Sequence[Node]) -> None:
+        """Values that only nodes read which were made with them need not be told of: those were typed after them."""
+        new = set(made)
+        for value in [one for node in made for one in node.outputs if one is not None and one in self.state.better]:
+            if all(reader in new for reader, _ in value.uses):
+                del self.state.better[value]
 
     def _came(self, node: Node) -> None:
         self.named[node.name] = node
@@ -247,10 +257,21 @@ class Editor(ReadingEditor):
 
     def infer(self, node: NodeSpec | str) -> NodeSpec:
         (known,) = self.existing([node])
-        for value, found in zip(known.outputs, infer_node(known, self.state.schemas), strict=False):
+        self.retype(known)
+        return self.record(known)
+
+    def retype(self, node: Node) -> None:
+        """`infer` for a node of the graph; for the engine.
+
+        Raises:
+            InvalidGraph: The inputs contradict the operator.
+        """
+        carried = node.body if self.state.schemas.lookup(node) is None else None
+        state = self.state
+        types = infer_node(node, state.schemas) if carried is None else types_of(node, carried, state)
+        for value, found in zip(node.outputs, types, strict=False):
             if value is not None:
                 self._learn_type(value, found)
-        return self.record(known)
 
     def _learn_type(self, value: Value, found: ValueType | None) -> None:
         if found is None:
@@ -266,6 +287,8 @@ class Editor(ReadingEditor):
         if merged != known and value.weight is None:
             value.type = merged
             self.state.cache.forget_value(value)
+            if value.uses:
+                self.state.better[value] = None
 
     # remove and inline ------------------------------------------------------------------------------------------------
 

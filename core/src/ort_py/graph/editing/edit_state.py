@@ -70,6 +70,7 @@ class EditState:
         changes: How many edits there have been.
         editors: The editor of each graph that was asked for.
         bodies: Functions of fused nodes by content, so that equal ones are one.
+        better: Values whose types became known better than their readers saw; see `retyping`.
     """
 
     def __init__(self, model: Model, schemas: SchemaRegistry | None = None, store: WeightStore | None = None) -> None:
@@ -81,6 +82,7 @@ class EditState:
         self.changes = 0
         self.editors: dict[Graph, Editor] = {}
         self.bodies: dict[Hashable, FunctionBody] = {}
+        self.better: dict[Value, None] = {}
         self.journal = Journal()
         self._names: Names | None = None
         self._returns: dict[Value, dict[tuple[Graph, int], None]] | None = None

@@ -24,9 +24,10 @@ from ort_py.graph.view import node_spec
 from ort_py.graph.writing.protos import fill_tensor, fill_type, type_from_proto
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
 
-__all__ = ["contributed_types", "infer_node", "type_function"]
+__all__ = ["Contents", "contributed_types", "infer_node", "type_function"]
 
 Contents = Callable[[Value], "np.ndarray[Any, Any] | None"]
+"""Gives the content of a value that shapes may depend on, where it is known."""
 
 
 def type_function(node: Node, schemas: SchemaRegistry | None) -> TypeFunction | None:

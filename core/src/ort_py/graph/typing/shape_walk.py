@@ -6,8 +6,9 @@ whose inputs became known better. Bounded: a large model whose every shape is co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ort_py.dtypes import DataType, TensorType, ValueType, numpy_dtype
 from ort_py.errors import InvalidGraph, OrtPyError
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
-from ort_py.graph.typing.node_types import constant_contents, infer_node
+from ort_py.graph.typing.node_types import Contents, constant_contents, infer_node
 from ort_py.graph.typing.shape_data import ShapeData, target_shape
 from ort_py.graph.typing.type_merge import merge_types, shape_conflict
 
@@ -29,18 +30,27 @@ _SOURCES = frozenset({"Cast", "Concat", "Gather", "Shape", "Size", "Slice", "Squ
 """Operators that numbers for shapes come from or pass through, arithmetic excepted."""
 
 
-def follow_shapes(model: Model, schemas: SchemaRegistry | None) -> tuple[dict[Value, ValueType], list[str]]:
+def follow_shapes(
+    model: Model,
+    schemas: SchemaRegistry | None,
+    *,
+    told: Iterable[Value] = (),
+    infer: Callable[[Node, Contents], list[ValueType | None]] | None = None,
+) -> tuple[dict[Value, ValueType], list[str]]:
     """Improve `Value.type` by following the numbers that shapes are computed from.
 
     Args:
         model: A model whose values have the types that inference found.
         schemas: Where contributed operators are looked up.
+        told: Values whose types became better since.
+        infer: Types a node with given contents; `infer_node` where None.
 
     Returns:
         The types that became better, and contradictions met in the main graph. What is nested may be a branch that
         is never taken.
     """
-    walker = _Walker(schemas)
+    walker = _Walker(infer or partial(_infer, schemas))
+    walker.told.update(told)
     graphs = list(walk(model.graph))
     if any(_computes_shapes(node) for graph in graphs for node in graph.nodes):
         for graph in graphs:
@@ -57,11 +67,16 @@ def _computes_shapes(node: Node) -> bool:
     return known.shape is None or len(known.shape) < 2
 
 
+def _infer(schemas: SchemaRegistry | None, node: Node, contents: Contents) -> list[ValueType | None]:
+    return infer_node(node, schemas, contents)
+
+
 class _Walker:
-    def __init__(self, schemas: SchemaRegistry | None) -> None:
+    def __init__(self, infer: Callable[[Node, Contents], list[ValueType | None]]) -> None:
         self.better: dict[Value, ValueType] = {}
         self.errors: list[str] = []
-        self._schemas = schemas
+        self.told: set[Value] = set()
+        self._infer = infer
         self._data = ShapeData()
         self._left = _MOST_NODES
 
@@ -77,10 +92,10 @@ class _Walker:
         if target is not None and output is not None and isinstance(output.type, TensorType):
             yield output, replace(output.type, shape=target)
             return
-        if self._left > 0 and (any(value in self.better for value in node.inputs) or self._newly_told(node)):
+        if self._left > 0 and (any(value in self.told for value in node.inputs) or self._newly_told(node)):
             self._left -= 1
             try:
-                yield from zip(node.outputs, infer_node(node, self._schemas, self._contents), strict=False)
+                yield from zip(node.outputs, self._infer(node, self._contents), strict=False)
             except InvalidGraph as error:
                 if node.graph.owner is None:
                     self.errors.append(f"{node.location}: {'; '.join(error.why)}")
@@ -115,6 +130,7 @@ class _Walker:
         merged = merge_types(value.type, found, sizes=True)
         if merged is not None and merged != value.type:
             value.type = self.better[value] = merged
+            self.told.add(value)
 
 
 def _complete(value: Value | None) -> bool:

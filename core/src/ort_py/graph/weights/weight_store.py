@@ -20,9 +20,13 @@ import numpy as np
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
 from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.graph.weights.unpack import aligned_copy, frozen, unpack
-from ort_py.graph.weights.weights import ArrayWeight, FileIdentity, FilePart, MappedFile, MappedWeight
+from ort_py.graph.weights.weights import ArrayWeight, FileIdentity, FilePart, MappedFile, MappedWeight, file_key
 
 __all__ = ["WeightStats", "WeightStore", "process_store"]
+
+_READ_LATER = 64 << 10
+"""Bytes from which a constant in a model's file is left there until somebody asks: below, hashing it costs less than
+opening the file again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +86,20 @@ class WeightStore:
             source: Where the bytes can be read again.
 
         Returns:
-            A weight equal to every other made from the same bytes, type and shape.
+            A weight equal to every other made from the same bytes, type and shape; large ones that have a file are told
+            apart by their place in it and read when they are asked for, which takes no look at their content.
         """
+        if source is not None and len(raw) >= _READ_LATER:
+            key = file_key(source.identity, source.start, data_type, shape)
+            placed = self._arrays.get(key) or self._keep(ArrayWeight(None, data_type, shape, key, source))
+            placed.read_from(source)  # the newest: where an earlier model was may be gone, though it is the same file
+            return placed
         key = _content_key(data_type, shape, (raw,))
         weight = self._arrays.get(key)
         if weight is None:
-            weight = self._keep(ArrayWeight(unpack(raw, data_type, shape), data_type, key, source))
+            weight = self._keep(ArrayWeight(unpack(raw, data_type, shape), data_type, shape, key, source))
         elif source is not None:
-            weight.source = source  # the newest: what an earlier model was read from may be gone
+            weight.read_from(source)
         return weight
 
     def strings(self, values: Iterable[str | bytes], shape: tuple[int, ...]) -> ArrayWeight:
@@ -98,12 +108,13 @@ class WeightStore:
         array.reshape(-1)[:] = list(values)
         return self.add(array, own=True)
 
-    def add(self, array: np.ndarray[Any, Any], *, own: bool = False) -> ArrayWeight:
+    def add(self, array: np.ndarray[Any, Any], *, own: bool = False, made_of: str = "") -> ArrayWeight:
         """A constant made in memory, by folding or packing.
 
         Args:
             array: Any dtype that ONNX has, in any layout and byte order.
             own: The array is fresh, contiguous and nobody else's: keep it rather than copy it.
+            made_of: What tells its content as well as the content would: then nothing is read to tell it apart.
 
         Raises:
             InvalidArgument: ONNX has no such element type.
@@ -112,11 +123,12 @@ class WeightStore:
         dtype = numpy_dtype(data_type)
         if array.dtype != dtype:  # another byte order, or NumPy's own strings
             array, own = array.astype(dtype), not dtype.hasobject
-        key = _content_key(data_type, array.shape, _content(array))
+        parts = [b"made of ", made_of.encode()] if made_of else _content(array)
+        key = _content_key(data_type, array.shape, parts) + ("m" if made_of else "")
         found = self._arrays.get(key)
         if found is not None:
             return found
-        return self._keep(ArrayWeight(frozen(array) if own else aligned_copy(array), data_type, key))
+        return self._keep(ArrayWeight(frozen(array) if own else aligned_copy(array), data_type, array.shape, key))
 
     def _keep(self, weight: ArrayWeight) -> ArrayWeight:
         with self._guard():

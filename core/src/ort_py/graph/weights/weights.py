@@ -1,8 +1,9 @@
 """Constants that somebody stores: in memory, or in a file that is mapped when it is first read.
 
-Both kinds satisfy `ir.Weight`. What can be read from its file again may be released: it then goes with the last plan
-that reads it, and is the same array for all until then. `weight_store` makes and shares them. Knows nothing of
-protobuf; a session restored from a cache uses this without importing onnx.
+Both kinds satisfy `ir.Weight`. What can be had again may be released: it then goes with the last plan that reads it,
+and is the same array for all until then. It comes from its file, or from what a compiled region packed of it.
+`weight_store` makes and shares them. Knows nothing of protobuf; a session restored from a cache uses this without
+importing onnx.
 """
 
 from __future__ import annotations
@@ -10,17 +11,24 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
+from collections.abc import Callable
+from io import RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
 from ort_py.errors import Fail, Location
-from ort_py.graph.weights.unpack import frozen, stored_as_is, unpack
+from ort_py.graph.weights.paging import forget_pages
+from ort_py.graph.weights.unpack import aligned_empty, frozen, stored_as_is, unpack
 from ort_py.limits import array_bytes
 
-__all__ = ["ArrayWeight", "FileIdentity", "FilePart", "MappedFile", "MappedWeight"]
+__all__ = ["ArrayWeight", "FileIdentity", "FilePart", "MappedFile", "MappedWeight", "file_key"]
+
+
+Restore: TypeAlias = Callable[[], np.ndarray[Any, Any]]
+"""Makes a tensor of another form of it."""
 
 
 class FileIdentity(NamedTuple):
@@ -37,6 +45,11 @@ class FileIdentity(NamedTuple):
         return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+def file_key(identity: FileIdentity, offset: int, data_type: DataType, shape: tuple[int, ...]) -> str:
+    """Key of a tensor that begins at an offset of a file."""
+    return f"file:{':'.join(map(str, identity))}:{offset}:{data_type.onnx_name}:{'x'.join(map(str, shape))}"
+
+
 class FilePart(NamedTuple):
     """Bytes of a file that is not kept open.
 
@@ -51,18 +64,23 @@ class FilePart(NamedTuple):
     start: int
     stop: int
 
-    def read(self) -> bytes:
-        """The bytes.
+    def read(self, data_type: DataType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """The tensor that the bytes are.
 
         Raises:
             Fail: The file is not there any more, or is another one.
         """
         try:
-            with Path(self.path).open("rb") as file:
+            with Path(self.path).open("rb", buffering=0) as file:
                 if FileIdentity.of(os.fstat(file.fileno())) != self.identity:
                     raise OSError("it was written or replaced since then")
                 file.seek(self.start)
-                content = file.read(self.stop - self.start)
+                if stored_as_is(data_type):
+                    array = aligned_empty(shape, numpy_dtype(data_type))
+                    _fill(file, array.reshape(-1).view(np.uint8).data)
+                    return frozen(array)
+                content = bytearray(self.stop - self.start)
+                _fill(file, memoryview(content))
         except OSError as error:
             raise Fail(
                 "A constant cannot be read from the model's file again.",
@@ -70,7 +88,16 @@ class FilePart(NamedTuple):
                 why=f"the session was made from this file, and {error}",
                 fix="Leave a model's file as it is while sessions use it, or create the session again.",
             ) from error
-        return content
+        return unpack(memoryview(content), data_type, shape)
+
+
+def _fill(file: RawIOBase, target: memoryview) -> None:
+    """Read until a buffer is full: one call reads 2 GiB at most."""
+    while target:
+        count = file.readinto(target)
+        if not count:
+            raise OSError("it ends too early")
+        target = target[count:]
 
 
 class _Array:
@@ -168,8 +195,24 @@ class _Loaded:
         raise NotImplementedError
 
 
+class _Keeper:
+    """What all who may ask for a constant later hold together: the array, or what makes it anew."""
+
+    __slots__ = ("__weakref__", "content")
+
+    def __init__(self, content: object) -> None:
+        self.content = content
+
+
 class ArrayWeight(_Loaded):
-    """A constant in memory of its own. `WeightStore.add` makes it.
+    """A constant in memory of its own. `WeightStore` makes it.
+
+    Args:
+        array: The tensor; None where `source` is read when somebody asks for it.
+        data_type: Its element type.
+        shape: Its shape.
+        key: Its identity.
+        source: Where it can be read again.
 
     Attributes:
         data_type: Element type.
@@ -178,22 +221,61 @@ class ArrayWeight(_Loaded):
         source: Where it can be read again, None where nowhere.
     """
 
-    __slots__ = ("_key", "data_type", "nbytes", "shape", "source")
+    __slots__ = ("_keeper", "_key", "_restore", "data_type", "nbytes", "shape", "source")
 
     def __init__(
-        self, array: np.ndarray[Any, Any], data_type: DataType, key: str, source: FilePart | None = None
+        self,
+        array: np.ndarray[Any, Any] | None,
+        data_type: DataType,
+        shape: tuple[int, ...],
+        key: str,
+        source: FilePart | None = None,
     ) -> None:
         super().__init__(array)
         self._key = key
+        self._restore: Callable[[], Restore | None] | None = None
+        self._keeper: weakref.ref[_Keeper] | None = None
         self.data_type = data_type
-        self.nbytes = int(array.nbytes)
-        self.shape: tuple[int, ...] = array.shape
+        self.nbytes = array_bytes(shape, data_type) if array is None else int(array.nbytes)
+        self.shape = shape
         self.source = source
 
     @property
     def key(self) -> str:
-        """Hash of type, shape and content."""
+        """Type, shape and place in a file, or a hash of type, shape and content."""
         return self._key
+
+    def read_from(self, source: FilePart) -> None:
+        """Note a newer file that has the same content: what an earlier model was read from may be gone."""
+        if self.source is None:
+            self._restore = None  # the form need not be kept for this any more
+        self.source = source
+
+    def replace(self, restore: Restore | None) -> int:
+        """Release the array, because there is another form of it.
+
+        Args:
+            restore: Makes the tensor of that form. Where there is no file it is kept, and with it the form; else it is
+                used as long as somebody keeps it. None where the form cannot be turned back.
+
+        Returns:
+            Bytes of memory this gave back, as `release` says.
+        """
+        if restore is not None and self.data_type is not DataType.STRING:
+            self._restore = (lambda: restore) if self.source is None else weakref.ref(restore)
+            keeper = self._keeper() if self._keeper is not None else None
+            if keeper is not None:
+                keeper.content = restore  # those who hold the array have this in its place
+        return self.release()
+
+    def held(self) -> object:
+        """What makes `array` answer without a file as long as it is kept."""
+        keeper = self._keeper() if self._keeper is not None else None
+        if keeper is None:
+            restore = self._restore() if self._restore is not None and not self.loaded else None
+            keeper = _Keeper(self.array() if restore is None else restore)
+            self._keeper = weakref.ref(keeper)
+        return keeper
 
     @property
     def in_place(self) -> bool:
@@ -202,15 +284,26 @@ class ArrayWeight(_Loaded):
 
     @property
     def _releasable(self) -> bool:
-        return self.source is not None
+        return self.source is not None or self._restore is not None
 
     @property
     def _own_bytes(self) -> int:
         return self.nbytes
 
     def _load(self) -> np.ndarray[Any, Any]:
-        assert self.source is not None, "only what has a source is released"
-        return unpack(self.source.read(), self.data_type, self.shape)
+        restore = self._restore() if self._restore is not None else None
+        if restore is None:
+            assert self.source is not None, "only what can be had again is released"
+            return self.source.read(self.data_type, self.shape)
+        found = restore()
+        if (found.dtype, found.shape) != (numpy_dtype(self.data_type), self.shape):
+            raise Fail(
+                "A packed constant does not become what it was.",
+                why=f"its region restores {found.dtype}{list(found.shape)} in place of "
+                f"{numpy_dtype(self.data_type)}{list(self.shape)}",
+                fix="Report this to the author of the provider that compiled the region.",
+            )
+        return frozen(found)
 
     def __repr__(self) -> str:
         return f"ArrayWeight({self.data_type.onnx_name}, {self.shape})"
@@ -274,9 +367,12 @@ class MappedWeight(_Loaded):
     @property
     def key(self) -> str:
         """File, place, type and shape."""
-        shape = "x".join(map(str, self.shape))
-        file = ":".join(map(str, self.file.identity))
-        return f"file:{file}:{self.offset}:{self.data_type.onnx_name}:{shape}"
+        return file_key(self.file.identity, self.offset, self.data_type, self.shape)
+
+    def forget_pages(self) -> None:
+        """Let the file's pages leave this process, where the array is those; who reads it later gets them back."""
+        if self.in_place:
+            forget_pages(memoryview(self.file.buffer), self.offset, self.offset + self.length)
 
     @property
     def _releasable(self) -> bool:

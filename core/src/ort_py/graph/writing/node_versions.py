@@ -50,12 +50,14 @@ class FunctionWriter:
         model: The model whose opsets are in force elsewhere.
         proto: Gets the functions and the imports of their domains.
         strict: Refuse a node that no function can hold; else write it as it is.
+        standard: Write every node that carries a function as a call of it, also where others know its operator.
     """
 
-    def __init__(self, model: Model, proto: onnx.ModelProto, *, strict: bool) -> None:
+    def __init__(self, model: Model, proto: onnx.ModelProto, *, strict: bool, standard: bool = False) -> None:
         self._imports = model.opset_imports
         self._proto = proto
         self._strict = strict
+        self._standard = standard
         self._made: set[tuple[str, str]] = set()
         self._bodies: dict[FunctionBody, str] = {}
 
@@ -66,7 +68,7 @@ class FunctionWriter:
             NotImplemented: The node holds graphs: a function cannot see what they capture.
         """
         known = node.domain in _FUSED_ELSEWHERE or onnx.defs.has(node.op_type, node.domain)
-        if node.body is not None and not known:
+        if node.body is not None and (self._standard or not known):
             self._fused(message, node, node.body)
             return
         if not node.opset:

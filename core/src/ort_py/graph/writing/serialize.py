@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 import onnx
+import onnx.inliner
 from google.protobuf.message import EncodeError
 
 from ort_py.contracts.graph_view import WeightMode
@@ -37,10 +38,11 @@ class GraphWriter:
         model: Whose graphs are written.
         proto: The message that gets the functions for nodes with an opset of their own.
         strict: Refuse nodes whose opset cannot be written, rather than write them as if they had the model's.
+        standard: Write all nodes that carry a function as calls of it.
     """
 
-    def __init__(self, model: Model, proto: onnx.ModelProto, *, strict: bool = True) -> None:
-        self._functions = FunctionWriter(model, proto, strict=strict)
+    def __init__(self, model: Model, proto: onnx.ModelProto, *, strict: bool = True, standard: bool = False) -> None:
+        self._functions = FunctionWriter(model, proto, strict=strict, standard=standard)
         self._pending: list[tuple[onnx.GraphProto, Graph]] = []
 
     def graph(self, proto: onnx.GraphProto, graph: Graph) -> None:
@@ -139,8 +141,8 @@ class GraphWriter:
 class _WeightWriter(GraphWriter):
     """Writes constants in one of the three ways, and adds up what goes inline."""
 
-    def __init__(self, model: Model, proto: onnx.ModelProto, weights: WeightMode) -> None:
-        super().__init__(model, proto)
+    def __init__(self, model: Model, proto: onnx.ModelProto, weights: WeightMode, *, standard: bool = False) -> None:
+        super().__init__(model, proto, standard=standard)
         self._weights = weights
         self._folder = PurePath(model.source).parent
         self._inline = 0
@@ -234,8 +236,20 @@ def model_to_proto(model: Model, weights: WeightMode = "inline") -> onnx.ModelPr
 
 
 def _write_by_reference(writer: _WeightWriter, proto: onnx.GraphProto, graph: Graph) -> None:
-    inputs = [*graph.inputs, *graph.initializers.values()]
+    inputs = list(graph.inputs)
+    for value in graph.initializers.values():
+        if _is_large(value):
+            inputs.append(value)
+        else:
+            writer.initializer(proto, value)
     _write_region(writer, proto, graph, graph.nodes, inputs, graph.outputs)
+
+
+def _is_large(value: Value) -> bool:
+    """Whether a constant becomes an input where weights go by reference; parsers look at small ones."""
+    weight = value.weight
+    assert weight is not None  # what an initializer is
+    return nbytes_of(weight.data_type, weight.shape) > SMALL
 
 
 def region_to_bytes(
@@ -245,6 +259,8 @@ def region_to_bytes(
     outputs: Sequence[Value],
     initializers: Sequence[Value],
     weights: WeightMode = "inline",
+    *,
+    standard: bool = False,
 ) -> bytes:
     """Some nodes of a graph as a serialised model of their own.
 
@@ -255,19 +271,22 @@ def region_to_bytes(
         outputs: Values of theirs that are needed outside.
         initializers: Constants they read, those of the graphs around included.
         weights: ``inline``, ``external`` or ``reference``: where `initializers` go.
+        standard: Write nodes that carry a function as its nodes.
 
     Raises:
         InvalidArgument: ``external`` where a constant has no file.
         LimitError: The message would pass protobuf's 2 GiB.
     """
     proto = new_proto(graph.model)
-    writer = _WeightWriter(graph.model, proto, weights)
-    if weights == "reference":
-        inputs = [*inputs, *initializers]
-    else:
-        for value in initializers:
+    writer = _WeightWriter(graph.model, proto, weights, standard=standard)
+    for value in initializers:
+        if weights == "reference" and _is_large(value):
+            inputs = [*inputs, value]
+        else:
             writer.initializer(proto.graph, value)
     _write_region(writer, proto.graph, graph, nodes, inputs, outputs)
+    if standard and proto.functions:
+        proto = onnx.inliner.inline_local_functions(proto)
     return _serialize(proto)
 
 

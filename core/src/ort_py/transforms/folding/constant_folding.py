@@ -1,8 +1,8 @@
 """Nodes whose result is known when the session is created: computed once, kept as constants.
 
-A node folds where all it reads is constant, its operator is deterministic, and the result does not take much more room
-than what it replaces. Shape and Size fold where the sizes are known, whatever the input. The work is done by the
-session's own kernels, so a folded model computes what an unfolded one does.
+A node folds where all it reads is constant, its operator is deterministic, and the result does not take much more
+room than what it replaces, or the session has room to spare. Shape and Size fold where the sizes are known, whatever
+the input. The work is done by the session's own kernels, so a folded model computes what an unfolded one does.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class ConstantFolding(RewriteRule):
         inputs = [graph.constant(value) for value in node.inputs]
         allowed = max(_FREE, _GROWTH * sum(_bytes_of(array) for array in inputs))
         expected = self._expected_bytes(node, graph)
+        if expected is not None and expected > allowed and context.reserve(expected):
+            allowed = expected
         if expected is None or expected > allowed:
             size = "unknown" if expected is None else f"{expected:,} bytes"
             return f"its result is {size}, more than the {allowed:,} bytes allowed"
@@ -135,6 +137,14 @@ def _returned(graph: GraphEditor, node: NodeSpec) -> bool:
 def _replace(graph: GraphEditor, node: NodeSpec, results: list[Array]) -> bool:
     for value, array in zip(node.outputs, results, strict=False):
         if value is not None:
-            graph.replace_uses(value.name, graph.add_constant(f"{value.name}/folded", array))
+            name = graph.add_constant(f"{value.name}/folded", array, made_of=_made_of(node, array))
+            graph.replace_uses(value.name, name)
     graph.replace_nodes([node], ())
     return True
+
+
+def _made_of(node: NodeSpec, array: Array) -> str:
+    """What tells the content of a large constant of equal numbers: reading it would take longer than filling it."""
+    if node.op_type != "ConstantOfShape" or node.domain or array.nbytes <= _FREE or not array.flags.owndata:
+        return ""
+    return f"equal numbers {array.reshape(-1)[:1].tobytes().hex()}"

@@ -13,6 +13,7 @@ __all__ = ["ACTIVATIONS", "activation_parameters"]
 ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "Clip": (),
     "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
+    "HardSwish": (),
     "LeakyRelu": (("alpha", 0.01),),
     "Relu": (),
     "Sigmoid": (),

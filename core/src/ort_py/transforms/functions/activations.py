@@ -12,7 +12,7 @@ from ort_py.contracts import Match, NodeTemplate, OneOf, Op, Pattern, TransformC
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import Fusion, adds_axes, dtype_refusal
 
-__all__ = ["FuseActivation", "activation_fusions", "hard_activation_fusions"]
+__all__ = ["FuseActivation", "activation_fusions"]
 
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16)
 _HARD_SWISH = 14
@@ -85,15 +85,7 @@ class FuseActivation(Fusion):
 
 
 def activation_fusions() -> list[FuseActivation]:
-    """One rule an operator, those that every session runs."""
-    return [FuseActivation("MishFusion", "Mish", [Op("Mul", X, Op("Tanh", Op("Softplus", X)))], _MISH)]
-
-
-def hard_activation_fusions() -> list[FuseActivation]:
-    """The piecewise linear ones: additions and cuts that the array library's kernels do no faster together than apart.
-
-    So no session runs them unasked; they are for plug-ins whose provider gains. HardSigmoid is a part of HardSwish.
-    """
+    """One rule an operator. The piecewise linear ones gain nothing by themselves: a Conv in front takes them in."""
     gates = (*_sixth(_relu6), _hard_sigmoid())
     hard_swish = [
         *(Op("Mul", X, gate) for gate in gates),
@@ -101,6 +93,7 @@ def hard_activation_fusions() -> list[FuseActivation]:
         *(Op("Mul", part, _relu6()) for part in _sixth(lambda: X)),
     ]
     return [
+        FuseActivation("MishFusion", "Mish", [Op("Mul", X, Op("Tanh", Op("Softplus", X)))], _MISH),
         FuseActivation("HardSwishFusion", "HardSwish", hard_swish, _HARD_SWISH),
         FuseActivation("HardSigmoidFusion", "HardSigmoid", _sixth(_relu6), 1, {"alpha": 1 / 6, "beta": 0.5}),
     ]

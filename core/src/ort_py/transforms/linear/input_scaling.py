@@ -10,17 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
+from ort_py.contracts import Array, GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.transforms.linear.linear_weights import rounded
 
 __all__ = ["FoldInputScale"]
 
 
 class FoldInputScale(RewriteRule):
-    """Mul or Div by a constant, read by one operator with constant weights."""
+    """Mul or Div by a constant, read by one operator with constant weights.
+
+    Of the level of the fusions and behind them: the half of a Gelu stands in front of a product too.
+    """
 
     name = "InputScaleFolding"
     op_types = frozenset({"Conv", "Gemm", "MatMul"})
+
+    @property
+    def level(self) -> Level:
+        """`EXTENDED`."""
+        return Level.EXTENDED
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         if node.domain or len(node.inputs) < 2 or (node.op_type == "Gemm" and node.since_version < 7):

@@ -6,17 +6,22 @@ The arithmetic is done in float64, so that new weights are those closest to the 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate
+from ort_py.graph.weights.unpack import aligned_empty
 
 __all__ = ["LINEAR", "Linear", "linear", "per_channel", "rounded"]
 
 LINEAR = frozenset({"BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Operators whose result can be scaled by changing constants; MatMul's cannot be shifted."""
+
+_BLOCK = 32768
+"""Elements that are multiplied at once."""
 
 _INPUTS = {"BatchNormalization": 5, "Conv": 3, "ConvTranspose": 3, "Gemm": 3, "MatMul": 2}
 
@@ -51,8 +56,8 @@ class Linear:
         node = self.node
         if node.op_type == "MatMul" and shift is not None:
             return "MatMul adds nothing"
+        weight = self._scaled(scale)
         with np.errstate(all="ignore"):  # what is not finite is looked for
-            weight = rounded(self.weight, self._scaled(scale))
             bias = np.zeros(self.channels) if self.bias is None else self.bias.astype(np.float64)
             bias = bias * scale + (0 if shift is None else shift / self._beta)
         if weight is None:
@@ -65,24 +70,59 @@ class Linear:
                 return "the new weights would not be finite, or be too small for their type"
             names += [""] * (3 - len(names))
             names[2] = graph.add_constant(f"{names[position]}/shifted", added)
-        names[position] = graph.add_constant(f"{names[position]}/scaled", weight)
+        factors = hashlib.blake2b(scale.tobytes(), digest_size=20).hexdigest()
+        made_of = f"{node.op_type} {graph.constant_key(names[position])} scaled by {factors} {self._layout}"
+        names[position] = graph.add_constant(f"{names[position]}/scaled", weight, made_of=made_of)
         return NodeTemplate(node.op_type, tuple(names), (result,), node.attributes)
 
     @property
     def _beta(self) -> float:
         return float(self.node.attributes.get("beta", 1.0)) if self.node.op_type == "Gemm" else 1.0
 
-    def _scaled(self, scale: Array) -> Any:
+    @property
+    def _layout(self) -> str:
+        """Where its channels are among the weights."""
+        attributes = self.node.attributes
+        return f"{attributes.get('group', 1)} {attributes.get('transB', 0)}"
+
+    def _scaled(self, scale: Array) -> Array | None:
+        """The weights with a factor for each channel; None where one leaves the range of their type."""
         node, weight = self.node, self.weight
         if node.op_type == "Conv":
-            return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
+            return _product_rounded(weight, scale.reshape(-1, *[1] * (weight.ndim - 1)))
         if node.op_type == "ConvTranspose":
             group = node.attributes.get("group", 1)
             split = weight.reshape(group, -1, *weight.shape[1:])
-            return (split * scale.reshape(group, 1, -1, *[1] * (weight.ndim - 2))).reshape(weight.shape)
+            made = _product_rounded(split, scale.reshape(group, 1, -1, *[1] * (weight.ndim - 2)))
+            return None if made is None else made.reshape(weight.shape)
         if node.op_type == "Gemm" and node.attributes.get("transB", 0):
-            return weight * scale[:, None]
-        return weight * scale
+            return _product_rounded(weight, scale[:, None])
+        return _product_rounded(weight, scale[None] if weight.ndim == 2 else scale)
+
+
+def _product_rounded(weight: Array, factor: Array) -> Array | None:
+    """`rounded` of a product, a part of the first axis at a time: its float64 stays in the cache."""
+    result = aligned_empty(weight.shape, weight.dtype)
+    limits = np.finfo(weight.dtype)
+    step = max(1, _BLOCK // max(1, weight[:1].size))
+    largest = 0.0
+    with np.errstate(all="ignore"):  # what is not finite is looked for
+        for first in range(0, len(weight), step):
+            rows = slice(first, first + step)
+            exact = weight[rows].astype(np.float64)
+            exact *= factor if len(factor) == 1 else factor[rows]
+            result[rows] = exact
+            if exact.size:
+                largest = float(np.maximum(largest, max(-exact.min(), exact.max(), key=_or_nan)))
+    if not largest <= float(limits.max):
+        return None
+    small = largest < limits.tiny / limits.eps
+    return rounded(weight, weight.astype(np.float64) * factor) if small else result
+
+
+def _or_nan(number: Any) -> float:
+    """Orders numbers, with NaN as the greatest."""
+    return float("inf") if np.isnan(number) else float(number)
 
 
 def linear(node: NodeSpec, graph: GraphEditor) -> Linear | str:

@@ -7,8 +7,6 @@ stays exact; only the order of the two factors may change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ort_py.contracts import Match, NodeTemplate, Op, RewriteRule, TransformContext, ValueSpec, Var
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion
@@ -24,6 +22,11 @@ def dynamic_quantization_rules() -> list[RewriteRule]:
 def _scaled(product: Op, scale: Op) -> Op:
     cast = Op("Cast", product, attributes={"to": int(DataType.FLOAT)})
     return Op("Mul", cast, scale)
+
+
+def _quantized(output: int) -> Op:
+    """An output of the node that quantises the first factor."""
+    return Op("DynamicQuantizeLinear", "x", name="quantize", output=output)
 
 
 def _columns(value: ValueSpec | None, b: ValueSpec) -> bool:
@@ -49,13 +52,12 @@ class _FuseDynamicQuantizeMatMul(Fusion):
 
     name = "DynamicQuantizeMatMulFusion"
 
-    @property
-    def patterns(self) -> Sequence[Op]:
-        def read(output: int) -> Op:
-            return Op("DynamicQuantizeLinear", "x", name="quantize", output=output)
-
-        product = Op("MatMulInteger", read(0), "b", read(2), Var("b_zero", optional=True))
-        return (_scaled(product, Op("Mul", read(1), "b_scale")),)
+    patterns = (
+        _scaled(
+            Op("MatMulInteger", _quantized(0), "b", _quantized(2), Var("b_zero", optional=True)),
+            Op("Mul", _quantized(1), "b_scale"),
+        ),
+    )
 
     def check(self, match: Match) -> str:
         return _refusal(match)
@@ -72,10 +74,12 @@ class _FuseMatMulIntegerToFloat(Fusion):
 
     name = "MatMulIntegerToFloatFusion"
 
-    @property
-    def patterns(self) -> Sequence[Op]:
-        product = Op("MatMulInteger", "a", "b", Var("a_zero", optional=True), Var("b_zero", optional=True))
-        return (_scaled(product, Op("Mul", "a_scale", "b_scale")),)
+    patterns = (
+        _scaled(
+            Op("MatMulInteger", "a", "b", Var("a_zero", optional=True), Var("b_zero", optional=True)),
+            Op("Mul", "a_scale", "b_scale"),
+        ),
+    )
 
     def check(self, match: Match) -> str:
         quantised = match.graph.producer(match["a"])
@@ -106,10 +110,7 @@ class _FuseBias(Fusion):
 
     name = "QuantizedMatMulBiasFusion"
 
-    @property
-    def patterns(self) -> Sequence[Op]:
-        product = Op(tuple(_BIAS), domain=CONTRIB, name="product", rest=True)
-        return (Op("Add", product, "bias"),)
+    patterns = (Op("Add", Op(tuple(_BIAS), domain=CONTRIB, name="product", rest=True), "bias"),)
 
     def replacement(self, match: Match, context: TransformContext) -> NodeTemplate | str:
         product, bias = match.node("product"), match["bias"]

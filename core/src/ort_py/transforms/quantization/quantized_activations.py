@@ -6,8 +6,6 @@ with 256 possible inputs it is a table. Sums, products and convolutions stay in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ort_py.contracts import Match, NodeTemplate, Op, TransformContext, Var
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion
@@ -23,10 +21,18 @@ class FuseQuantizedActivation(Fusion):
 
     name = "QDQActivationFusion"
 
-    @property
-    def patterns(self) -> Sequence[Op]:
-        read = Op("DequantizeLinear", "x", "x_scale", Var("x_zero", optional=True), name="read")
-        return (Op("QuantizeLinear", Op(tuple(_FUSED), read, name="function"), "scale", Var("zero", optional=True)),)
+    patterns = (
+        Op(
+            "QuantizeLinear",
+            Op(
+                tuple(_FUSED),
+                Op("DequantizeLinear", "x", "x_scale", Var("x_zero", optional=True), name="read"),
+                name="function",
+            ),
+            "scale",
+            Var("zero", optional=True),
+        ),
+    )
 
     def replacement(self, match: Match, context: TransformContext) -> NodeTemplate | str:
         read, function = match.node("read"), match.node("function")

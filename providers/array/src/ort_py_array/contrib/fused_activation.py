@@ -44,6 +44,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "Elu": (activation.elu, ("alpha",)),
     "ThresholdedRelu": (activation.thresholded_relu, ("alpha",)),
     "HardSigmoid": (activation.hard_sigmoid, ("alpha", "beta")),
+    "HardSwish": (activation.hard_swish, ()),
     "Selu": (activation.selu, ("alpha", "gamma")),
     "Clip": (_clip, ("low", "high")),
 }

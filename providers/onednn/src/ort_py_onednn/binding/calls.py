@@ -74,12 +74,14 @@ class CallList:
 
     Attributes:
         words: The records, as 64-bit words.
+        pointers: The same as addresses: what is assigned there may be any buffer.
     """
 
-    __slots__ = ("_address", "_keep", "_names", "_run", "words")
+    __slots__ = ("_address", "_keep", "_names", "_run", "pointers", "words")
 
     def __init__(self, calls: Sequence[Call], names: Sequence[str]) -> None:
         self.words = ffi.new("intptr_t[]", (len(calls) + 1) * _WORDS)
+        self.pointers = ffi.cast("void **", self.words)
         self._names = tuple(names)
         self._keep = tuple(calls)  # the words are bare addresses of what these own
         for index, (function, arguments, checked) in enumerate(calls):

@@ -11,22 +11,46 @@ from enum import IntEnum
 __all__ = [
     "F32",
     "FORWARD_INFERENCE",
+    "INTEGERS",
     "TAG_ANY",
     "Algorithm",
     "Argument",
     "Binary",
+    "Element",
     "Eltwise",
     "NormalizationFlag",
     "Query",
     "Status",
 ]
 
-F32 = 3
 TAG_ANY = 1
 FORWARD_INFERENCE = 96
 SCRATCHPAD_USER = 1
 BLOCKED = 2
 """Format kind of a layout that is strides and inner blocks; others are opaque."""
+
+
+class Element(IntEnum):
+    """Types of elements."""
+
+    F16 = 1
+    BF16 = 2
+    F32 = 3
+    S32 = 4
+    S8 = 5
+    U8 = 6
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one."""
+        return _BYTES[self]
+
+
+_BYTES = {Element.F16: 2, Element.BF16: 2, Element.F32: 4, Element.S32: 4, Element.S8: 1, Element.U8: 1}
+F32 = Element.F32
+INTEGERS = frozenset({Element.S32, Element.S8, Element.U8})
+AS_DESTINATION = 0
+"""In place of a type in a post-op that sums: that of the destination."""
 
 
 class Status(IntEnum):
@@ -64,6 +88,16 @@ class Argument:
     def post_op(index: int) -> int:
         """The second operand of the binary post-op in this place."""
         return 32768 * (index + 1) | Argument.SRC_1
+
+    @staticmethod
+    def scales(argument: int) -> int:
+        """The scales of an argument."""
+        return 4096 | argument
+
+    @staticmethod
+    def zero_points(argument: int) -> int:
+        """The zero points of an argument."""
+        return 8192 | argument
 
 
 class Query(IntEnum):

@@ -48,6 +48,8 @@ int dnnl_primitive_attr_create(attr_t *attr);
 int dnnl_primitive_attr_destroy(attr_t attr);
 int dnnl_primitive_attr_set_scratchpad_mode(attr_t attr, int mode);
 int dnnl_primitive_attr_set_post_ops(attr_t attr, void *post_ops);
+int dnnl_primitive_attr_set_scales_mask(attr_t attr, int argument, int mask);
+int dnnl_primitive_attr_set_zero_points_mask(attr_t attr, int argument, int mask);
 int dnnl_post_ops_create(void **post_ops);
 int dnnl_post_ops_destroy(void *post_ops);
 int dnnl_post_ops_append_eltwise(void *post_ops, int algorithm, float alpha, float beta);
@@ -97,6 +99,18 @@ int dnnl_layer_normalization_forward_primitive_desc_create(pd_t *pd, void *engin
 int dnnl_resampling_forward_primitive_desc_create(pd_t *pd, void *engine, int prop, int algorithm,
     const float *factors, md_t src, md_t dst, attr_t attr);
 int dnnl_reduction_primitive_desc_create(pd_t *pd, void *engine, int algorithm, md_t src, md_t dst, float p, float eps,
+    attr_t attr);
+int dnnl_vanilla_rnn_forward_primitive_desc_create(pd_t *pd, void *engine, int prop, int activation, int direction,
+    md_t src_layer, md_t src_iter, md_t weights_layer, md_t weights_iter, md_t bias, md_t dst_layer, md_t dst_iter,
+    unsigned flags, float alpha, float beta, attr_t attr);
+int dnnl_lstm_forward_primitive_desc_create(pd_t *pd, void *engine, int prop, int direction, md_t src_layer,
+    md_t src_iter, md_t src_iter_c, md_t weights_layer, md_t weights_iter, md_t weights_peephole,
+    md_t weights_projection, md_t bias, md_t dst_layer, md_t dst_iter, md_t dst_iter_c, unsigned flags, attr_t attr);
+int dnnl_gru_forward_primitive_desc_create(pd_t *pd, void *engine, int prop, int direction, md_t src_layer,
+    md_t src_iter, md_t weights_layer, md_t weights_iter, md_t bias, md_t dst_layer, md_t dst_iter, unsigned flags,
+    attr_t attr);
+int dnnl_lbr_gru_forward_primitive_desc_create(pd_t *pd, void *engine, int prop, int direction, md_t src_layer,
+    md_t src_iter, md_t weights_layer, md_t weights_iter, md_t bias, md_t dst_layer, md_t dst_iter, unsigned flags,
     attr_t attr);
 
 void omp_set_num_threads(int count);

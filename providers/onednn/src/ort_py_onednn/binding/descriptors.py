@@ -1,17 +1,19 @@
 """Memory descriptors: dimensions and layout of a tensor, without its data.
 
 A `Desc` owns a handle and is never changed. Descriptors that describe the same layout have the same `key`, which is
-plain data: it serves in dictionaries and may outlive the handle. All elements are float32.
+plain data: it serves in dictionaries and may outlive the handle. The type of the elements is part of the layout.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.constants import BLOCKED, F32, TAG_ANY, Query
+from ort_py_onednn.binding.constants import BLOCKED, F32, TAG_ANY, Element, Query
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.status import check
 
@@ -19,6 +21,8 @@ __all__ = ["Desc", "Key", "row_major"]
 
 Key = tuple[Any, ...]
 MAX_RANK = 12
+_KEPT = 2048
+"""Layouts that are remembered: they are asked for again and again, and never change."""
 
 
 class Desc:
@@ -27,80 +31,93 @@ class Desc:
     Attributes:
         handle: The C object.
         dims: Logical dimensions.
+        dtype: Type of the elements.
         nbytes: Bytes the data take, padding included.
-        key: Everything about the layout; None where it is oneDNN's secret.
+        key: Everything about the layout; None where it is open or oneDNN's secret.
+        identity: The same for what describes the same: the key, where it is open dimensions and type.
     """
 
-    __slots__ = ("_blocks", "dims", "handle", "key", "nbytes", "strides")
+    __slots__ = ("_blocks", "dims", "dtype", "handle", "identity", "key", "nbytes", "strides")
 
-    def __init__(self, handle: Any, dims: tuple[int, ...]) -> None:
+    def __init__(
+        self, handle: Any, dims: tuple[int, ...], dtype: Element | None = None, strides: tuple[int, ...] | None = None
+    ) -> None:
+        """Own a handle.
+
+        Args:
+            handle: The C object.
+            dims: Dimensions.
+            dtype: The type of the elements where it is known.
+            strides: Strides where the layout is known to consist of nothing else, () where it is open; else it is
+                asked for, which takes longer.
+        """
         c = engine().c
         self.handle = ffi.gc(handle, c.dnnl_memory_desc_destroy)
         self.dims = dims
+        self.dtype = Element(_int(c, handle, Query.DATA_TYPE)) if dtype is None else dtype
         self.nbytes = int(c.dnnl_memory_desc_get_size(handle))
-        self.strides: tuple[int, ...] = ()
+        self.strides = strides or ()
         self.key: Key | None = None
         self._blocks: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-        if _int(handle, Query.FORMAT_KIND) == BLOCKED:
+        if strides:
+            self._describe(dims, 0)
+        elif strides is None and _int(c, handle, Query.FORMAT_KIND) == BLOCKED:
             rank = len(dims)
-            self.strides = _dims(handle, Query.STRIDES, rank)
-            inner = _int(handle, Query.INNER_NBLKS)
+            self.strides = _dims(c, handle, Query.STRIDES, rank)
+            inner = _int(c, handle, Query.INNER_NBLKS)
             if inner:
-                self._blocks = (_dims(handle, Query.INNER_BLKS, inner), _dims(handle, Query.INNER_IDXS, inner))
-            offset = _long(handle, Query.OFFSET)
-            padded = _dims(handle, Query.PADDED_DIMS, rank)
-            # The stride of a dimension of 1 means nothing: layouts that differ in it only are the same.
-            steps = tuple(0 if size == 1 else stride for size, stride in zip(padded, self.strides, strict=True))
-            # The size tells layouts apart that differ in what stands behind the data, as compensation does.
-            size = 4 * math.prod(dims) if padded == dims and not inner else self.nbytes
-            self.key = (dims, steps, padded, self._blocks, offset, size)
+                self._blocks = (_dims(c, handle, Query.INNER_BLKS, inner), _dims(c, handle, Query.INNER_IDXS, inner))
+            self._describe(_dims(c, handle, Query.PADDED_DIMS, rank), _long(c, handle, Query.OFFSET))
+        self.identity: Hashable = self.key
+        if self.key is None:
+            self.identity = ("any", dims, self.dtype) if strides == () else object()
+
+    def _describe(self, padded: tuple[int, ...], offset: int) -> None:
+        # The stride of a dimension of 1 means nothing: layouts that differ in it only are the same.
+        steps = tuple([0 if size == 1 else stride for size, stride in zip(padded, self.strides, strict=True)])
+        # The size tells layouts apart that differ in whether sums for integers stand behind the data; of which kind
+        # they are only a comparison says.
+        plain = padded == self.dims and not self._blocks[0]
+        size = self.dtype.nbytes * math.prod(self.dims) if plain else self.nbytes
+        self.key = (self.dims, steps, padded, self._blocks, offset, size, self.dtype)
+        if not plain and size > self.dtype.nbytes * math.prod(padded):
+            self.key = (*self.key, _kind(self.key, self.handle))
 
     @classmethod
-    def strided(cls, dims: Sequence[int], strides: Sequence[int]) -> Desc:
+    def strided(cls, dims: Sequence[int], strides: Sequence[int], dtype: Element = F32) -> Desc:
         """A layout of strides, in elements."""
-        made = ffi.new("md_t *")
-        check(
-            engine().c.dnnl_memory_desc_create_with_strides(made, len(dims), list(dims), F32, list(strides)),
-            "dnnl_memory_desc_create_with_strides",
-            f"dimensions {tuple(dims)} and strides {tuple(strides)}",
-        )
-        return cls(made[0], tuple(dims))
+        return _strided(tuple(dims), tuple(strides), dtype)
 
     @classmethod
-    def plain(cls, dims: Sequence[int]) -> Desc:
+    def plain(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
         """The layout of a C-contiguous array; a scalar is a tensor of one element."""
         dims = tuple(dims) or (1,)
-        return cls.strided(dims, row_major(dims))
+        return cls.strided(dims, row_major(dims), dtype)
 
     @classmethod
-    def channels_last(cls, dims: Sequence[int]) -> Desc:
+    def channels_last(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
         """Dimension 1 innermost, the others in order: how fast convolutions read and write."""
         _, channels, *spatial = dims
         strides = [channels * stride for stride in row_major(spatial)]
-        return cls.strided(dims, (channels * math.prod(spatial), 1, *strides))
+        return cls.strided(dims, (channels * math.prod(spatial), 1, *strides), dtype)
 
     @classmethod
-    def any(cls, dims: Sequence[int]) -> Desc:
+    def any(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
         """Dimensions for which a primitive chooses the layout."""
-        made = ffi.new("md_t *")
-        check(
-            engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), F32, TAG_ANY),
-            "dnnl_memory_desc_create_with_tag",
-            f"dimensions {tuple(dims)}",
-        )
-        return cls(made[0], tuple(dims))
+        return _any(tuple(dims), dtype)
 
     @classmethod
     def borrowed(cls, handle: Any) -> Desc | None:
         """A copy of a descriptor that belongs to a primitive; None for the empty one."""
         if handle == ffi.NULL:
             return None
-        rank = _int(handle, Query.NDIMS)
+        c = engine().c
+        rank = _int(c, handle, Query.NDIMS)
         if rank == 0:
             return None
         made = ffi.new("md_t *")
-        check(engine().c.dnnl_memory_desc_clone(made, handle), "dnnl_memory_desc_clone")
-        return cls(made[0], _dims(handle, Query.DIMS, rank))
+        check(c.dnnl_memory_desc_clone(made, handle), "dnnl_memory_desc_clone")
+        return cls(made[0], _dims(c, handle, Query.DIMS, rank))
 
     @property
     def is_blocked(self) -> bool:
@@ -128,7 +145,15 @@ class Desc:
     @property
     def is_dense(self) -> bool:
         """Whether the data have no gaps but those of blocks."""
-        return self.nbytes == 4 * math.prod(self.key[2] if self.key else self.dims)
+        return self.nbytes == self.dtype.nbytes * math.prod(self.key[2] if self.key else self.dims)
+
+    def of(self, dtype: Element) -> Desc | None:
+        """The same strides for elements of another type; None where dimensions are cut into blocks or have gaps."""
+        if dtype == self.dtype:
+            return self
+        if self.key is None or self.is_blocked or not self.is_dense or self.key[4]:
+            return None
+        return Desc.strided(self.dims, self.strides, dtype)
 
     def permuted(self, order: Sequence[int]) -> Desc | None:
         """The same data with dimension ``order[i]`` in place i; None where the layout does not allow it."""
@@ -144,6 +169,8 @@ class Desc:
 
     def reshaped(self, dims: Sequence[int]) -> Desc | None:
         """The same data with other dimensions; None where the layout does not allow it."""
+        if self.is_plain and self.is_dense and math.prod(dims) == math.prod(self.dims):
+            return Desc.plain(dims, self.dtype)
         made = ffi.new("md_t *")
         if self.key is None or engine().c.dnnl_memory_desc_reshape(made, self.handle, len(dims), list(dims)):
             return None
@@ -170,20 +197,61 @@ def row_major(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _int(handle: Any, what: Query) -> int:
+@functools.lru_cache(maxsize=_KEPT)
+def _strided(dims: tuple[int, ...], strides: tuple[int, ...], dtype: Element) -> Desc:
+    made = ffi.new("md_t *")
+    check(
+        engine().c.dnnl_memory_desc_create_with_strides(made, len(dims), list(dims), dtype, list(strides)),
+        "dnnl_memory_desc_create_with_strides",
+        f"dimensions {dims} and strides {strides}",
+    )
+    return Desc(made[0], dims, dtype, strides)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _any(dims: tuple[int, ...], dtype: Element) -> Desc:
+    made = ffi.new("md_t *")
+    check(
+        engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), dtype, TAG_ANY),
+        "dnnl_memory_desc_create_with_tag",
+        f"dimensions {dims}",
+    )
+    return Desc(made[0], dims, dtype, ())
+
+
+_kinds_lock = threading.Lock()
+_kinds: dict[Key, list[Any]] = {}
+
+
+def _kind(key: Key, handle: Any) -> int:
+    """Number of a layout among those that are the same in all that can be asked for."""
+    with _kinds_lock:
+        known = _kinds.setdefault(key, [])
+        for number, other in enumerate(known):
+            if engine().c.dnnl_memory_desc_equal(handle, other):
+                return number
+        made = ffi.new("md_t *")
+        check(engine().c.dnnl_memory_desc_clone(made, handle), "dnnl_memory_desc_clone")
+        known.append(ffi.gc(made[0], engine().c.dnnl_memory_desc_destroy))
+        return len(known) - 1
+
+
+def _int(c: Any, handle: Any, what: Query) -> int:
     found = ffi.new("int *")
-    check(engine().c.dnnl_memory_desc_query(handle, what, found), "dnnl_memory_desc_query", what.name)
+    if status := c.dnnl_memory_desc_query(handle, what, found):
+        check(status, "dnnl_memory_desc_query", what.name)
     return int(found[0])
 
 
-def _long(handle: Any, what: Query) -> int:
+def _long(c: Any, handle: Any, what: Query) -> int:
     found = ffi.new("int64_t *")
-    check(engine().c.dnnl_memory_desc_query(handle, what, found), "dnnl_memory_desc_query", what.name)
+    if status := c.dnnl_memory_desc_query(handle, what, found):
+        check(status, "dnnl_memory_desc_query", what.name)
     return int(found[0])
 
 
-def _dims(handle: Any, what: Query, count: int) -> tuple[int, ...]:
+def _dims(c: Any, handle: Any, what: Query, count: int) -> tuple[int, ...]:
     found = ffi.new("int64_t **")
-    status = engine().c.dnnl_memory_desc_query(handle, what, found)
-    check(status, "dnnl_memory_desc_query", what.name)
+    if status := c.dnnl_memory_desc_query(handle, what, found):
+        check(status, "dnnl_memory_desc_query", what.name)
     return tuple(ffi.unpack(found[0], count))

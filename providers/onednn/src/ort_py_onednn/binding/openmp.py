@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.library import Library
 
 __all__ = ["guard_forks", "threads"]
@@ -37,15 +38,18 @@ def threads(library: Library, count: int) -> Iterator[None]:
 
 
 def guard_forks(library: Library) -> None:
-    """See to it that a forked child can compute. Once a process; without OpenMP there is nothing to do.
+    """See to it that a forked child can make primitives and compute. Once a process.
 
-    Where the runtime is too old to be paused, the child computes on one thread, which needs no team.
+    Where OpenMP's runtime is too old to be paused, the child computes on one thread, which needs no team.
     """
     global _guarded  # noqa: PLW0603 - handlers of forks cannot be taken back
     with _lock:
-        if _guarded or not library.threaded:
+        if _guarded:
             return
         _guarded = True
+    gate.guard()
+    if not library.threaded:
+        return
     c: Any = library.c
     try:
         pause = c.omp_pause_resource_all

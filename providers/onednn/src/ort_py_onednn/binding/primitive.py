@@ -8,22 +8,26 @@ calling thread has at that moment and must be run with the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.constants import (
-    F32,
-    SCRATCHPAD_USER,
-    Argument,
-    Query,
-    Status,
-)
+from ort_py_onednn.binding.constants import AS_DESTINATION, SCRATCHPAD_USER, Argument, Element, Query, Status
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.status import check
 
-__all__ = ["Accumulate", "Function", "Geometry", "Operand", "PostOp", "Primitive", "Unimplemented"]
+__all__ = [
+    "UNSCALED",
+    "Accumulate",
+    "Function",
+    "Geometry",
+    "Operand",
+    "PostOp",
+    "Primitive",
+    "Scaling",
+    "Unimplemented",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,34 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Post-op: add to what the destination holds."""
+    """Post-op: add to ``scale · (what the destination holds - zero_point)``."""
 
     scale: float = 1.0
+    zero_point: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What integers stand for: scales and zero points, which a primitive is given when it runs.
+
+    Attributes:
+        scales: By the code of the argument they belong to: a mask of the dimensions along which they change, and how
+            many there are. ``real = scale · (integer - zero point)``.
+        zero_points: Likewise.
+    """
+
+    scales: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    zero_points: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def arguments(self) -> dict[int, Desc]:
+        """The arguments that a primitive wants besides its own."""
+        found = {Argument.scales(code): Desc.plain((count,)) for code, (_, count) in self.scales.items()}
+        whole = Element.S32
+        found |= {Argument.zero_points(code): Desc.plain((n,), whole) for code, (_, n) in self.zero_points.items()}
+        return found
+
+
+UNSCALED = Scaling()
 PostOp: TypeAlias = Function | Operand | Accumulate
 Geometry: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]
 """Strides, dilations and the paddings in front and behind, a number each spatial dimension; dilations count from 1, as
@@ -73,11 +100,18 @@ class Primitive:
 
     __slots__ = ("arguments", "handle", "implementation")
 
-    def __init__(self, call: str, create: Create, arguments: Mapping[int, tuple[Query, int]], posts: Sequence[PostOp]):
+    def __init__(
+        self,
+        call: str,
+        create: Create,
+        arguments: Mapping[int, tuple[Query, int]],
+        posts: Sequence[PostOp],
+        scaling: Scaling = UNSCALED,
+    ) -> None:
         c = engine().c
-        pd = _descriptor(call, create, posts)
+        pd = _descriptor(call, create, posts, scaling)
         try:
-            self.arguments: dict[int, Desc] = {}
+            self.arguments: dict[int, Desc] = scaling.arguments()
             for argument, (query, index) in arguments.items():
                 self._add(pd, argument, query, index)
             for index, post in enumerate(posts):
@@ -106,12 +140,17 @@ class Primitive:
             self.arguments[argument] = found
 
 
-def _descriptor(call: str, create: Create, posts: Sequence[PostOp]) -> Any:
+def _descriptor(call: str, create: Create, posts: Sequence[PostOp], scaling: Scaling) -> Any:
     c = engine().c
     attr, chain, pd = ffi.new("attr_t *"), ffi.new("void **"), ffi.new("pd_t *")
     check(c.dnnl_primitive_attr_create(attr), "dnnl_primitive_attr_create")
     try:
         check(c.dnnl_primitive_attr_set_scratchpad_mode(attr[0], SCRATCHPAD_USER), "dnnl_primitive_attr_set_scratchpad")
+        for code, (mask, _) in scaling.scales.items():
+            check(c.dnnl_primitive_attr_set_scales_mask(attr[0], code, mask), "dnnl_primitive_attr_set_scales_mask")
+        for code, (mask, _) in scaling.zero_points.items():
+            status = c.dnnl_primitive_attr_set_zero_points_mask(attr[0], code, mask)
+            check(status, "dnnl_primitive_attr_set_zero_points_mask")
         if posts:
             check(c.dnnl_post_ops_create(chain), "dnnl_post_ops_create")
             try:
@@ -137,5 +176,5 @@ def _append(chain: Any, post: PostOp) -> None:
     elif isinstance(post, Operand):
         status = c.dnnl_post_ops_append_binary(chain, post.algorithm, post.desc.handle)
     else:
-        status = c.dnnl_post_ops_append_sum(chain, post.scale, 0, F32)
+        status = c.dnnl_post_ops_append_sum(chain, post.scale, post.zero_point, AS_DESTINATION)
     check(status, "dnnl_post_ops_append", repr(post))

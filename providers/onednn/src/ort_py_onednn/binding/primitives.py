@@ -9,7 +9,8 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import FORWARD_INFERENCE, Algorithm, Argument, Query
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
-from ort_py_onednn.binding.primitive import Function, Geometry, PostOp, Primitive
+from ort_py_onednn.binding.primitive import UNSCALED, Function, Geometry, PostOp, Primitive, Scaling
+from ort_py_onednn.binding.remembered import remembered
 
 __all__ = [
     "binary",
@@ -37,16 +38,18 @@ def _handle(desc: Desc | None) -> Any:
     return ffi.NULL if desc is None else desc.handle
 
 
-def reorder(src: Desc, dst: Desc, posts: Sequence[PostOp] = ()) -> Primitive:
+@remembered
+def reorder(src: Desc, dst: Desc, posts: Sequence[PostOp] = (), scaling: Scaling = UNSCALED) -> Primitive:
     """Copy from one layout to another."""
     e = engine()
 
     def create(pd: Any, attr: Any) -> int:
         return int(e.c.dnnl_reorder_primitive_desc_create(pd, src.handle, e.handle, dst.handle, e.handle, attr))
 
-    return Primitive("reorder", create, _SRC | _DST, posts)
+    return Primitive("reorder", create, _SRC | _DST, posts, scaling)
 
 
+@remembered
 def convolution(
     src: Desc,
     weights: Desc,
@@ -54,6 +57,7 @@ def convolution(
     dst: Desc,
     geometry: Geometry,
     posts: Sequence[PostOp] = (),
+    scaling: Scaling = UNSCALED,
     *,
     transposed: bool = False,
 ) -> Primitive:
@@ -86,10 +90,18 @@ def convolution(
             )
         )
 
-    return Primitive("convolution", create, _SRC | _WEIGHTS | _BIAS | _DST, posts)
+    return Primitive("convolution", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling)
 
 
-def matmul(src: Desc, weights: Desc, bias: Desc | None, dst: Desc, posts: Sequence[PostOp] = ()) -> Primitive:
+@remembered
+def matmul(
+    src: Desc,
+    weights: Desc,
+    bias: Desc | None,
+    dst: Desc,
+    posts: Sequence[PostOp] = (),
+    scaling: Scaling = UNSCALED,
+) -> Primitive:
     """Product of matrices, leading dimensions broadcast; all of one rank, at least 2."""
     e = engine()
 
@@ -100,9 +112,10 @@ def matmul(src: Desc, weights: Desc, bias: Desc | None, dst: Desc, posts: Sequen
             )
         )
 
-    return Primitive("matmul", create, _SRC | _WEIGHTS | _BIAS | _DST, posts)
+    return Primitive("matmul", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling)
 
 
+@remembered
 def eltwise(function: Function, src: Desc, dst: Desc, posts: Sequence[PostOp] = ()) -> Primitive:
     """A function of one argument; may work in place."""
     e = engine()
@@ -125,7 +138,15 @@ def eltwise(function: Function, src: Desc, dst: Desc, posts: Sequence[PostOp] = 
     return Primitive("eltwise", create, _SRC | _DST, posts)
 
 
-def binary(algorithm: int, src0: Desc, src1: Desc, dst: Desc, posts: Sequence[PostOp] = ()) -> Primitive:
+@remembered
+def binary(
+    algorithm: int,
+    src0: Desc,
+    src1: Desc,
+    dst: Desc,
+    posts: Sequence[PostOp] = (),
+    scaling: Scaling = UNSCALED,
+) -> Primitive:
     """A function of two arguments of one rank, the second of which broadcasts; may write over the first."""
     e = engine()
 
@@ -134,9 +155,10 @@ def binary(algorithm: int, src0: Desc, src1: Desc, dst: Desc, posts: Sequence[Po
             e.c.dnnl_binary_primitive_desc_create(pd, e.handle, algorithm, src0.handle, src1.handle, dst.handle, attr)
         )
 
-    return Primitive("binary", create, _SRC | {Argument.SRC_1: (Query.SRC_MD, 1)} | _DST, posts)
+    return Primitive("binary", create, _SRC | {Argument.SRC_1: (Query.SRC_MD, 1)} | _DST, posts, scaling)
 
 
+@remembered
 def softmax(src: Desc, dst: Desc, axis: int, posts: Sequence[PostOp] = (), *, logarithm: bool = False) -> Primitive:
     """Softmax or its logarithm along one axis."""
     e = engine()
@@ -152,6 +174,7 @@ def softmax(src: Desc, dst: Desc, axis: int, posts: Sequence[PostOp] = (), *, lo
     return Primitive("softmax", create, _SRC | _DST, posts)
 
 
+@remembered
 def pooling(
     algorithm: int,
     src: Desc,
@@ -186,6 +209,7 @@ def pooling(
     return Primitive("pooling", create, _SRC | _DST, posts)
 
 
+@remembered
 def reduction(algorithm: int, src: Desc, dst: Desc, posts: Sequence[PostOp] = ()) -> Primitive:
     """Reduce the dimensions that are 1 in `dst`."""
     e = engine()
@@ -198,6 +222,7 @@ def reduction(algorithm: int, src: Desc, dst: Desc, posts: Sequence[PostOp] = ()
     return Primitive("reduction", create, _SRC | _DST, posts)
 
 
+@remembered
 def resampling(
     algorithm: int, src: Desc, dst: Desc, factors: Sequence[float], posts: Sequence[PostOp] = ()
 ) -> Primitive:
@@ -215,6 +240,7 @@ def resampling(
     return Primitive("resampling", create, _SRC | _DST, posts)
 
 
+@remembered
 def concatenation(srcs: Sequence[Desc], dst: Desc, axis: int) -> Primitive:
     """Join along an axis."""
     e = engine()
@@ -227,6 +253,7 @@ def concatenation(srcs: Sequence[Desc], dst: Desc, axis: int) -> Primitive:
     return Primitive("concat", create, places | _DST, ())
 
 
+@remembered
 def layer_normalization(src: Desc, dst: Desc, epsilon: float, flags: int, posts: Sequence[PostOp] = ()) -> Primitive:
     """Normalise the last dimension; the arguments of `flags` are added to what it wants."""
     e = engine()
@@ -244,6 +271,7 @@ def layer_normalization(src: Desc, dst: Desc, epsilon: float, flags: int, posts:
     return made
 
 
+@remembered
 def prelu(src: Desc, weights: Desc, dst: Desc) -> Primitive:
     """x where it is positive, else the weight times x; weights broadcast."""
     e = engine()
@@ -258,6 +286,7 @@ def prelu(src: Desc, weights: Desc, dst: Desc) -> Primitive:
     return Primitive("prelu", create, _SRC | _WEIGHTS | _DST, ())
 
 
+@remembered
 def local_response(src: Desc, dst: Desc, size: int, alpha: float, beta: float, k: float) -> Primitive:
     """Local response normalisation across channels."""
     e = engine()

@@ -6,9 +6,10 @@ calls, and makes one call. Used by one thread at a time.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,18 +18,26 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList, native_loop
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import Engine
+from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import allowed
 from ort_py_onednn.binding.status import check
+from ort_py_onednn.execution.crowding import CROWDING
+from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan
-from ort_py_onednn.execution.region import DnnlRegion, Shapes
+
+if TYPE_CHECKING:
+    from ort_py_onednn.execution.region import DnnlRegion, Shapes
 
 __all__ = ["DnnlInstance"]
 
-_FORMS_KEPT = 8
-"""Sets of shapes whose native handles a frame keeps: they are cheap to make anew, a millisecond for a large model."""
+_FORMS_KEPT = 64
+"""Sets of shapes whose native handles a frame keeps: small, and a millisecond of a large model to make anew."""
 
 _NOTHING = np.empty(0, np.uint8)
+
+# What each run calls, without looking for it.
+_data, _empty = ffi.from_buffer, np.empty
 
 
 class _Memories:
@@ -74,14 +83,18 @@ class _Form:
     Attributes:
         plan: The plan.
         calls: A run.
-        inputs, outputs: Words of `calls` that hold the address of each array of a run.
+        inputs: (number, words of `calls` that hold the address of the array).
+        opaque: The same for inputs whose arrays do not speak the buffer protocol.
+        outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
+        threads: The most threads that a step takes.
     """
 
-    __slots__ = ("_kept", "calls", "inputs", "outputs", "plan", "restore")
+    __slots__ = ("_kept", "calls", "inputs", "opaque", "outputs", "plan", "restore", "threads")
 
     def __init__(self, region: DnnlRegion, plan: Plan, arena: np.ndarray[Any, Any]) -> None:
         self.plan = plan
+        self.threads = max((step.threads for step in plan.steps), default=1)
         memories = _Memories(region.engine, arena)
         work, zeroed = _work(region.engine, plan, memories)
         rebind = ffi.addressof(region.engine.c, "dnnl_memory_set_data_handle")
@@ -102,8 +115,18 @@ class _Form:
             self.restore = CallList.place(len(calls), 0)
             calls.append((ffi.addressof(region.engine.c, "omp_set_num_threads"), (1,), False))
             titles.append("omp_set_num_threads")
-        self.inputs = [(number, words) for (place, number), words in places.items() if place is Place.INPUT]
-        self.outputs = {number: words for (place, number), words in places.items() if place is Place.OUTPUT}
+        fed = [(number, tuple(words)) for (place, number), words in places.items() if place is Place.INPUT]
+        opaque = {
+            number
+            for number, element in enumerate(region.input_types)
+            if element is not None and not has_buffer(numpy_of(element))
+        }
+        self.inputs = tuple(one for one in fed if one[0] not in opaque)
+        self.opaque = tuple(one for one in fed if one[0] in opaque)
+        self.outputs = tuple(
+            (shape, np.dtype(dtype), not has_buffer(dtype), tuple(places.get((Place.OUTPUT, number), ())))
+            for number, (shape, dtype) in enumerate(zip(plan.outputs, plan.dtypes, strict=True))
+        )
         self.calls = CallList(calls, titles)
         self._kept = [plan, memories]
 
@@ -144,7 +167,8 @@ class DnnlInstance(RegionInstance):
     def __init__(self, region: DnnlRegion, threads: int) -> None:
         self._region = region
         self._threads = max(1, threads)
-        self._forms: OrderedDict[Shapes, _Form] = OrderedDict()
+        self._looked_at = region.looked_at
+        self._forms: OrderedDict[tuple[Shapes, int], _Form] = OrderedDict()
         self._arena = _NOTHING
         self._shapes: Shapes | None = None
         self._form: _Form | None = None
@@ -156,28 +180,35 @@ class DnnlInstance(RegionInstance):
         """Note this run's arrays.
 
         Args:
-            inputs: float32, C-contiguous, kept alive until the run is over.
+            inputs: C-contiguous, of the region's types; kept alive until the run is over.
             outputs: Arrays to write to, or None for new ones.
         """
-        shapes = tuple([array.shape for array in inputs])
-        if shapes != self._shapes:
+        shapes: Shapes = tuple([array.shape for array in inputs])
+        if self._looked_at:
+            shapes += tuple([tuple(inputs[number].reshape(-1).tolist()) for number in self._looked_at])
+        if shapes != self._shapes or self._threads > 1:
             self._form = self._form_for(shapes)
             self._shapes = shapes
         form = self._form
         assert form is not None
-        words, pointer = form.calls.words, ffi.from_buffer
+        pointers = form.calls.pointers
         for number, places in form.inputs:
-            address = int(ffi.cast("intptr_t", pointer(inputs[number])))
+            data = _data(inputs[number])
             for place in places:
-                words[place] = address
+                pointers[place] = data
+        for number, places in form.opaque:
+            data = _data(inputs[number].view(np.uint16))
+            for place in places:
+                pointers[place] = data
         made = self._outputs = []
-        for number, shape in enumerate(form.plan.outputs):
-            given = outputs[number]
-            array = np.empty(shape, np.float32) if given is None else given
+        for given, (shape, dtype, opaque, places) in zip(outputs, form.outputs, strict=True):
+            array = _empty(shape, dtype) if given is None else given
             made.append(array)
-            address = int(ffi.cast("intptr_t", pointer(array)))
-            for place in form.outputs.get(number, ()):
-                words[place] = address
+            data = _data(array.view(np.uint16) if opaque else array)
+            for place in places:
+                pointers[place] = data
+        for number, array in form.plan.given:
+            made[number][...] = array
         self._inputs = inputs
 
     def __call__(self) -> Sequence[Any]:
@@ -186,7 +217,13 @@ class DnnlInstance(RegionInstance):
         assert form is not None, "bind() comes before the call"
         if form.restore >= 0:
             form.calls.words[form.restore] = self._max_threads()
-        form.calls.run()
+        if form.threads == 1:
+            form.calls.run()
+        else:
+            begun, worked = time.perf_counter(), time.thread_time()
+            form.calls.run()
+            worked = time.thread_time() - worked
+            CROWDING.note(time.perf_counter() - begun, worked, form.threads)
         self._inputs = ()
         made, self._outputs = self._outputs, []
         return made
@@ -198,6 +235,10 @@ class DnnlInstance(RegionInstance):
             return None
         return NativeEntryPoint(native_loop(), self._form.calls.address)
 
+    def reserved_bytes(self) -> int:
+        """The arena."""
+        return int(self._arena.nbytes)
+
     def close(self) -> None:
         """Let go of handles and memory."""
         self._forms.clear()
@@ -205,17 +246,20 @@ class DnnlInstance(RegionInstance):
         self._arena = _NOTHING
 
     def _form_for(self, shapes: Shapes) -> _Form:
-        found = self._forms.get(shapes)
+        threads = CROWDING.threads(self._threads) if self._threads > 1 else 1
+        key = shapes, threads
+        found = self._forms.get(key)
         if found is not None:
-            self._forms.move_to_end(shapes)
+            self._forms.move_to_end(key)
             return found
-        plan = self._region.plan(shapes, self._threads)
-        if plan.arena_bytes > self._arena.nbytes:
-            # The addresses of the old arena are in the handles of every form.
-            self._forms.clear()
-            self._form, self._shapes = None, None
-            self._arena = aligned(plan.arena_bytes)
-        found = self._forms[shapes] = _Form(self._region, plan, self._arena)
-        if len(self._forms) > _FORMS_KEPT:
-            self._forms.popitem(last=False)
+        with gate.making():  # what is made here is behind locks that a forked child must not find closed
+            plan = self._region.plan(shapes, threads)
+            if plan.arena_bytes > self._arena.nbytes:
+                # The addresses of the old arena are in the handles of every form.
+                self._forms.clear()
+                self._form, self._shapes = None, None
+                self._arena = aligned(plan.arena_bytes)
+            found = self._forms[key] = _Form(self._region, plan, self._arena)
+            if len(self._forms) > _FORMS_KEPT:
+                self._forms.popitem(last=False)
         return found

@@ -1,56 +1,50 @@
-"""Weights in the layouts that primitives want: packed once a process, shared by content, gone with their last user.
+"""Weights in the layouts that primitives want: packed once a process, gone with the last session that uses them.
 
-A `Weight` belongs to one region. Its original array is let go once a plan has a packed form: other layouts are then
-made from that one. Knows nothing of ONNX.
+A `Weight` belongs to one region. Once it is packed its original is given back to the engine, which lets go of it: other
+layouts are then made of the packed form, or of the original as it can be had again. A layout has a type: packing
+converts, and of weights of which half the bits are wanted, half the bytes stay. Knows nothing of ONNX.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-import weakref
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ort_py.contracts import PackedForms, RegionWeight
+from ort_py.dtypes import DataType, data_type_of
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc, Key
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.binding.status import check
+from ort_py_onednn.execution.elements import ELEMENTS, as_bytes, numpy_of
 
-__all__ = ["Packed", "Weight", "aligned", "packed_bytes"]
+__all__ = ["MadeWeight", "Packed", "Weight", "aligned"]
 
 _ALIGNMENT = 64
 _SMALL = 4096
 """Arrays up to so many bytes are kept: biases and scales, which are read as they are."""
 
 
-class Packed:
+class Packed(NamedTuple):
     """Data in a layout. Never written to after it was made.
 
     Attributes:
         desc: The layout.
         data: Its bytes.
+        seen: How the original array was read for it.
     """
 
-    __slots__ = ("__weakref__", "data", "desc")
-
-    def __init__(self, desc: Desc, data: np.ndarray[Any, Any]) -> None:
-        self.desc = desc
-        self.data = data
-
-
-_lock = threading.Lock()
-_store: weakref.WeakValueDictionary[tuple[bytes, Key], Packed] = weakref.WeakValueDictionary()
-
-
-def packed_bytes() -> int:
-    """Bytes of all packed weights of the process."""
-    with _lock:
-        return sum(packed.data.nbytes for packed in _store.values())
+    desc: Desc
+    data: np.ndarray[Any, Any]
+    seen: Desc
 
 
 def aligned(nbytes: int) -> np.ndarray[Any, Any]:
@@ -60,29 +54,89 @@ def aligned(nbytes: int) -> np.ndarray[Any, Any]:
     return block[start : start + nbytes]
 
 
+class MadeWeight(RegionWeight):
+    """A constant that compiling made, and the model does not have.
+
+    Args:
+        array: The tensor. One number in all places is best given as `numpy.broadcast_to` has it, which takes no memory.
+    """
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array: np.ndarray[Any, Any] | None = array if not any(array.strides) else np.ascontiguousarray(array)
+        self._restore: Callable[[], np.ndarray[Any, Any]] | None = None
+        self._data_type = data_type_of(array.dtype)
+        self._shape = tuple(array.shape)
+        self._key = ""
+
+    @property
+    def number(self) -> np.ndarray[Any, Any] | None:
+        """The number in all places, as an array of one element; None where they differ."""
+        array = self._array
+        return None if array is None or any(array.strides) or not array.size else np.array([array[(0,) * array.ndim]])
+
+    @property
+    def key(self) -> str:
+        if not self._key:
+            number = self.number
+            content = as_bytes(np.ascontiguousarray(self.array() if number is None else number)).data
+            digest = hashlib.blake2b(content, digest_size=20).hexdigest()
+            kind = "array" if number is None else "number"
+            self._key = f"{kind} {self._data_type.onnx_name} {self._shape} {digest}"
+        return self._key
+
+    @property
+    def data_type(self) -> DataType:
+        return self._data_type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def array(self) -> np.ndarray[Any, Any]:
+        array = self._array
+        if array is None:
+            assert self._restore is not None, "an array goes when something restores it"
+            return self._restore()
+        return np.ascontiguousarray(array)
+
+    def held(self) -> object:
+        return self
+
+    def replaced(self, restore: Callable[[], Any] | None = None) -> None:
+        if restore is not None and self.number is None:
+            _ = self.key
+            self._array, self._restore = None, restore
+
+
 class Weight:
     """A constant of a region.
 
     Args:
-        array: float32, C-contiguous.
+        source: The constant, of a type that oneDNN has.
+        forms: Where its session holds packed forms.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its type.
     """
 
-    __slots__ = ("_array", "_digest", "_forms", "_lock", "shape")
+    __slots__ = ("_forms", "_held", "_lies", "_lock", "_packed", "_source", "dtype", "shape")
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self._array: np.ndarray[Any, Any] | None = np.ascontiguousarray(array)
-        self._digest = hashlib.sha256(self._array.data if array.size else b"").digest()[:16]
-        self._forms: dict[Key, Packed] = {}
+    def __init__(self, source: RegionWeight, forms: PackedForms) -> None:
+        self._source = source
+        self._forms = forms
+        self._held: object = None
+        self._lies = False
+        self._packed: dict[tuple[Key, Key | None], Packed] = {}
         self._lock = threading.Lock()
-        self.shape = tuple(array.shape)
+        self.dtype: Element = ELEMENTS[source.data_type]
+        self.shape = tuple(source.shape)
 
-    @property
-    def array(self) -> np.ndarray[Any, Any]:
-        """The original; made again from a packed form where it was let go."""
-        if self._array is not None:
-            return self._array
-        form = self._of(Desc.plain(self.shape), None)
-        return np.frombuffer(form.data, np.float32).reshape(self.shape)
+    def hold(self) -> None:
+        """Keep the original until there is a packed form: from now on nobody else does."""
+        with self._lock:
+            if not self._packed:
+                self._held = self._source.held()
 
     def in_layout(self, desc: Desc, seen: Desc | None = None) -> Packed:
         """The data in a layout.
@@ -91,52 +145,81 @@ class Weight:
             desc: The layout.
             seen: How the original array is to be read, where not as it lies: with groups or transposed.
         """
+        seen = seen or Desc.plain(desc.dims, self.dtype)
+        if desc.key is None:  # oneDNN's secret: nobody can say whether two of them are the same
+            with self._lock:
+                return Packed(desc, self._reordered(desc, seen), seen)
         with self._lock:
-            return self._of(desc, seen)
-
-    def first_layout(self, dims: tuple[int, ...]) -> Desc | None:
-        """The layout these dimensions were packed in before, if they were."""
-        with self._lock:
-            return next((form.desc for form in self._forms.values() if form.desc.dims == dims), None)
-
-    def let_go(self) -> None:
-        """Drop the original where a packed form can stand in for it."""
-        with self._lock:
-            if self._array is not None and self._array.nbytes > _SMALL and self._forms:
-                self._array = None
-
-    def _of(self, desc: Desc, seen: Desc | None) -> Packed:
-        key = desc.key
-        if key is None:
-            return self._pack(desc, seen)
-        found = self._forms.get(key)
-        if found is None:
-            with _lock:
-                found = _store.get((self._digest, key))
+            found = self._packed.get((desc.key, seen.key))
             if found is None:
-                made = self._pack(desc, seen)
-                with _lock:
-                    found = _store.setdefault((self._digest, key), made)
-            self._forms[key] = found
-        return found
+                found = self._packed[desc.key, seen.key] = self._made(desc, seen)
+            return found
 
-    def _pack(self, desc: Desc, seen: Desc | None) -> Packed:
-        source, data = self._source(desc.dims, seen)
-        made = Packed(desc, aligned(desc.nbytes))
-        primitive = primitives.reorder(source, desc)
-        _run_once(primitive, {Argument.SRC: data, Argument.DST: made.data})
+    def first_layout(self, dims: tuple[int, ...], dtype: Element = F32) -> Desc | None:
+        """The layout these dimensions were packed in before in a type, if they were."""
+        wanted = dims, dtype
+        with self._lock:
+            known = [form.desc for form in self._packed.values()]
+        return next((desc for desc in known if (desc.dims, desc.dtype) == wanted), None)
+
+    def _made(self, desc: Desc, seen: Desc) -> Packed:
+        lies = desc.same(seen) and not isinstance(self._source, MadeWeight)
+        if lies and (array := self._original()).ctypes.data % _ALIGNMENT == 0:
+            self._lies = True
+            return Packed(desc, as_bytes(array), seen)  # the engine's own memory
+        make = partial(self._reordered, desc, seen)
+        data = self._forms.packed((self._source.key,), f"oneDNN {desc.key} of {seen.key}", make)
+        made = Packed(desc, data, seen)
+        if desc.nbytes > _SMALL and not self._lies:
+            self._held = restore = _restoring(made, self.shape, self.dtype)
+            self._source.replaced(restore)
         return made
 
-    def _source(self, dims: tuple[int, ...], seen: Desc | None) -> tuple[Desc, np.ndarray[Any, Any]]:
-        if self._array is not None:
-            return seen or Desc.plain(dims), self._array
-        form = next((form for form in self._forms.values() if form.desc.dims == dims), None)
-        if form is None:
-            form = next(iter(self._forms.values()))
-            reshaped = form.desc.reshaped(dims)
-            assert reshaped is not None, f"a weight of {form.desc.dims} is wanted as {dims}"
-            return reshaped, form.data
-        return form.desc, form.data
+    def _original(self) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] = self._source.array()
+        return array
+
+    def _reordered(self, desc: Desc, seen: Desc) -> np.ndarray[Any, Any]:
+        number = self._source.number if isinstance(self._source, MadeWeight) else None
+        made = aligned(desc.nbytes)
+        if number is not None and desc.key is not None and desc.dtype == self.dtype and desc.key[2] == desc.dims:
+            made.view(number.dtype)[:] = number  # no blocks that end in zeroes: the layout does not matter
+            return made
+        source, data = self._nearest(desc, seen)
+        _run_once(primitives.reorder(source, desc), {Argument.SRC: data, Argument.DST: made})
+        return made
+
+    def _nearest(self, desc: Desc, seen: Desc) -> tuple[Desc, np.ndarray[Any, Any]]:
+        """What a layout is made of: a packed form that has all its bits, else the original."""
+        for form in self._packed.values():
+            if form.desc.dtype not in {self.dtype, desc.dtype} or not _is_bare(form.desc):
+                continue
+            if form.seen.same(seen):
+                return form.desc, form.data
+            if form.seen.is_plain and seen.is_plain and (reshaped := form.desc.reshaped(seen.dims)) is not None:
+                return reshaped, form.data
+        return seen, as_bytes(self._original())
+
+
+def _is_bare(desc: Desc) -> bool:
+    """Whether nothing but the elements is in the data: what convolutions of bytes add stands behind them, and changes
+    them on some machines."""
+    return desc.key is not None and desc.is_dense and not desc.key[4]
+
+
+def _restoring(form: Packed, shape: tuple[int, ...], dtype: Element) -> Callable[[], np.ndarray[Any, Any]] | None:
+    """What makes the original of a packed form, None where some of it is lost. It refers to the form and to nothing
+    else: a session's other forms must not live as long."""
+    whole = form.seen.is_dense and form.desc.dims == form.seen.dims
+    if form.desc.dtype != dtype or not _is_bare(form.desc) or not whole:
+        return None
+    return partial(_restored, form, shape, numpy_of(dtype))
+
+
+def _restored(form: Packed, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    array = aligned(form.seen.nbytes)
+    _run_once(primitives.reorder(form.desc, form.seen), {Argument.SRC: form.data, Argument.DST: array})
+    return array.view(dtype).reshape(shape)
 
 
 def _run_once(primitive: Primitive, arrays: dict[int, np.ndarray[Any, Any]]) -> None:

@@ -8,7 +8,7 @@ place that lives for one step.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -74,13 +74,15 @@ class Plan:
         steps: The steps.
         arena_bytes: Size of the arena.
         outputs: Shape of each output.
-        copies: For each output that is a given array as it is, the buffer it is copied from; else None.
+        dtypes: Type of each output.
+        given: Outputs that are known from the shapes alone, by number.
     """
 
     steps: tuple[Step, ...]
     arena_bytes: int
     outputs: tuple[tuple[int, ...], ...]
-    copies: tuple[Buffer | None, ...] = field(default=())
+    dtypes: tuple[np.dtype[Any], ...]
+    given: tuple[tuple[int, np.ndarray[Any, Any]], ...] = ()
 
 
 def lay_out(steps: Sequence[Step]) -> int:

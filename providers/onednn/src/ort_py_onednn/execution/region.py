@@ -6,6 +6,7 @@ region is compiled, so its weights are packed and the originals gone before the 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,15 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView
-from ort_py.dtypes import DataType
+from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView, ValueSpec
+from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EPFail
+from ort_py_onednn.binding.constants import F32, Element
 from ort_py_onednn.binding.engine import Engine
+from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.primitive import Unimplemented
-from ort_py_onednn.execution.packed_weights import Weight
+from ort_py_onednn.execution.elements import ELEMENTS
+from ort_py_onednn.execution.instance import DnnlInstance
+from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
 from ort_py_onednn.execution.plan import Plan
-from ort_py_onednn.graph.fusion import fuse
+from ort_py_onednn.graph.quantization import fuse
 from ort_py_onednn.graph.operation import Operation
+from ort_py_onednn.graph.precision import assign
+from ort_py_onednn.graph.support import read_while_planning
 from ort_py_onednn.lowering.planner import Planner
 from ort_py_onednn.lowering.table import LOWERINGS
 
@@ -31,38 +38,47 @@ PLANS_KEPT = 64
 """Plans of one region: pictures of sixty widths are no trouble, and an endless variety costs no endless memory."""
 
 _LOOKED_AT = 64
-"""Elements up to which a floating constant may be looked at while planning, such as the scales of a Resize."""
+"""Elements up to which a constant of a type that is computed with may be looked at, such as the scales of a Resize."""
 
 Shapes = tuple[tuple[int, ...], ...]
 
 
 class DnnlRegion(CompiledRegion):
-    """A region of float32 operations.
+    """A region.
 
     Args:
         view: The region.
         engine: The process's engine.
         threads: Threads of a run where they are known, for planning ahead; frames say their own.
+        chosen: Type of the products of float32 values.
     """
 
-    def __init__(self, view: RegionView, engine: Engine, threads: int) -> None:
+    def __init__(self, view: RegionView, engine: Engine, threads: int, chosen: Element = F32) -> None:
         fused = fuse(view)
         self.engine = engine
         self.inputs = tuple(value.name for value in view.inputs)
         self.outputs = tuple(value.name for value in view.outputs)
+        looked_at = read_while_planning(fused.nodes, fused.known)
+        self.looked_at = tuple(place for place, name in enumerate(self.inputs) if name in looked_at)
+        self.input_types = tuple(_element(value, looked_at) for value in view.inputs)
+        self.output_types = tuple(_element(value, frozenset(fused.known)) for value in view.outputs)
+        self._input_kinds = tuple(_numpy_kind(value) for value in view.inputs)
         self.operations: tuple[Operation, ...] = tuple(fused.operations)
+        kinds = {value.name: value.data_type for node in fused.nodes for value in node.outputs if value is not None}
+        self._types = assign(self.operations, kinds, self.outputs, chosen)
         self._uses = _uses(self.operations, self.outputs)
         self._weights, self._small = _constants(view, fused.constants, self._uses)
         self._plans: OrderedDict[tuple[Shapes, int], Plan] = OrderedDict()
         self._lock = threading.Lock()
         shapes = [value.shape for value in view.inputs]
-        if all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes):
+        static = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
+        if static and not self.looked_at:
             self.plan(tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes), threads)  # type: ignore[arg-type]  # all are int
+        for weight in self._weights.values():
+            weight.hold()
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A frame's state."""
-        from ort_py_onednn.execution.instance import DnnlInstance
-
         return DnnlInstance(self, frame.threads)
 
     def plan(self, shapes: Shapes, threads: int) -> Plan:
@@ -72,7 +88,7 @@ class DnnlRegion(CompiledRegion):
             EPFail: oneDNN cannot do this with these shapes.
         """
         key = shapes, threads
-        with self._lock:
+        with gate.making(), self._lock:
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
@@ -80,12 +96,12 @@ class DnnlRegion(CompiledRegion):
             found = self._plans[key] = self._planned(shapes, threads)
             if len(self._plans) > PLANS_KEPT:
                 self._plans.popitem(last=False)
-        for weight in self._weights.values():
-            weight.let_go()
         return found
 
     def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
-        """The arena of one frame."""
+        """The arena of one frame; 0 where it does not follow from shapes alone."""
+        if self.looked_at:
+            return 0  # values count too
         return self.plan(tuple(tuple(shape) for shape in shapes), 1).arena_bytes
 
     def close(self) -> None:
@@ -95,13 +111,17 @@ class DnnlRegion(CompiledRegion):
             self._weights = {}
 
     def _planned(self, shapes: Shapes, threads: int) -> Plan:
-        if any(0 in shape for shape in shapes):
-            raise EPFail("oneDNN's regions take no empty tensors.", fix="run this input with another provider")
+        count = len(self.inputs)
         planner = Planner(self.engine.library, self._weights, self._small, threads, self._uses)
-        for index, (name, shape) in enumerate(zip(self.inputs, shapes, strict=True)):
-            planner.feed(name, index, shape)
-        for operation in self.operations:
+        for index, (name, shape) in enumerate(zip(self.inputs, shapes[:count], strict=True)):
+            element = self.input_types[index]
+            if element is not None:
+                planner.feed(name, index, shape, element)
+        for index, numbers in zip(self.looked_at, shapes[count:], strict=True):
+            planner.know(self.inputs[index], np.array(numbers, self._input_kinds[index]).reshape(shapes[index]))
+        for operation, types in zip(self.operations, self._types, strict=True):
             planner.title = operation.name
+            planner.factor_type, planner.dtype, planner.only = types.factors, types.result, types.only
             planner.read(operation)
             try:
                 LOWERINGS[operation.kind](planner, operation)
@@ -112,7 +132,20 @@ class DnnlRegion(CompiledRegion):
                     why=(str(error),),
                     fix="run these shapes with another provider",
                 ) from error
-        return planner.finish(self.outputs)
+        planner.only = None
+        return planner.finish(self.outputs, self.output_types)
+
+
+def _element(value: ValueSpec, known: frozenset[str]) -> Element | None:
+    found = None if value.data_type is None else ELEMENTS.get(value.data_type)
+    if value.name in known and value.data_type is not DataType.FLOAT:
+        return None  # looked at, never computed with
+    assert found is not None, f"'{value.name}' was claimed although oneDNN has no {value.data_type}"
+    return found
+
+
+def _numpy_kind(value: ValueSpec) -> Any:
+    return None if value.data_type is None else numpy_dtype(value.data_type)
 
 
 def _uses(operations: Sequence[Operation], outputs: Sequence[str]) -> dict[str, int]:
@@ -127,17 +160,17 @@ def _constants(
     view: RegionView, made: dict[str, np.ndarray[Any, Any]], uses: dict[str, int]
 ) -> tuple[dict[str, Weight], dict[str, np.ndarray[Any, Any]]]:
     """Constants to compute with, and those to look at."""
-    weights = {name: Weight(array) for name, array in made.items() if name in uses}
+    forms = view.packed_forms
+    weights = {name: Weight(MadeWeight(array), forms) for name, array in made.items() if name in uses}
     small: dict[str, np.ndarray[Any, Any]] = {}
     for value in view.initializers:
-        if value.name not in uses:
+        source = view.weight(value.name) if value.name in uses else None
+        if source is None:
             continue
-        array = view.constant(value.name)
-        if array is None:
-            continue
-        is_float = value.data_type is DataType.FLOAT
-        if not is_float or array.size <= _LOOKED_AT:
-            small[value.name] = np.array(array)
-        if is_float and array.size:
-            weights[value.name] = Weight(array)
+        element = ELEMENTS.get(source.data_type)
+        size = math.prod(source.shape)
+        if element is None or size <= _LOOKED_AT:
+            small[value.name] = np.array(source.array())
+        if element is not None and size:
+            weights[value.name] = Weight(source, forms)
     return weights, small

@@ -1,60 +1,75 @@
 """A graph's claims: what can run, cut into convex groups, and of these the ones whose work pays for a call.
 
-A group without a product or a large tensor stays with the provider that completes: for a few numbers NumPy is faster
-than a region's call. Knows nothing of how a region is compiled.
+A group without a product pays where `cost` says that it is faster than what it replaces: for a few numbers NumPy is
+faster than a region's call. Knows nothing of how a region is compiled.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, NodeSpec, Refusal
-from ort_py_onednn.graph.support import HEAVY, refusal
+from ort_py.dtypes import DataType
+from ort_py_onednn.graph.cost import numpy_us, pays, region_us
+from ort_py_onednn.graph.shape_values import broken, follow_from_shapes, worth_claiming
+from ort_py_onednn.graph.support import is_heavy, refusal
+from ort_py_onednn.graph.support.rule import FLOATING
 
 __all__ = ["capability", "convex_groups"]
 
-_LARGE = 8192
-"""Elements of a tensor from which an operator of a few instructions an element pays for a call."""
 
-_UNKNOWN = 16
-"""Size taken for a dimension that is not known before a run."""
-
-_SMALL = "too little work for a call to oneDNN: no product, and no tensor of 8192 elements or more"
+_OUTSIDE = "it follows from shapes: a region that reads it is told what it comes to"
 
 
-def capability(graph: GraphView, *, small: bool = False) -> Capability:
+def capability(
+    graph: GraphView,
+    *,
+    small: bool = False,
+    computed: frozenset[DataType] = FLOATING,
+    converted: frozenset[DataType] = FLOATING,
+) -> Capability:
     """The provider's answer.
 
     Args:
         graph: The graph.
         small: Take groups too that do not pay.
+        computed: Floating types that this CPU computes in.
+        converted: Floating types that it converts.
     """
     refusals: list[Refusal] = []
     able: set[int] = set()
+    following = follow_from_shapes(graph)
+    reasons: dict[int, str] = {}
     for node in graph.nodes:
-        reason = refusal(node, graph)
+        reason = refusal(node, graph, following) or _unfit(node, converted if node.op_type == "Cast" else computed)
         if reason is None:
             able.add(node.index)
         else:
-            refusals.append(Refusal(node.index, reason))
+            reasons[node.index] = reason
+    reasons |= dict.fromkeys(set(following.values()) & set(reasons), _OUTSIDE)
+    inside = worth_claiming(graph, able, following, able)
+    if not any(broken(graph, group, following) for group in convex_groups(graph, able | inside)):
+        able |= inside
+    refusals += [Refusal(index, reason) for index, reason in reasons.items() if index not in able]
     claims: list[Claim] = []
     for group in convex_groups(graph, able):
-        if small or any(_pays(graph.nodes[index]) for index in group):
+        nodes = [graph.nodes[index] for index in group]
+        if small or any(is_heavy(node) for node in nodes) or pays(graph, nodes):
             claims.append(Claim(group, ClaimKind.COMPILE, f"one of {len(group)} oneDNN operations"))
         else:
-            refusals += [Refusal(index, _SMALL) for index in group]
+            reason = (
+                f"too little work for a call to oneDNN: no product, and its group of {len(group)} takes about "
+                f"{numpy_us(nodes):.1f} µs elsewhere, {region_us(graph, nodes):.1f} µs here"
+            )
+            refusals += [Refusal(index, reason) for index in group]
     return Capability(tuple(claims), tuple(refusals))
 
 
-def _pays(node: NodeSpec) -> bool:
-    if node.op_type in HEAVY:
-        return True
-    value = node.outputs[0]
-    shape = None if value is None else value.shape
-    if shape is None or node.op_type in {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity"}:
-        return False
-    return math.prod(dim if isinstance(dim, int) else _UNKNOWN for dim in shape) >= _LARGE
+def _unfit(node: NodeSpec, types: frozenset[DataType]) -> str | None:
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.data_type in FLOATING - types:
+            return f"'{value.name}' is {value.data_type.onnx_name}, for which this CPU has no instructions"
+    return None
 
 
 def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]]:
@@ -69,6 +84,13 @@ def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]
             for reader in graph.consumers(value.name) if value is not None else ():
                 after = level[node.index] + (node.index in wanted and reader not in wanted)
                 level[reader] = max(level[reader], after)
+    for node in reversed(graph.nodes):
+        # What is made of constants may be as late as its readers let it be: with them, in one group.
+        if node.index in wanted and all(
+            value is None or graph.constant(value.name) is not None for value in node.inputs
+        ):
+            readers = [reader for value in node.outputs if value is not None for reader in graph.consumers(value.name)]
+            level[node.index] = min((level[one] - (one not in wanted) for one in readers), default=level[node.index])
     groups: list[tuple[int, ...]] = []
     left = set(wanted)
     for start in sorted(wanted):

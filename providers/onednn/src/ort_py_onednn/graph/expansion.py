@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.dtypes import TensorType
+from ort_py_onednn.graph.decomposition import DECOMPOSED
+from ort_py_onednn.graph.quantized_expansion import QUANTIZED_RULES
+from ort_py_onednn.graph.steps import Steps
 
 __all__ = ["expand"]
 
@@ -24,57 +26,11 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "LeakyRelu": ("alpha",),
     "Elu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"),
+    "HardSwish": (),
     "Selu": ("alpha", "gamma"),
     "Clip": ("min", "max"),
 }
 """Activations of FusedConv and FusedGemm, with their parameters in the order of a list."""
-
-
-class _Steps:
-    """Nodes written one after the other in place of one."""
-
-    def __init__(self, node: NodeSpec) -> None:
-        self.node = node
-        self.made: list[NodeSpec] = []
-
-    def input(self, place: int) -> ValueSpec | None:
-        """An input of the node."""
-        return self.node.inputs[place] if place < len(self.node.inputs) else None
-
-    def output(self, place: int) -> ValueSpec | None:
-        """An output of the node."""
-        return self.node.outputs[place] if place < len(self.node.outputs) else None
-
-    def between(self, like: ValueSpec | None, last: int | None = None) -> ValueSpec:
-        """A new value of the type of another, its last dimension changed where `last` is given."""
-        kind = None if like is None else like.type
-        if last is not None and isinstance(kind, TensorType) and kind.shape is not None:
-            kind = replace(kind, shape=(*kind.shape[:-1], last))
-        return ValueSpec(f"{self.node.name}:step{len(self.made)}", kind)
-
-    def add(
-        self,
-        op_type: str,
-        inputs: Sequence[ValueSpec | None],
-        output: ValueSpec | None,
-        attributes: Mapping[str, Any] | None = None,
-        since: int = 13,
-    ) -> ValueSpec:
-        """Append a node of ``ai.onnx``; returns its output."""
-        found = output or self.between(inputs[0])
-        self.made.append(
-            replace(
-                self.node,
-                op_type=op_type,
-                domain="",
-                since_version=since,
-                inputs=tuple(inputs),
-                outputs=(found,),
-                attributes=dict(attributes or {}),
-                body=None,
-            )
-        )
-        return found
 
 
 def expand(node: NodeSpec) -> Sequence[NodeSpec] | None:
@@ -82,11 +38,11 @@ def expand(node: NodeSpec) -> Sequence[NodeSpec] | None:
     rule = _RULES.get((node.domain, node.op_type))
     if rule is None:
         return (node,)
-    steps = _Steps(node)
+    steps = Steps(node)
     return steps.made if rule(steps) else None
 
 
-def _activated(steps: _Steps, op_type: str, inputs: Sequence[ValueSpec | None], added: ValueSpec | None) -> bool:
+def _activated(steps: Steps, op_type: str, inputs: Sequence[ValueSpec | None], added: ValueSpec | None) -> bool:
     attributes = dict(steps.node.attributes)
     name = attributes.pop("activation", None)
     listed = attributes.pop("activation_params", None)
@@ -107,15 +63,15 @@ def _activated(steps: _Steps, op_type: str, inputs: Sequence[ValueSpec | None], 
     return True
 
 
-def _fused_conv(steps: _Steps) -> bool:
+def _fused_conv(steps: Steps) -> bool:
     return _activated(steps, "Conv", tuple(steps.input(place) for place in range(3)), steps.input(3))
 
 
-def _fused_gemm(steps: _Steps) -> bool:
+def _fused_gemm(steps: Steps) -> bool:
     return _activated(steps, "Gemm", tuple(steps.input(place) for place in range(3)), None)
 
 
-def _fused_matmul(steps: _Steps) -> bool:
+def _fused_matmul(steps: Steps) -> bool:
     attributes = steps.node.attributes
     if attributes.get("transBatchA", 0) or attributes.get("transBatchB", 0):
         return False
@@ -140,13 +96,13 @@ def _fused_matmul(steps: _Steps) -> bool:
     return True
 
 
-def _quick_gelu(steps: _Steps) -> bool:
+def _quick_gelu(steps: Steps) -> bool:
     steps.add("Swish", (steps.input(0),), steps.output(0), {"alpha": steps.node.attributes.get("alpha", 1.702)})
     return True
 
 
-def _gelu(tanh: bool) -> Callable[[_Steps], bool]:
-    def rule(steps: _Steps) -> bool:
+def _gelu(tanh: bool) -> Callable[[Steps], bool]:
+    def rule(steps: Steps) -> bool:
         value = steps.input(0)
         if steps.input(1) is not None:
             value = steps.add("Add", (value, steps.input(1)), None)
@@ -156,8 +112,8 @@ def _gelu(tanh: bool) -> Callable[[_Steps], bool]:
     return rule
 
 
-def _skip(simplified: bool) -> Callable[[_Steps], bool]:
-    def rule(steps: _Steps) -> bool:
+def _skip(simplified: bool) -> Callable[[Steps], bool]:
+    def rule(steps: Steps) -> bool:
         if steps.output(1) is not None or steps.output(2) is not None:
             return False
         bias = steps.input(3 if simplified else 4)
@@ -180,19 +136,22 @@ def _skip(simplified: bool) -> Callable[[_Steps], bool]:
     return rule
 
 
-def _simplified(steps: _Steps) -> bool:
+def _simplified(steps: Steps) -> bool:
     value, attributes = steps.input(0), steps.node.attributes
     shape = None if value is None else value.shape
-    if shape is None or attributes.get("axis", -1) not in {-1, len(shape) - 1} or attributes.get("stash_type", 1) != 1:
+    if value is None or not shape or attributes.get("stash_type", 1) != 1 or steps.output(1) is not None:
         return False
-    if steps.output(1) is not None or value is None:
-        return False
-    return _root_mean_square(steps, value, steps.input(1), attributes.get("epsilon", 1e-5))
+    axes = range(attributes.get("axis", -1) % len(shape), len(shape))
+    return _root_mean_square(steps, value, steps.input(1), attributes.get("epsilon", 1e-5), axes)
 
 
-def _root_mean_square(steps: _Steps, value: ValueSpec, scale: ValueSpec | None, epsilon: float) -> bool:
+def _root_mean_square(
+    steps: Steps, value: ValueSpec, scale: ValueSpec | None, epsilon: float, axes: Sequence[int] = (-1,)
+) -> bool:
+    if value.shape is None:
+        return False
     square = steps.add("Mul", (value, value), None)
-    mean = steps.add("ReduceMean", (square,), steps.between(value, 1), {"axes": (-1,), "keepdims": 1})
+    mean = steps.reduced("ReduceMean", square, axes)
     shifted = steps.add("@Linear", (mean,), None, {"alpha": 1.0, "beta": epsilon})
     factor = steps.add("Reciprocal", (steps.add("Sqrt", (shifted,), None),), None)
     scaled = steps.add("Mul", (value, factor), None)
@@ -200,7 +159,9 @@ def _root_mean_square(steps: _Steps, value: ValueSpec, scale: ValueSpec | None, 
     return True
 
 
-_RULES: Mapping[tuple[str, str], Callable[[_Steps], bool]] = {
+_RULES: Mapping[tuple[str, str], Callable[[Steps], bool]] = {
+    **DECOMPOSED,
+    **QUANTIZED_RULES,
     (CONTRIB, "FusedConv"): _fused_conv,
     (CONTRIB, "FusedGemm"): _fused_gemm,
     (CONTRIB, "FusedMatMul"): _fused_matmul,

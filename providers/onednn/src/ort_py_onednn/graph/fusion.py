@@ -18,8 +18,10 @@ from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.expansion import expand
 from ort_py_onednn.graph.functions import UNARY, constant_operand, linear, merged
 from ort_py_onednn.graph.operation import Combine, Operation
+from ort_py_onednn.graph.recurrent import RECURRENT, recurrent_operation
+from ort_py_onednn.graph.shape_values import WHOLE, is_shape_operator
 
-__all__ = ["BINARY", "Fused", "fuse"]
+__all__ = ["BINARY", "Fused"]
 
 BINARY = {
     "Add": Binary.ADD,
@@ -35,7 +37,19 @@ _Shapes = tuple[Any, ...]
 """Shapes of both operands and of the result, None where unknown."""
 
 _COMMUTES = frozenset({Binary.ADD, Binary.MUL, Binary.MAX, Binary.MIN})
-_TAKES_POSTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "eltwise", "binary"})
+_TAKES_POSTS = frozenset(
+    {
+        "Conv",
+        "ConvTranspose",
+        "DequantizeLinear",
+        "Gemm",
+        "MatMul",
+        "QuantizedConv",
+        "QuantizedMatMul",
+        "binary",
+        "eltwise",
+    }
+)
 _MOST_POSTS = 24
 """oneDNN takes 32 post-ops; some stand for two."""
 
@@ -47,6 +61,7 @@ class Fused:
         nodes: The region's, fused operators written out.
         operations: In the order in which they run.
         constants: New constants by name.
+        known: Values that follow from shapes.
     """
 
     def __init__(self, region: RegionView) -> None:
@@ -56,6 +71,8 @@ class Fused:
         self._producer: dict[str, Operation] = {}
         self._uses: dict[str, int] = {value.name: 1 for value in region.outputs}
         self.nodes = [step for node in region.nodes for step in expand(node) or ()]
+        self.known: set[str] = set()
+        self._following = {value.name for value in region.inputs if value.data_type in WHOLE}
         for node in self.nodes:
             for value in node.inputs:
                 if value is not None:
@@ -63,7 +80,11 @@ class Fused:
 
     def add(self, node: NodeSpec) -> None:
         """Append a node, or draw it into what is there."""
-        if node.op_type in UNARY:
+        if is_shape_operator(node, self._following, self._region.constant):
+            (made,) = self._append(_written(node, "shape:")).outputs
+            self.known.add(made)
+            self._following.add(made)
+        elif node.op_type in UNARY:
             self._function(node, UNARY[node.op_type](node.attributes))
         elif node.op_type == "Clip":
             self._function(node, [self._clip(node)])
@@ -73,21 +94,16 @@ class Fused:
             self._function(node, [Function(Eltwise.POW, 1.0, self._number(_input(node, 1)) or 0.0)])
         elif node.op_type == "Sum":
             self._chain(node, Binary.ADD)
-        elif node.op_type == "ConstantOfShape":
+        elif node.op_type == "ConstantOfShape" and self._region.constant(_input(node, 0)) is not None:
             self._filled(node)
         elif node.op_type == "BatchNormalization":
             self._batch_normalization(node)
+        elif node.op_type in RECURRENT:
+            operation, constants = recurrent_operation(node, self._region)
+            self.constants.update(constants)
+            self._append(operation)
         else:
-            self._append(
-                Operation(
-                    node.op_type,
-                    node.name,
-                    tuple(None if value is None else value.name for value in node.inputs),
-                    tuple("" if value is None else value.name for value in node.outputs),
-                    node.attributes,
-                    node.since_version,
-                )
-            )
+            self._append(_written(node))
 
     # How an operation gets in -----------------------------------------------------------------------------------------
 
@@ -230,7 +246,7 @@ class Fused:
         shape = self._region.constant(_input(node, 0))
         value = node.attributes.get("value")
         number = np.float32(0) if value is None else np.asarray(value).reshape(())
-        self.constants[_output(node)] = np.full([int(dim) for dim in np.asarray(shape)], number, np.float32)
+        self.constants[_output(node)] = np.broadcast_to(np.float32(number), [int(dim) for dim in np.asarray(shape)])
 
     def _batch_normalization(self, node: NodeSpec) -> None:
         """(x - mean) / √(variance + ε) · scale + bias, as one product and one sum of channels."""
@@ -262,14 +278,6 @@ _PER_CHANNEL = 1 << 24
 """Bit of an algorithm: the operand is a vector of channels, dimension 1, whatever the rank."""
 
 
-def fuse(region: RegionView) -> Fused:
-    """A region's operations."""
-    fused = Fused(region)
-    for node in fused.nodes:
-        fused.add(node)
-    return fused
-
-
 def _gated(functions: list[Function]) -> list[Function] | None:
     """x · f(x) as a chain, for the f that oneDNN has it for."""
     if len(functions) == 1:
@@ -293,6 +301,17 @@ def _gated(functions: list[Function]) -> list[Function] | None:
             top = second.beta
             return [Function(Eltwise.HARDSWISH, first.alpha / top, first.beta / top), linear(top * scale.alpha)]
     return None
+
+
+def _written(node: NodeSpec, family: str = "") -> Operation:
+    return Operation(
+        f"{family}{node.op_type}",
+        node.name,
+        tuple(None if value is None else value.name for value in node.inputs),
+        tuple("" if value is None else value.name for value in node.outputs),
+        node.attributes,
+        node.since_version,
+    )
 
 
 def _input(node: NodeSpec, place: int) -> str:

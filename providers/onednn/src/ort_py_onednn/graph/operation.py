@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ort_py_onednn.binding.constants import Element
 from ort_py_onednn.binding.primitive import Function
 
-__all__ = ["Chain", "Combine", "Operation", "Post"]
+__all__ = ["Chain", "Combine", "Operation", "Post", "Result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,19 @@ class Combine:
 
     algorithm: int
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What becomes of the last number: it is rounded to an integer, half to even, and saturated.
+
+    Attributes:
+        element: Type of the integer.
+        zero: Added after rounding.
+    """
+
+    element: Element
+    zero: int = 0
 
 
 Post: TypeAlias = Function | Combine
@@ -43,6 +57,8 @@ class Operation:
         attributes: As in the model.
         since: Schema version.
         posts: Applied to the first output, in order.
+        result: The integer that the outcome of `posts` becomes; None for a floating number, and for an operation that
+            moves its input.
     """
 
     kind: str
@@ -52,6 +68,7 @@ class Operation:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     since: int = 1
     posts: Chain = field(default_factory=list)
+    result: Result | None = None
 
     def reads(self) -> list[str]:
         """Every value it reads, as often as it does."""

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.constants import F32, Argument
 from ort_py_onednn.binding.descriptors import Desc, row_major
 from ort_py_onednn.binding.primitive import Geometry, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.lowering.geometry import window
+from ort_py_onednn.lowering.numbers import Numbers, floating
 from ort_py_onednn.lowering.planner import Planner, Value
 
 __all__ = ["convolution", "transposed_convolution"]
@@ -20,8 +21,14 @@ _FEW = 8
 """Channels of a picture, not of something computed."""
 
 
-def convolution(planner: Planner, operation: Operation) -> None:
-    """ONNX Conv: X (N, C, spatial…), W (M, C / group, kernel…), B (M)."""
+def convolution(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:
+    """ONNX Conv: X (N, C, spatial…), W (M, C / group, kernel…), B (M).
+
+    Args:
+        planner: The planner.
+        operation: The operation.
+        numbers: Types and scales; those of the planner where none are given.
+    """
     source, weight = planner.value(operation.inputs[0]), planner.value(operation.inputs[1])
     group = operation.attributes.get("group", 1)
     outputs, inner, *kernel = weight.dims
@@ -44,8 +51,17 @@ def convolution(planner: Planner, operation: Operation) -> None:
         weight = planner.reshaped(weight, weight.dims[: rank + 2])
         kernel = kernel[:rank]
     dims = shape[: rank + 2]
+    if rank == 1 and group == outputs == source.dims[1] and not operation.posts_read():
+        # Channels by themselves: oneDNN has code for pictures, for rows a product of matrices for each channel.
+        strides, dilations, begin, end = geometry
+        geometry = (1, *strides), (1, *dilations), (0, *begin), (0, *end)
+        source = planner.reshaped(source, (*source.dims[:2], 1, *source.dims[2:]))
+        weight = planner.reshaped(weight, (*weight.dims[:2], 1, *weight.dims[2:]))
+        kernel, dims = [1, *kernel], (*dims[:2], 1, *dims[2:])
     wanted = (group, outputs // group, inner, *kernel) if group > 1 else weight.dims
-    found = _emit(planner, operation, (source, weight), (dims, wanted, Desc.plain(wanted)), geometry, transposed=False)
+    seen = Desc.plain(wanted, weight.dtype)
+    numbers = numbers or floating(planner)
+    found = _emit(planner, operation, (source, weight), (dims, wanted, seen), geometry, numbers)
     planner.bind(operation.outputs[0], found if dims == shape else planner.reshaped(found, shape))
 
 
@@ -89,8 +105,9 @@ def transposed_convolution(planner: Planner, operation: Operation) -> None:
         planner,
         operation,
         (source, weight),
-        (dims, wanted, Desc.strided(wanted, seen)),
+        (dims, wanted, Desc.strided(wanted, seen, weight.dtype)),
         (strides, dilations, begin, end),
+        floating(planner),
         transposed=True,
     )
     planner.bind(operation.outputs[0], found)
@@ -102,15 +119,19 @@ def _emit(
     operands: tuple[Value, Value],
     layouts: tuple[tuple[int, ...], tuple[int, ...], Desc],
     geometry: Geometry,
+    numbers: Numbers,
     *,
-    transposed: bool,
+    transposed: bool = False,
 ) -> Value:
     source, weight = operands
     dims, wanted, seen = layouts
+    dtype, made, scaling = numbers.weights, numbers.result, numbers.scaling
     bias = planner.value(operation.inputs[2]) if len(operation.inputs) > 2 and operation.inputs[2] else None
-    held = weight.weight.first_layout(wanted) if weight.weight is not None else None
-    result = Desc.any(dims)
-    anything = Desc.any(source.dims)
+    fixed = weight.weight is not None and numbers.keeps_layout
+    held = weight.weight.first_layout(wanted, dtype) if fixed and weight.weight is not None else None
+    result = Desc.any(dims, made)
+    anything = Desc.any(source.dims, numbers.source)
+    free = Desc.any(wanted, dtype)
     work = math.prod(dims) * math.prod(wanted) / dims[1]
 
     def build(posts: Sequence[PostOp]) -> Primitive:
@@ -118,7 +139,9 @@ def _emit(
         vector = None if bias is None else Desc.plain(bias.dims)
         if held is not None:
             try:
-                found = primitives.convolution(anything, held, vector, result, geometry, posts, transposed=transposed)
+                found = primitives.convolution(
+                    anything, held, vector, result, geometry, posts, scaling, transposed=transposed
+                )
             except Unimplemented:
                 held = None  # packed for another shape in a way that does not fit this one
             else:
@@ -128,27 +151,26 @@ def _emit(
             # Left to itself it writes blocks for pictures, which the convolutions behind it read with a reorder.
             try:
                 found = primitives.convolution(
-                    anything, Desc.any(wanted), vector, Desc.channels_last(dims), geometry, posts
+                    anything, free, vector, Desc.channels_last(dims, made), geometry, posts, scaling
                 )
             except Unimplemented:
                 pass
             else:
                 if found.implementation.startswith(("jit", "brg")):
                     return found
-        return primitives.convolution(
-            anything, Desc.any(wanted), vector, result, geometry, posts, transposed=transposed
-        )
+        return primitives.convolution(anything, free, vector, result, geometry, posts, scaling, transposed=transposed)
 
     def values(primitive: Primitive) -> Mapping[int, Value]:
         given = {
+            **numbers.given,
             Argument.SRC: planner.in_layout(source, primitive.arguments[Argument.SRC]),
             Argument.WEIGHTS: _weights(planner, weight, seen, primitive.arguments[Argument.WEIGHTS]),
         }
         if bias is not None:
-            given[Argument.BIAS] = bias
+            given[Argument.BIAS] = planner.converted(bias, F32)
         return given
 
-    return planner.with_posts(build, values, Desc.plain(dims), dims, operation.posts, work)
+    return planner.with_posts(build, values, Desc.plain(dims, made), dims, operation.posts, work)
 
 
 def _weights(planner: Planner, weight: Value, seen: Desc, desc: Desc) -> Value:

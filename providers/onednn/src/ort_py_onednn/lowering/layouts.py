@@ -1,7 +1,7 @@
 """Values with layouts, reorders between them, steps: the part of a planner that knows nothing of fusing.
 
-A value may exist in several layouts; a reorder is made at the first wish for one and remembered. Layouts so wander from
-operation to operation, and data are moved only where two of them disagree.
+A value may exist in several layouts and types; a reorder is made at the first wish for one and remembered. So both
+wander from operation to operation, and data are moved, or converted in the same step, only where two of them disagree.
 """
 
 from __future__ import annotations
@@ -14,20 +14,28 @@ import numpy as np
 
 from ort_py.errors import EPFail
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import threads as openmp_threads
-from ort_py_onednn.binding.primitive import Primitive
+from ort_py_onednn.binding.primitive import Primitive, Unimplemented
+from ort_py_onednn.execution.elements import as_bytes, element_of, numpy_of
 from ort_py_onednn.execution.packed_weights import Weight, aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step, lay_out
 from ort_py_onednn.graph.operation import Combine, Operation
+from ort_py_onednn.graph.precision import FLOATING
 from ort_py_onednn.lowering.values import Value, lies_plainly
 
 __all__ = ["LayoutPlanner"]
 
-_TINY = 16_384
-"""Elements below which a second thread costs more than it gives, for work of a few instructions an element."""
+_TINY = 1 << 18
+"""Elements below which one thread does what takes a few instructions an element: 15 µs of work.
+
+A second thread that waits in OpenMP's loop costs 2 µs, one that sleeps 30 µs, as measured on virtual machines with two
+processors: between small primitives it sleeps. On a busy machine each such call waits for a processor besides."""
+
+_TINY_PRODUCTS = 1 << 21
+"""Multiply-adds below which one thread does a product: 16 µs of a large one, 60 µs of one row."""
 
 
 class LayoutPlanner:
@@ -39,6 +47,13 @@ class LayoutPlanner:
         small: Constants that are looked at while planning: shapes, axes, bounds.
         threads: Threads of a run.
         uses: How often each value is read, outputs of the region counted.
+
+    Attributes:
+        title: Name of the operation that is lowered, for errors.
+        factor_type: Type in which its products read.
+        dtype: Type of what it makes; None where that follows from what it reads.
+        only: Type in which it gets floating values; None where any will do.
+        count: Threads of the primitive made last.
     """
 
     def __init__(
@@ -50,7 +65,7 @@ class LayoutPlanner:
         uses: Mapping[str, int],
     ) -> None:
         self._library = library
-        self._small = small
+        self._known = dict(small)
         self._weights = weights
         self._uses = dict(uses)
         self._values: dict[str, Value] = {}
@@ -61,34 +76,56 @@ class LayoutPlanner:
         self.count = 1
         self.threads = threads
         self.title = ""
+        self.factor_type: Element = F32
+        self.dtype: Element | None = None
+        self.only: Element | None = None
 
     # Values -----------------------------------------------------------------------------------------------------------
 
-    def feed(self, name: str, index: int, shape: Sequence[int]) -> None:
+    def feed(self, name: str, index: int, shape: Sequence[int], dtype: Element = F32) -> None:
         """Declare an input of the region."""
-        desc = Desc.plain(shape)
-        self.bind(name, Value(desc, Buffer(Place.INPUT, desc.nbytes, index), tuple(shape)))
+        desc = Desc.plain(shape, dtype)
+        value = Value(desc, Buffer(Place.INPUT, desc.nbytes, index), tuple(shape))
+        self.bind(name, value)
 
     def value(self, name: str | None) -> Value:
         """A value by name; constants come as they lie."""
         assert name
         found = self._values.get(name)
+        if found is None and name not in self._weights:
+            # It follows from shapes: a number or two, seen from here like a constant.
+            found = self.fixed(self._known[name].astype(np.float32))
+            self.bind(name, found)
         if found is None:
             weight = self._weights[name]
-            desc = Desc.plain(weight.shape)
+            desc = Desc.plain(weight.shape, weight.dtype)
             found = Value(desc, None, weight.shape, weight)
             self.bind(name, found)
+        if self.only is not None and found.dtype != self.only and found.dtype in FLOATING:
+            return self.converted(found, self.only)
         return found
 
     def integers(self, name: str | None) -> Sequence[int]:
-        """A constant of whole numbers: shapes, axes, bounds."""
-        assert name
-        return [int(number) for number in self._small[name].reshape(-1)]
+        """A known value of whole numbers: shapes, axes, bounds."""
+        return [int(number) for number in self.known(name).reshape(-1)]
 
     def numbers(self, name: str | None) -> Sequence[float]:
-        """A constant of a few numbers."""
+        """A known value of a few numbers."""
+        return [float(number) for number in self.known(name).reshape(-1)]
+
+    def known(self, name: str | None) -> np.ndarray[Any, Any]:
+        """The array of a value that is known while planning: a small constant, or what follows from shapes."""
         assert name
-        return [float(number) for number in self._small[name].reshape(-1)]
+        return self._known[name]
+
+    def know(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        """Note a value that follows from shapes."""
+        self._known[name] = array
+
+    def shape(self, name: str | None) -> tuple[int, ...]:
+        """A value's shape, whether it is computed or known."""
+        assert name
+        return tuple(self._known[name].shape) if name in self._known else self.value(name).shape
 
     def bind(self, name: str, value: Value) -> None:
         """Give a value its name."""
@@ -104,10 +141,12 @@ class LayoutPlanner:
         value.names.add(name)
 
     def fixed(self, array: np.ndarray[Any, Any]) -> Value:
-        """A small constant that planning came up with."""
-        desc = Desc.plain(array.shape)
+        """A small constant that planning came up with, of a type that oneDNN has."""
+        element = element_of(array.dtype)
+        assert element is not None, f"oneDNN has no {array.dtype}"
+        desc = Desc.plain(array.shape, element)
         data = aligned(desc.nbytes)
-        data[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        data[:] = as_bytes(np.ascontiguousarray(array))
         return Value(desc, Buffer(Place.CONSTANT, desc.nbytes, data=data), array.shape)
 
     def new(self, desc: Desc, shape: Sequence[int] | None = None) -> Value:
@@ -148,7 +187,7 @@ class LayoutPlanner:
     # Layouts ----------------------------------------------------------------------------------------------------------
 
     def in_layout(self, value: Value, desc: Desc) -> Value:
-        """A value in a layout, reordered where it is not there already."""
+        """A value in a layout and type, reordered where it is not there already."""
         if value.desc.same(desc):
             return value
         key = desc.key
@@ -170,10 +209,10 @@ class LayoutPlanner:
         return found
 
     def plain(self, value: Value) -> Value:
-        """A value as a C-contiguous array."""
+        """A value as a C-contiguous array of its type."""
         if value.desc.is_plain:
             return value
-        desc = Desc.plain(value.dims)
+        desc = Desc.plain(value.dims, value.dtype)
         if lies_plainly(value.desc):
             found = self.view(value, desc, value.shape)
             found.names = value.names
@@ -181,22 +220,37 @@ class LayoutPlanner:
             return found
         return self.in_layout(value, desc)
 
+    def result_type(self, *values: Value) -> Element:
+        """Type of what the operation makes of values: its own, else that of the largest that is computed, of two of a
+        size the shorter."""
+        if self.dtype is not None:
+            return self.dtype
+        computed = [value for value in values if value.weight is None] or values
+        return min(computed, key=lambda value: (-math.prod(value.dims), value.dtype.nbytes)).dtype
+
+    def converted(self, value: Value, dtype: Element) -> Value:
+        """A value in a type, as it lies where its layout is strides, else as a C-contiguous array."""
+        if value.dtype == dtype:
+            return value
+        desc = value.desc.of(dtype) if value.weight is None else None
+        return self.in_layout(value, desc or Desc.plain(value.dims, dtype))
+
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
         """A value with other dimensions, moved only where its layout does not allow it."""
         dims = tuple(shape) or (1,)
         if value.weight is not None and value.buffer is None:
-            return Value(Desc.plain(dims), None, tuple(shape), value.weight)
+            return Value(Desc.plain(dims, value.dtype), None, tuple(shape), value.weight)
         if not value.desc.is_plain:
             found = None if lies_plainly(value.desc) else value.desc.reshaped(dims)
             if found is not None:
                 return self._alias(value, found, shape)
             if value.desc.is_channels_last and len(dims) >= 3:
                 # Moved, but to where the next convolution wants it.
-                target = Desc.channels_last(dims)
+                target = Desc.channels_last(dims, value.dtype)
                 seen = target.reshaped(value.dims)
                 if seen is not None:
                     return self._alias(self.in_layout(value, seen), target, shape)
-        return self._alias(self.plain(value), Desc.plain(dims), shape)
+        return self._alias(self.plain(value), Desc.plain(dims, value.dtype), shape)
 
     def _alias(self, value: Value, desc: Desc, shape: Sequence[int]) -> Value:
         found = self.view(value, desc, shape)
@@ -218,7 +272,7 @@ class LayoutPlanner:
 
     def make_heavy(self, build: Callable[[], Primitive], work: float) -> Primitive:
         """Create a primitive for products; `work` is the number of multiply-adds."""
-        self.count = 1 if work < 8 * _TINY else self.threads
+        self.count = 1 if work < _TINY_PRODUCTS else self.threads
         with openmp_threads(self._library, self.count):
             return build()
 
@@ -227,7 +281,13 @@ class LayoutPlanner:
 
         Raises:
             EPFail: An argument is missing or has another layout than the primitive wants.
+            Unimplemented: It reads an empty tensor to make one that is not.
         """
+        target = values.get(Argument.DST)
+        if target is not None and 0 in target.dims:
+            return  # nothing is computed
+        if any(0 in value.dims for value in values.values()):
+            raise Unimplemented("something is to be computed of an empty tensor")
         buffers: dict[int, Buffer] = {}
         for code, desc in primitive.arguments.items():
             if code == Argument.SCRATCHPAD:
@@ -249,17 +309,40 @@ class LayoutPlanner:
 
     # The end ----------------------------------------------------------------------------------------------------------
 
-    def finish(self, outputs: Sequence[str]) -> Plan:
-        """The plan: outputs are written where they are wanted, or moved there."""
+    def finish(self, outputs: Sequence[str], dtypes: Sequence[Element | None] = ()) -> Plan:
+        """The plan: outputs are written where they are wanted, or moved there.
+
+        Args:
+            outputs: The region's outputs.
+            dtypes: Their types, None for one that is known; float32 where none are given.
+        """
         taken: set[Buffer] = set()
         shapes: list[tuple[int, ...]] = []
         self.title = "the region's outputs"
-        for index, name in enumerate(outputs):
+        kinds = tuple(dtypes) or (F32,) * len(outputs)
+        given: list[tuple[int, np.ndarray[Any, Any]]] = []
+        made: list[np.dtype[Any]] = []
+        for index, (name, dtype) in enumerate(zip(outputs, kinds, strict=True)):
+            if dtype is None or name in self._known:
+                array = self._known[name]
+                given.append((index, array))
+                shapes.append(array.shape)
+                made.append(array.dtype)
+                continue
             value = self.value(name)
             shapes.append(value.shape)
+            made.append(numpy_of(dtype))
+            if value.dtype != dtype:
+                wanted = Desc.plain(value.dims, dtype)
+                source = self.plain(value) if dtype == Element.F16 else value
+                self.buffer_of(source)
+                primitive = self.make(lambda: primitives.reorder(source.desc, wanted), wanted)  # noqa: B023
+                target = Value(wanted, Buffer(Place.OUTPUT, wanted.nbytes, index), value.shape)
+                self.emit(primitive, {Argument.SRC: source, Argument.DST: target})
+                continue
             found = self.plain(value)
             buffer = self.buffer_of(found)
-            desc = Desc.plain(found.dims)
+            desc = Desc.plain(found.dims, dtype)
             if buffer.place is Place.ARENA and buffer not in taken and buffer.nbytes == desc.nbytes:
                 taken.add(buffer)
                 buffer.place, buffer.index = Place.OUTPUT, index
@@ -267,4 +350,4 @@ class LayoutPlanner:
             target = Value(desc, Buffer(Place.OUTPUT, desc.nbytes, index), value.shape)
             primitive = self.make(lambda: primitives.reorder(desc, desc), desc)  # noqa: B023
             self.emit(primitive, {Argument.SRC: Value(desc, buffer, value.shape), Argument.DST: target})
-        return Plan(tuple(self._steps), lay_out(self._steps), tuple(shapes))
+        return Plan(tuple(self._steps), lay_out(self._steps), tuple(shapes), tuple(made), tuple(given))

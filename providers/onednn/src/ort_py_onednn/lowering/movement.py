@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Algorithm, Argument
+from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Unimplemented
 from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.lowering.planner import Planner, Value
+from ort_py_onednn.lowering.parts import joined, part, stepped
+from ort_py_onednn.lowering.planner import Planner
 
-__all__ = ["concatenate", "flatten", "pad", "reshape", "resize", "slice_", "split", "squeeze", "transpose", "unsqueeze"]
+__all__ = ["concatenate", "flatten", "reshape", "slice_", "split", "squeeze", "transpose", "unsqueeze"]
 
 _SHORT = 16
 """Elements of a piece below which joining pieces is slower than reordering each value."""
@@ -85,21 +86,27 @@ def concatenate(planner: Planner, operation: Operation) -> None:
     values = [planner.value(name) for name in operation.inputs if name]
     rank = len(values[0].shape)
     axis = operation.attributes["axis"] % rank
-    values = [value for value in values if math.prod(value.shape)] or values[:1]
+    shape = list(values[0].shape)
+    shape[axis] = sum(value.shape[axis] for value in values)
+    if not math.prod(shape):
+        planner.bind(operation.outputs[0], planner.new(Desc.plain(shape, planner.result_type(*values)), shape))
+        return
+    values = [value for value in values if math.prod(value.shape)]
     if len(values) == 1:
         planner.bind(operation.outputs[0], planner.view(values[0], values[0].desc, values[0].shape))
         return
-    shape = list(values[0].shape)
-    shape[axis] = sum(value.shape[axis] for value in values)
+    dtype = planner.result_type(*values)
+    values = [planner.converted(value, dtype) for value in values]
     if not any(value.desc.is_blocked or value.desc.is_channels_last for value in values):
         values = [planner.plain(value) for value in values]
-        target = Desc.plain(shape)
+        target = Desc.plain(shape, dtype)
     elif any(value.desc.is_channels_last for value in values):
-        target = Desc.channels_last(shape)
+        target = Desc.channels_last(shape, dtype)
     else:
-        target = Desc.any(shape)
+        target = Desc.any(shape, dtype)
     if target.is_plain and max(math.prod(value.dims[axis:]) for value in values) < _SHORT:
-        planner.bind(operation.outputs[0], _interleaved(planner, values, target, axis))
+        # Each value is moved by itself: faster than the library's joining of short pieces.
+        planner.bind(operation.outputs[0], joined(planner, values, axis))
         return
     descs = [value.desc for value in values]
     for value in values:
@@ -109,36 +116,12 @@ def concatenate(planner: Planner, operation: Operation) -> None:
     except Unimplemented:
         values = [planner.plain(value) for value in values]
         descs = [value.desc for value in values]
-        primitive = planner.make(lambda: primitives.concatenation(descs, Desc.plain(shape), axis), Desc.plain(shape))
+        target = Desc.plain(shape, dtype)
+        primitive = planner.make(lambda: primitives.concatenation(descs, target, axis), target)
     found = planner.new(primitive.arguments[Argument.DST], shape)
     given = {Argument.MULTIPLE_SRC + place: value for place, value in enumerate(values)}
     planner.emit(primitive, {**given, Argument.DST: found})
     planner.bind(operation.outputs[0], found)
-
-
-def _interleaved(planner: Planner, values: Sequence[Value], target: Desc, axis: int) -> Value:
-    """Each value moved to its places by a reorder: faster than the library's joining of short pieces."""
-    found = planner.new(target)
-    start = 0
-    for value in values:
-        begin = [start if place == axis else 0 for place in range(len(target.dims))]
-        part = target.part(value.dims, begin)
-        assert part is not None, "any part of a plain layout can be described"
-        source = Value(value.desc, planner.buffer_of(value), value.shape)
-        primitive = planner.make(lambda: primitives.reorder(source.desc, part), source.desc)  # noqa: B023 - called at once
-        planner.emit(primitive, {Argument.SRC: source, Argument.DST: Value(part, found.buffer, value.shape)})
-        start += value.dims[axis]
-    return found
-
-
-def _part(planner: Planner, source: Value, begin: Sequence[int], sizes: Sequence[int]) -> Value:
-    """A rectangular part: a view where the layout allows it."""
-    desc = source.desc.part(sizes, begin) if source.desc.key is not None else None
-    if desc is None:
-        source = planner.plain(source)
-        desc = source.desc.part(sizes, begin)
-        assert desc is not None, "any part of a plain layout can be described"
-    return planner.view(source, desc, tuple(sizes))
 
 
 def split(planner: Planner, operation: Operation) -> None:
@@ -158,112 +141,38 @@ def split(planner: Planner, operation: Operation) -> None:
         begin = [start if place == axis else 0 for place in range(len(source.shape))]
         dims = [size if place == axis else dim for place, dim in enumerate(source.shape)]
         if name:
-            planner.bind(name, _part(planner, source, begin, dims))
+            planner.bind(name, part(planner, source, begin, dims))
         start += size
 
 
 def slice_(planner: Planner, operation: Operation) -> None:
-    """ONNX Slice with constant bounds and steps of 1: a view."""
+    """ONNX Slice with known bounds and steps of 1 or more: a view where the layout allows it."""
     source = planner.value(operation.inputs[0])
     rank = len(source.shape)
     attributes = operation.attributes
+    steps: Sequence[int] | None = None
     if operation.since >= 10:
         starts, ends = (planner.integers(operation.inputs[place]) for place in (1, 2))
-        axes = _given(planner, operation, 3)
+        axes, steps = _given(planner, operation, 3), _given(planner, operation, 4)
     else:
         starts, ends, axes = attributes["starts"], attributes["ends"], attributes.get("axes")
     begin, sizes = [0] * rank, list(source.shape)
-    for axis, start, end in zip(range(rank) if axes is None else axes, starts, ends, strict=False):
+    apart: list[tuple[int, int, int, int]] = []
+    for index, (axis, start, end) in enumerate(zip(range(rank) if axes is None else axes, starts, ends, strict=False)):
         place, dim = int(axis) % rank, source.shape[int(axis) % rank]
         first, last = (min(max(int(bound) + (dim if bound < 0 else 0), 0), dim) for bound in (start, end))
-        begin[place], sizes[place] = first, max(0, last - first)
-    planner.bind(operation.outputs[0], _part(planner, source, begin, sizes))
+        step = 1 if steps is None else steps[index]
+        if step == 1:
+            begin[place], sizes[place] = first, max(0, last - first)
+        else:
+            apart.append((place, first, step, -(-max(0, last - first) // step)))
+    found = part(planner, source, begin, sizes)
+    for place, first, step, count in apart:
+        found = stepped(planner, found, place, first, step, count)
+    planner.bind(operation.outputs[0], found)
 
 
 def _given(planner: Planner, operation: Operation, place: int) -> Sequence[int] | None:
     if len(operation.inputs) > place and operation.inputs[place]:
         return planner.integers(operation.inputs[place])
     return None
-
-
-def pad(planner: Planner, operation: Operation) -> None:
-    """ONNX Pad with zeroes, known widths."""
-    source = planner.value(operation.inputs[0])
-    rank = len(source.shape)
-    if operation.since >= 11:
-        pads = [int(width) for width in planner.integers(operation.inputs[1])]
-        axes = _given(planner, operation, 3)
-    else:
-        pads, axes = list(operation.attributes["pads"]), None
-    places = list(range(rank)) if axes is None else [int(axis) % rank for axis in axes]
-    begin, end = [0] * rank, [0] * rank
-    for index, place in enumerate(places):
-        begin[place], end[place] = pads[index], pads[len(places) + index]
-    cut = [max(0, -width) for width in begin], [max(0, -width) for width in end]
-    if any(cut[0]) or any(cut[1]):
-        sizes = [dim - first - last for dim, first, last in zip(source.shape, *cut, strict=True)]
-        source = _part(planner, source, cut[0], sizes)
-    shape = tuple(max(0, b) + dim + max(0, e) for b, dim, e in zip(begin, source.shape, end, strict=True))
-    if shape == source.shape:
-        planner.bind(operation.outputs[0], planner.view(source, source.desc, source.shape))
-        return
-    whole = planner.new(Desc.plain(shape))
-    inside = whole.desc.part(source.shape, [max(0, width) for width in begin])
-    assert inside is not None, "any part of a plain layout can be described"
-    planner.zero(whole)
-    desc = source.desc
-    primitive = planner.make(lambda: primitives.reorder(desc, inside), desc)
-    planner.emit(primitive, {Argument.SRC: source, Argument.DST: Value(inside, whole.buffer, source.shape)})
-    planner.bind(operation.outputs[0], planner.apply(whole, operation.posts))
-
-
-def resize(planner: Planner, operation: Operation) -> None:
-    """ONNX Resize and Upsample of spatial sizes: nearest by whole factors, linear between centres of pixels."""
-    source = planner.value(operation.inputs[0])
-    scales, sizes = _scales_and_sizes(planner, operation)
-    if sizes is not None:
-        dims = tuple(int(size) for size in sizes)
-    else:
-        assert scales is not None
-        dims = tuple(int(dim * float(scale)) for dim, scale in zip(source.shape, scales, strict=True))
-    nearest = operation.attributes.get("mode", "nearest") == "nearest"
-    algorithm = Algorithm.RESAMPLING_NEAREST if nearest else Algorithm.RESAMPLING_LINEAR
-    if nearest and any(large % small for large, small in zip(dims, source.shape, strict=True)):
-        raise Unimplemented(f"nearest Resize of {source.shape} to {dims}: factors are no whole numbers")
-    if dims[:2] != source.shape[:2]:
-        raise Unimplemented(f"Resize of {source.shape} to {dims}: only spatial sizes can change")
-    factors = [large / small for large, small in zip(dims[2:], source.shape[2:], strict=True)]
-    descs = [source.desc] if source.desc.is_dense else []
-    if not source.desc.is_plain or not descs:
-        descs.append(Desc.plain(source.dims))
-    made = None
-    for desc in descs:
-        try:
-            made = planner.make_heavy(
-                lambda: primitives.resampling(algorithm, desc, Desc.any(dims), factors),  # noqa: B023
-                4.0 * math.prod(dims),
-            )
-        except Unimplemented:
-            continue
-        if not made.is_reference:
-            break
-    if made is None:
-        raise Unimplemented(f"Resize of {source.shape} to {dims}")
-    count = planner.count
-    given = planner.in_layout(source, made.arguments[Argument.SRC])
-    planner.count = count
-    found = planner.new(made.arguments[Argument.DST], dims)
-    planner.emit(made, {Argument.SRC: given, Argument.DST: found})
-    planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
-
-
-def _scales_and_sizes(planner: Planner, operation: Operation) -> tuple[Sequence[float] | None, Sequence[int] | None]:
-    names = operation.inputs
-    if operation.kind == "Upsample":
-        found = planner.numbers(names[1]) if operation.since >= 9 else operation.attributes["scales"]
-        return found, None
-    first = 1 if operation.since < 11 else 2
-    scales = planner.numbers(names[first]) if len(names) > first and names[first] else ()
-    if len(scales):
-        return scales, None
-    return None, planner.integers(names[3])

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Argument, NormalizationFlag
+from ort_py_onednn.binding.constants import F32, Argument, Binary, NormalizationFlag
+from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import PostOp, Primitive
-from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.lowering.planner import Planner, Value
+from ort_py_onednn.graph.operation import Combine, Operation
+from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value
 
-__all__ = ["layer_normalization", "local_response", "softmax"]
+__all__ = ["group_normalization", "layer_normalization", "local_response", "softmax"]
 
 
 def softmax(planner: Planner, operation: Operation) -> None:
@@ -32,11 +33,13 @@ def softmax(planner: Planner, operation: Operation) -> None:
     if not value.desc.is_plain and not value.desc.is_blocked:
         value = planner.plain(value)
     desc = value.desc
+    target = _result(planner, value)
     primitive = planner.make_heavy(
-        lambda: primitives.softmax(desc, desc, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
+        lambda: primitives.softmax(desc, target, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
     )
-    into = value if planner.is_free(value) else planner.new(desc)
-    found = Value(desc, into.buffer, value.shape)
+    target = primitive.arguments[Argument.DST]
+    into = value if planner.is_free(value) and target.same(desc) else planner.new(target)
+    found = Value(target, into.buffer, value.shape)
     planner.emit(primitive, {Argument.SRC: value, Argument.DST: found})
     if found.shape != source.shape:
         found = planner.reshaped(found, source.shape)
@@ -51,7 +54,7 @@ def layer_normalization(planner: Planner, operation: Operation) -> None:
     inner = math.prod(source.dims[axis:])
     value = planner.reshaped(source, (math.prod(source.dims[:axis]), inner))
     value = planner.plain(value)
-    desc = value.desc
+    desc, target = value.desc, _result(planner, value)
     given = {Argument.SRC: value}
     flags = 0
     for place, flag, code in (
@@ -60,26 +63,57 @@ def layer_normalization(planner: Planner, operation: Operation) -> None:
     ):
         if len(operation.inputs) > place and operation.inputs[place]:
             flags |= flag
-            given[code] = planner.plain(planner.reshaped(planner.value(operation.inputs[place]), (inner,)))
+            vector = planner.plain(planner.reshaped(planner.value(operation.inputs[place]), (inner,)))
+            given[code] = planner.converted(vector, F32)
     epsilon = operation.attributes.get("epsilon", 1e-5)
 
     def build(posts: Sequence[PostOp]) -> Primitive:
-        return primitives.layer_normalization(desc, desc, epsilon, flags, posts)
+        return primitives.layer_normalization(desc, target, epsilon, flags, posts)
 
     def values(_: Primitive) -> Mapping[int, Value]:
         return given
 
     primitive = planner.make_heavy(lambda: build(()), 4.0 * math.prod(desc.dims))
-    into = value if planner.is_free(value) else planner.new(desc)
-    found = Value(desc, into.buffer, desc.dims)
+    into = value if planner.is_free(value) and target.same(desc) else planner.new(target)
+    found = Value(target, into.buffer, desc.dims)
     planner.emit(primitive, {**values(primitive), Argument.DST: found})
     planner.bind(operation.outputs[0], planner.apply(planner.reshaped(found, source.shape), operation.posts))
+
+
+def _result(planner: Planner, value: Value) -> Desc:
+    """Where a result as large as a value goes: its own layout in the operation's type."""
+    dtype = planner.result_type(value)
+    return value.desc.of(dtype) or Desc.any(value.dims, dtype)
+
+
+def group_normalization(planner: Planner, operation: Operation) -> None:
+    """ONNX GroupNormalization and InstanceNormalization, whose groups are single channels: rows that are normalised.
+
+    Scale and bias have a number for each channel.
+    """
+    source = planner.value(operation.inputs[0])
+    batch, channels = source.shape[:2]
+    groups = operation.attributes["num_groups"] if operation.kind == "GroupNormalization" else channels
+    rows = planner.plain(planner.reshaped(source, (batch * groups, math.prod(source.shape[1:]) // groups)))
+    desc, target = rows.desc, _result(planner, rows)
+    epsilon = operation.attributes.get("epsilon", 1e-5)
+    work = 4.0 * math.prod(desc.dims)
+    primitive = planner.make_heavy(lambda: primitives.layer_normalization(desc, target, epsilon, 0), work)
+    found = planner.new(target)
+    planner.emit(primitive, {Argument.SRC: rows, Argument.DST: found})
+    scale = planner.value(operation.inputs[1])
+    split = (batch, channels, math.prod(source.shape[2:]))
+    result = planner.reshaped(found, split)
+    offset = Combine(PER_CHANNEL | Binary.ADD, operation.inputs[2] or "")
+    result = planner.combine(Binary.MUL, result, planner.reshaped(scale, (1, channels, 1)), [offset])
+    planner.bind(operation.outputs[0], planner.apply(planner.reshaped(result, source.shape), operation.posts))
 
 
 def local_response(planner: Planner, operation: Operation) -> None:
     """ONNX LRN: across channels."""
     source = planner.value(operation.inputs[0])
     attributes = operation.attributes
+    source = planner.converted(source, planner.result_type(source))
     value = source if source.desc.is_dense and source.desc.key is not None else planner.plain(source)
     desc = value.desc
     primitive = planner.make_heavy(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Argument, Binary
+from ort_py_onednn.binding.constants import INTEGERS, Argument, Binary
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.operation import Combine, Post
@@ -41,10 +41,13 @@ class Planner(LayoutPlanner):
     ) -> Value:
         """Emit a primitive with as many of the post-ops as it takes, then the others on their own.
 
+        Raises:
+            Unimplemented: It cannot be had, or becomes an integer and cannot be had with all of `posts`.
+
         Args:
             build: Makes the primitive for post-ops.
             values: Its arguments but destination and operands of post-ops, reordered as it wants them.
-            result: Dimensions of the result, of any layout.
+            result: Dimensions and type of the result, of any layout.
             shape: Shape of the result.
             posts: What is done with the result.
             work: Multiply-adds; None for work of a few instructions an element.
@@ -62,10 +65,13 @@ class Planner(LayoutPlanner):
                 count = place
                 break
         plain_made: Primitive | None = None
+        whole = result.dtype in INTEGERS  # what is left could not be done with what was rounded
         while True:
+            if whole and count < len(posts):
+                raise Unimplemented(f"{len(posts)} functions of a result that becomes an integer")
             chosen = posts[:count]
             for summing in (True, False):
-                residual = self._residual(chosen, result.dims) if summing else None
+                residual = self._residual(chosen, result) if summing else None
                 if summing and residual is None:
                     continue
                 chain = [self._post(post, result.dims, index == residual) for index, post in enumerate(chosen)]
@@ -116,7 +122,8 @@ class Planner(LayoutPlanner):
         return Value(desc, result.buffer, tuple(shape))
 
     def apply(self, value: Value, posts: Sequence[Post]) -> Value:
-        """Functions and operands applied to a value, each as a primitive that takes what it can of the rest."""
+        """Functions and operands applied to a value, in its type; each is a primitive that takes what it can of the
+        rest."""
         posts = list(posts)
         while posts:
             post = posts.pop(0)
@@ -140,16 +147,19 @@ class Planner(LayoutPlanner):
         rank = max(len(first.dims), len(second.dims))
         shape = np.broadcast_shapes(first.shape, second.shape)
         dims = broadcast_dims(first.dims, second.dims)
+        dtype = self.result_type(first, second)
         left, right = self.ranked(first, rank), self.ranked(second, rank)
         if left.dims != dims and right.dims == dims and algorithm in {Binary.ADD, Binary.MUL, Binary.MAX, Binary.MIN}:
             left, right = right, left
         if left.dims != dims:
             # Only the second operand may broadcast: the first is spread by adding it to zeroes.
-            zeroes = self.new(Desc.plain(dims))
+            zeroes = self.new(Desc.plain(dims, dtype))
             self.zero(zeroes)
             left = self.combine(Binary.ADD, zeroes, left)
         if left.weight is not None and right.dims == dims and right.weight is None and not right.desc.is_plain:
             left = self.in_layout(left, right.desc)
+        # The result has the first operand's type; the second may have any.
+        left = self.converted(left, dtype)
         if left.desc.key is None or not left.desc.is_dense:
             left = self.plain(left)
         if right.dims == dims:
@@ -195,15 +205,16 @@ class Planner(LayoutPlanner):
             return True
         return len(operand) <= len(dims) and broadcast_dims(operand, dims) == dims
 
-    def _residual(self, posts: Sequence[Post], dims: tuple[int, ...]) -> int | None:
-        """The post that may be a sum into the destination: a tensor of the result's size that nobody reads later, nor
-        this operation otherwise, for it is overwritten before all of it was read."""
+    def _residual(self, posts: Sequence[Post], result: Desc) -> int | None:
+        """The post that may be a sum into the destination: a tensor of the result's size and type that nobody reads
+        later, nor this operation otherwise, for it is overwritten before all of it was read."""
         others = [self.value(post.value).buffer for post in posts if isinstance(post, Combine)]
         for index, post in enumerate(posts):
             if isinstance(post, Combine) and post.algorithm == Binary.ADD:
                 value = self.value(post.value)
                 alone = value.buffer not in self.operands and others.count(value.buffer) == 1
-                if value.dims == dims and alone and self.is_last(value):
+                fits = (value.dims, value.dtype) == (result.dims, result.dtype)
+                if fits and alone and self.is_last(value):
                     return index
         return None
 
@@ -214,9 +225,10 @@ class Planner(LayoutPlanner):
             return Accumulate()
         algorithm = post.algorithm & ~PER_CHANNEL
         if post.algorithm & PER_CHANNEL:
-            return Operand(algorithm, Desc.plain((1, dims[1], *(1,) * (len(dims) - 2))))
-        operand = self.value(post.value).dims
-        padded = (1,) * (len(dims) - len(operand)) + operand
+            vector = self.value(post.value).dtype
+            return Operand(algorithm, Desc.plain((1, dims[1], *(1,) * (len(dims) - 2)), vector))
+        value = self.value(post.value)
+        padded = (1,) * (len(dims) - len(value.dims)) + value.dims
         if padded == dims:
-            return Operand(algorithm, Desc.any(dims))
-        return Operand(algorithm, Desc.plain(padded))
+            return Operand(algorithm, Desc.any(dims, value.dtype))
+        return Operand(algorithm, Desc.plain(padded, value.dtype))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Algorithm, Argument
+from ort_py_onednn.binding.constants import F32, Algorithm, Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Geometry, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
@@ -64,18 +64,20 @@ def _pooled(
     geometry: Geometry,
     posts: Sequence[Post],
 ) -> Value:
+    dtype = planner.result_type(source)
+    source = planner.converted(source, dtype)
     descs = [source.desc]
     if not source.desc.is_plain:
-        descs.append(Desc.plain(source.dims))
+        descs.append(Desc.plain(source.dims, dtype))
     elif len(dims) == 4:
         # Plain pictures are pooled fast only where channels are innermost or blocked.
-        descs.append(Desc.channels_last(source.dims))
+        descs.append(Desc.channels_last(source.dims, dtype))
 
     def build(chain: Sequence[PostOp]) -> Primitive:
         best: Primitive | None = None
         for desc in descs:
             try:
-                found = primitives.pooling(algorithm, desc, Desc.any(dims), kernel, geometry, chain)
+                found = primitives.pooling(algorithm, desc, Desc.any(dims, dtype), kernel, geometry, chain)
             except Unimplemented:
                 continue
             if not found.is_reference:
@@ -88,7 +90,7 @@ def _pooled(
     def values(primitive: Primitive) -> Mapping[int, Value]:
         return {Argument.SRC: planner.in_layout(source, primitive.arguments[Argument.SRC])}
 
-    return planner.with_posts(build, values, Desc.plain(dims), dims, posts, math.prod(source.dims) * 2.0)
+    return planner.with_posts(build, values, Desc.plain(dims, dtype), dims, posts, math.prod(source.dims) * 2.0)
 
 
 def reduce(planner: Planner, operation: Operation) -> None:
@@ -120,7 +122,7 @@ def _axes(planner: Planner, operation: Operation, rank: int) -> tuple[int, ...]:
 def _reduced(planner: Planner, kind: str, source: Value, axes: tuple[int, ...], kept: tuple[int, ...]) -> Value:
     rank = len(source.dims)
     if kept == source.dims:
-        return source
+        return planner.converted(source, planner.result_type(source))
     if rank >= 3 and axes == tuple(range(2, rank)) and rank <= 5 and kind == "ReduceMean":
         return _everywhere(planner, True, source, ())
     plain = planner.plain(source)
@@ -131,7 +133,8 @@ def _reduced(planner: Planner, kind: str, source: Value, axes: tuple[int, ...], 
         inner = math.prod(source.dims[axes[-1] + 1 :])
         if inner > 1:
             # The inner elements are channels that lie innermost: pooling of one long window.
-            view = planner.view(plain, Desc.strided((outer, inner, count), (count * inner, 1, inner)))
+            plain = planner.converted(plain, planner.result_type(plain))
+            view = planner.view(plain, Desc.strided((outer, inner, count), (count * inner, 1, inner), plain.dtype))
             found = _everywhere(planner, True, view, [linear(count)] if kind == "ReduceSum" else ())
             return planner.reshaped(planner.view(found, found.desc, found.dims), kept)
         plain = planner.reshaped(plain, (outer, count, inner))
@@ -145,9 +148,9 @@ def _reduced(planner: Planner, kind: str, source: Value, axes: tuple[int, ...], 
 
 
 def _in_one(planner: Planner, kind: str, source: Value, target: tuple[int, ...]) -> Value:
-    desc = source.desc
-    primitive = planner.make(lambda: primitives.reduction(_REDUCTIONS[kind], desc, Desc.plain(target)), desc)
-    found = planner.new(Desc.plain(target))
+    desc, result = source.desc, Desc.plain(target, planner.result_type(source))
+    primitive = planner.make(lambda: primitives.reduction(_REDUCTIONS[kind], desc, result), desc)
+    found = planner.new(result)
     planner.emit(primitive, {Argument.SRC: source, Argument.DST: found})
     return found
 
@@ -155,10 +158,13 @@ def _in_one(planner: Planner, kind: str, source: Value, target: tuple[int, ...])
 def _sums(planner: Planner, kind: str, rows: Value) -> Value:
     """Sums or means of rows; of short ones, for which oneDNN has reference code only, as a product with a constant."""
     outer, count = rows.dims
-    desc, target = rows.desc, Desc.plain((outer, 1))
+    desc, target = rows.desc, Desc.plain((outer, 1), planner.result_type(rows))
     trial = planner.make(lambda: primitives.reduction(_REDUCTIONS[kind], desc, target), desc)
     if not trial.is_reference:
         return _in_one(planner, kind, rows, (outer, 1))
+    # The quotient of a mean has all the bits of float32.
+    rows = planner.converted(rows, F32)
+    desc, target = rows.desc, Desc.plain((outer, 1))
     ones = np.full((count, 1), 1 / count if kind == "ReduceMean" else 1, np.float32)
     column = planner.fixed(ones)
     primitive = planner.make_heavy(

@@ -6,18 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Argument, Binary
+from ort_py_onednn.binding.constants import F32, Argument, Binary, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
+from ort_py_onednn.lowering.numbers import Numbers, floating
 from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value, broadcast_dims
 
 __all__ = ["gemm", "matmul"]
 
 
-def matmul(planner: Planner, operation: Operation) -> None:
-    """ONNX MatMul: NumPy's rules for vectors and for broadcasting."""
+def matmul(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:
+    """ONNX MatMul: NumPy's rules for vectors and for broadcasting.
+
+    Args:
+        planner: The planner.
+        operation: The operation.
+        numbers: Types and scales; those of the planner where none are given.
+    """
     left, right = planner.value(operation.inputs[0]), planner.value(operation.inputs[1])
     a = planner.reshaped(left, (1, *left.dims)) if len(left.shape) == 1 else left
     b = planner.reshaped(right, (*right.dims, 1)) if len(right.shape) == 1 else right
@@ -26,11 +33,11 @@ def matmul(planner: Planner, operation: Operation) -> None:
         del shape[-1]
     if len(left.shape) == 1:
         del shape[-1 - (len(right.shape) > 1)]
-    planner.bind(operation.outputs[0], _product(planner, a, b, shape, operation.posts))
+    planner.bind(operation.outputs[0], _product(planner, a, b, shape, operation.posts, numbers))
 
 
-def gemm(planner: Planner, operation: Operation) -> None:
-    """ONNX Gemm: alpha · A' · B' + beta · C, where A' and B' may be transposed."""
+def gemm(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:
+    """ONNX Gemm: alpha · A' · B' + beta · C, where A' and B' may be transposed; `numbers` as for `matmul`."""
     a, b = planner.value(operation.inputs[0]), planner.value(operation.inputs[1])
     attributes = operation.attributes
     if attributes.get("transA", 0):
@@ -45,18 +52,25 @@ def gemm(planner: Planner, operation: Operation) -> None:
     if alpha != 1.0:
         posts.insert(0, linear(alpha))
     shape = (a.dims[0], b.dims[1])
-    planner.bind(operation.outputs[0], _product(planner, a, b, shape, [*posts, *operation.posts]))
+    planner.bind(operation.outputs[0], _product(planner, a, b, shape, [*posts, *operation.posts], numbers))
 
 
 def _transposed(planner: Planner, value: Value) -> Value:
     rows, columns = value.dims
     if value.weight is not None and value.buffer is None:
-        return Value(Desc.strided((columns, rows), (1, columns)), None, (columns, rows), value.weight)
+        return Value(Desc.strided((columns, rows), (1, columns), value.dtype), None, (columns, rows), value.weight)
     plain = planner.plain(value)
-    return planner.view(plain, Desc.strided((columns, rows), (1, columns)))
+    return planner.view(plain, Desc.strided((columns, rows), (1, columns), value.dtype))
 
 
-def _product(planner: Planner, a: Value, b: Value, shape: Sequence[int], posts: Sequence[Post]) -> Value:
+def _product(
+    planner: Planner,
+    a: Value,
+    b: Value,
+    shape: Sequence[int],
+    posts: Sequence[Post],
+    numbers: Numbers | None = None,
+) -> Value:
     *batch, rows, depth = a.dims
     columns = b.dims[-1]
     if math.prod(b.dims[:-2]) == 1 and batch:
@@ -66,24 +80,26 @@ def _product(planner: Planner, a: Value, b: Value, shape: Sequence[int], posts: 
     rank = max(len(a.dims), len(b.dims))
     a, b = planner.ranked(a, rank), planner.ranked(b, rank)
     dims = (*broadcast_dims(a.dims[:-2], b.dims[:-2]), a.dims[-2], columns)
-    result = Desc.plain(dims)
+    numbers = numbers or floating(planner)
+    dtype, scaling, given_too = numbers.weights, numbers.scaling, numbers.given
+    result = Desc.plain(dims, numbers.result)
     bias, posts = _bias(planner, columns, posts)
     seen = b.desc
     fixed = b.weight is not None and b.buffer is None and rank == 2
-    held = b.weight.first_layout(b.dims) if fixed and b.weight is not None else None
+    held = b.weight.first_layout(b.dims, dtype) if fixed and b.weight is not None and numbers.keeps_layout else None
     work = math.prod(dims) * depth
     vector = None if bias is None else Desc.plain((1,) * (rank - 1) + (columns,))
-    srcs = [a.desc] if a.desc.is_plain else [a.desc, Desc.plain(a.dims)]
-    others = [held or Desc.any(b.dims)] if fixed else [b.desc] if b.desc.is_plain else [b.desc, Desc.plain(b.dims)]
+    srcs = _layouts(a, numbers.source)
+    others = [held or Desc.any(b.dims, dtype)] if fixed else _layouts(b, dtype)
     if fixed and held is not None:
-        others.append(Desc.any(b.dims))
+        others.append(Desc.any(b.dims, dtype))
 
     def build(chain: Sequence[PostOp]) -> Primitive:
         best: Primitive | None = None
         for src in srcs:
             for weights in others:
                 try:
-                    found = primitives.matmul(src, weights, vector, result, chain)
+                    found = primitives.matmul(src, weights, vector, result, chain, scaling)
                 except Unimplemented:
                     continue
                 if not found.is_reference:
@@ -96,11 +112,12 @@ def _product(planner: Planner, a: Value, b: Value, shape: Sequence[int], posts: 
     def values(primitive: Primitive) -> Mapping[int, Value]:
         weights = Value(seen, None, b.shape, b.weight) if fixed else b
         given = {
+            **given_too,
             Argument.SRC: planner.in_layout(a, primitive.arguments[Argument.SRC]),
             Argument.WEIGHTS: planner.in_layout(weights, primitive.arguments[Argument.WEIGHTS]),
         }
         if bias is not None and vector is not None:
-            given[Argument.BIAS] = planner.reshaped(bias, vector.dims)
+            given[Argument.BIAS] = planner.converted(planner.reshaped(bias, vector.dims), F32)
         return given
 
     if len(shape) == len(dims) or not posts:
@@ -109,6 +126,13 @@ def _product(planner: Planner, a: Value, b: Value, shape: Sequence[int], posts: 
     flat, rest = _flattened(planner, posts, dims, tuple(shape))
     found = planner.reshaped(planner.with_posts(build, values, result, dims, flat, work), tuple(shape))
     return planner.apply(found, rest)
+
+
+def _layouts(value: Value, dtype: Element) -> list[Desc]:
+    """Layouts to offer for an operand, best first: as it lies, then plain."""
+    plain = Desc.plain(value.dims, dtype)
+    own = value.desc.of(dtype)
+    return [plain] if own is None or own.is_plain else [own, plain]
 
 
 def _flattened(

@@ -8,8 +8,25 @@ from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.lowering import attention, convolution, movement, normalization, pooling, products
+from ort_py_onednn.graph.shape_values import SHAPE_OPERATORS
+from ort_py_onednn.lowering import (
+    attention,
+    block_quantized,
+    casting,
+    convolution,
+    copying,
+    dynamic,
+    movement,
+    normalization,
+    padding,
+    pooling,
+    products,
+    quantized,
+    recurrent,
+    resizing,
+)
 from ort_py_onednn.lowering.planner import Planner
+from ort_py_onednn.lowering.shape_values import evaluate
 
 __all__ = ["LOWERINGS", "Lowering"]
 
@@ -21,6 +38,7 @@ def _eltwise(planner: Planner, operation: Operation) -> None:
     source = planner.value(operation.inputs[0])
     if source.weight is not None:
         planner.buffer_of(source)
+    source = planner.converted(source, planner.result_type(source))
     found = planner.apply(source, operation.posts)
     planner.bind(operation.outputs[0], planner.view(found, found.desc, found.shape))
 
@@ -36,13 +54,14 @@ def _binary(planner: Planner, operation: Operation) -> None:
 def _prelu(planner: Planner, operation: Operation) -> None:
     """ONNX PRelu: the slopes broadcast; before version 7 a vector of them is one a channel."""
     source = planner.value(operation.inputs[0])
+    source = planner.converted(source, planner.result_type(source))
     value = source if source.desc.is_dense and source.desc.key is not None else planner.plain(source)
     slopes = planner.value(operation.inputs[1])
     if operation.since < 7 and len(slopes.dims) == 1 and len(value.dims) > 1:
         slopes = planner.reshaped(slopes, (1, slopes.dims[0], *(1,) * (len(value.dims) - 2)))
     slopes = planner.ranked(slopes, len(value.dims))
     desc = value.desc
-    wanted = desc if slopes.dims == desc.dims else Desc.plain(slopes.dims)
+    wanted = desc if slopes.dims == desc.dims else Desc.plain(slopes.dims, desc.dtype)
     primitive = planner.make(lambda: primitives.prelu(desc, wanted, desc), desc)
     count = planner.count
     given = planner.in_layout(slopes, primitive.arguments[Argument.WEIGHTS])
@@ -53,33 +72,52 @@ def _prelu(planner: Planner, operation: Operation) -> None:
 
 
 LOWERINGS: Mapping[str, Lowering] = {
+    **{f"shape:{name}": evaluate for name in SHAPE_OPERATORS},
     "AveragePool": pooling.pool,
+    "Cast": casting.cast,
     "Concat": movement.concatenate,
+    "ConstantOfShape": copying.constant_of_shape,
     "Conv": convolution.convolution,
     "ConvTranspose": convolution.transposed_convolution,
+    "DepthToSpace": copying.depth_to_space,
+    "Expand": copying.expand,
     "Flatten": movement.flatten,
+    "Gather": copying.gather,
     "Gemm": products.gemm,
+    "DequantizeLinear": quantized.dequantize,
+    "DynamicQuantizeLinear": dynamic.dynamic_quantize,
+    "GRU": recurrent.recurrent_layer,
     "GlobalAveragePool": pooling.global_pool,
     "GlobalMaxPool": pooling.global_pool,
+    "GroupNormalization": normalization.group_normalization,
+    "InstanceNormalization": normalization.group_normalization,
     "LRN": normalization.local_response,
+    "LSTM": recurrent.recurrent_layer,
     "LayerNormalization": normalization.layer_normalization,
     "LogSoftmax": normalization.softmax,
     "MatMul": products.matmul,
+    "MatMulNBits": block_quantized.block_product,
     "MaxPool": pooling.pool,
     "MultiHeadAttention": attention.multi_head,
     "PRelu": _prelu,
-    "Pad": movement.pad,
+    "Pad": padding.pad,
+    "QuantizeLinear": quantized.quantize,
+    "QuantizedConv": quantized.convolution,
+    "QuantizedMatMul": quantized.product,
+    "RNN": recurrent.recurrent_layer,
     "ReduceMean": pooling.reduce,
     "ReduceSum": pooling.reduce,
     "Reshape": movement.reshape,
-    "Resize": movement.resize,
+    "Resize": resizing.resize,
     "Slice": movement.slice_,
     "Softmax": normalization.softmax,
+    "SpaceToDepth": copying.space_to_depth,
     "Split": movement.split,
     "Squeeze": movement.squeeze,
+    "Tile": copying.tile,
     "Transpose": movement.transpose,
     "Unsqueeze": movement.unsqueeze,
-    "Upsample": movement.resize,
+    "Upsample": resizing.resize,
     "binary": _binary,
     "eltwise": _eltwise,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ort_py_onednn.binding.constants import Element
 from ort_py_onednn.binding.descriptors import Desc, Key, row_major
 from ort_py_onednn.execution.packed_weights import Weight
 from ort_py_onednn.execution.plan import Buffer
@@ -15,10 +16,10 @@ class Value:
     """A tensor: a layout in a buffer.
 
     Attributes:
-        desc: The layout; of a constant, how its array is to be read.
+        desc: The layout with the type of the elements; of a constant, how its array is to be read.
         buffer: The bytes.
         weight: The constant it is, None where it is computed.
-        others: The same data in other layouts, by key.
+        others: The same data in other layouts and types, by key.
     """
 
     __slots__ = ("buffer", "desc", "names", "others", "shape", "weight")
@@ -35,6 +36,11 @@ class Value:
     def dims(self) -> tuple[int, ...]:
         """Dimensions as oneDNN sees them: a scalar has one."""
         return self.desc.dims
+
+    @property
+    def dtype(self) -> Element:
+        """Type of the elements."""
+        return self.desc.dtype
 
 
 def broadcast_dims(*dims: tuple[int, ...]) -> tuple[int, ...]:

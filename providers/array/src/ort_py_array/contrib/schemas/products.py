@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ort_py.contracts import NodeSpec
-from ort_py.dtypes import Shape
+from ort_py.dtypes import Dim, Shape
 from ort_py_array.contrib.schemas.notation import dims, operator
 
 __all__ = ["SCHEMAS"]
@@ -25,6 +25,26 @@ def _matmul_shape(node: NodeSpec) -> Sequence[Shape | None]:
         return [None]
     swapped = node.attributes.get("transA"), node.attributes.get("transB")
     return [(*a[:-2], a[-1] if swapped[0] else a[-2], b[0] if swapped[1] else b[1])]
+
+
+def _conv_shape(node: NodeSpec) -> Sequence[Shape | None]:
+    """The rank is the weight's, whatever is known of the input; spatial sizes where padding is given in numbers."""
+    x, w = dims(node, 0), dims(node, 1)
+    if w is None or len(w) < 3 or (x is not None and len(x) != len(w)):
+        return [None]
+    if x is None:
+        return [(None, w[0], *(None,) * (len(w) - 2))]
+    return [(x[0], w[0], *(_conv_size(node, place, x[place + 2], w[place + 2]) for place in range(len(w) - 2)))]
+
+
+def _conv_size(node: NodeSpec, place: int, size: Dim, window: Dim) -> Dim:
+    attributes = node.attributes
+    if not isinstance(size, int) or not isinstance(window, int) or attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    pads = attributes.get("pads") or ()
+    padding = pads[place] + pads[place + len(pads) // 2] if pads else 0
+    stride, dilation = ((attributes.get(name) or (1,) * (place + 1))[place] for name in ("strides", "dilations"))
+    return max(0, (size + padding - dilation * (window - 1) - 1) // stride + 1)
 
 
 SCHEMAS = [
@@ -67,6 +87,7 @@ SCHEMAS = [
             "pads": tuple | None,
             "strides": tuple | None,
         },
+        shapes=_conv_shape,
         T="float16 float double",
     ),
 ]

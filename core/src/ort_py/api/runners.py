@@ -1,0 +1,55 @@
+"""Who would run each node of a graph, asked while it is optimised: for transforms that serve one provider's wishes.
+
+Comes before partitioning, which asks again and decides with regions and costs. Where no provider has a wish, nobody is
+asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from ort_py.contracts import GraphView, IExecutionProvider, Transform
+from ort_py.dtypes import DataType
+from ort_py.kernels.registry import KernelRegistry
+from ort_py.transforms.layout.channels_last import ChannelsLast
+from ort_py.transforms.precision.widening import WidenNarrowFloats
+
+__all__ = ["claimants", "wishes"]
+
+_LOG = logging.getLogger("ort_py.session")
+
+
+def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> list[Transform]:
+    """The transforms of a session that serve its providers' wishes for a layout or an element type.
+
+    Args:
+        providers: In rank order.
+        kernels: Their kernels.
+    """
+
+    def runners(view: GraphView) -> Mapping[str, IExecutionProvider]:
+        return claimants(view, providers, kernels)
+
+    turned = any(type(one).prefers_channels_last is not IExecutionProvider.prefers_channels_last for one in providers)
+    widened = frozenset[DataType]().union(*[one.widened_types for one in providers])
+    return [WidenNarrowFloats(widened, runners), ChannelsLast(runners if turned else None)]
+
+
+def claimants(
+    view: GraphView, providers: Sequence[IExecutionProvider], kernels: KernelRegistry
+) -> dict[str, IExecutionProvider]:
+    """The first provider that claims each node, by the node's name."""
+    found: dict[str, IExecutionProvider] = {}
+    for provider in providers:
+        if len(found) == len(view.nodes):
+            break
+        try:
+            capability = provider.get_capability(view, kernels.lookup(provider.name))
+            claimed = [index for claim in capability.claims for index in claim.nodes]
+        except Exception as error:  # a plug-in's code; partitioning asks again, and reports it
+            _LOG.debug("%s was asked while optimising and failed: %s", provider.name, error)
+            continue
+        for index in claimed:
+            found.setdefault(view.nodes[index].name, provider)
+    return found

@@ -1,0 +1,103 @@
+"""The short way to a provider that compiles regions: say which node it can run, and compile what it gets.
+
+Groups what can run into convex regions and asks whether each pays. Knows no engine: the partitioner still decides.
+Comes between `provider`, which it implements, and the providers that compile.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+
+from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
+from ort_py.contracts.graph_view import GraphView, NodeSpec
+from ort_py.contracts.kernel import KernelLookup
+from ort_py.contracts.provider import IExecutionProvider
+
+__all__ = ["RegionProvider", "convex_groups"]
+
+
+class RegionProvider(IExecutionProvider):
+    """A provider whose nodes all run in compiled regions.
+
+    A subclass has `name`, `refusal` and `compile`; `group_refusal` where small regions do not pay.
+    """
+
+    @abstractmethod
+    def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
+        """Required. Why a node cannot be run natively, None where it can. Called for each node of each graph, on the
+        thread that plans; the reason is shown to users as it is."""
+
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        """Optional. Why a group of nodes that could run is not worth a region, None where it is. Called for each
+        group; all are worth one where not overridden."""
+        return None
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        """One claim for each convex group of nodes that are not refused."""
+        refusals: list[Refusal] = []
+        able: list[int] = []
+        for node in graph.nodes:
+            reason = self.refusal(node, graph)
+            if reason is None:
+                able.append(node.index)
+            else:
+                refusals.append(Refusal(node.index, reason))
+        claims: list[Claim] = []
+        for group in convex_groups(graph, able):
+            reason = self.group_refusal([graph.nodes[index] for index in group], graph)
+            if reason is None:
+                claims.append(Claim(group, ClaimKind.COMPILE, f"one of a region of {len(group)}"))
+            else:
+                refusals += [Refusal(index, reason) for index in group]
+        return Capability(tuple(claims), tuple(refusals))
+
+
+def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]]:
+    """Connected groups that no path leaves and enters again, each as large as a walk in order makes it.
+
+    A node's level counts how often the paths to it left the set and came back: what is of one level is convex together.
+    Linear in the graph.
+
+    Args:
+        graph: The graph.
+        able: Indices of the nodes to group.
+
+    Returns:
+        Sorted indices a group, groups in the order of their first nodes.
+    """
+    wanted = set(able)
+    level = [0] * len(graph.nodes)
+    for node in graph.nodes:
+        for value in node.outputs:
+            for reader in graph.consumers(value.name) if value is not None else ():
+                after = level[node.index] + (node.index in wanted and reader not in wanted)
+                level[reader] = max(level[reader], after)
+    groups: list[tuple[int, ...]] = []
+    left = set(wanted)
+    for start in sorted(wanted):
+        if start not in left:
+            continue
+        left.discard(start)
+        group, pending = [start], [start]
+        while pending:
+            for near in _neighbours(graph, pending.pop()):
+                if near in left and level[near] == level[start]:
+                    left.discard(near)
+                    group.append(near)
+                    pending.append(near)
+        groups.append(tuple(sorted(group)))
+    return groups
+
+
+def _neighbours(graph: GraphView, index: int) -> Sequence[int]:
+    node = graph.nodes[index]
+    found: list[int] = []
+    for value in node.outputs:
+        if value is not None:
+            found += graph.consumers(value.name)
+    for value in node.inputs:
+        producer = graph.producer(value.name) if value is not None else None
+        if producer is not None:
+            found.append(producer)
+    return found

@@ -1,0 +1,205 @@
+"""Regions of float16 or bfloat16 computed in float32, where the provider that runs them has only slow kernels for it.
+
+Not node by node: inside a region nothing is rounded to the narrow type, and a Cast stands where a value enters or
+leaves. Constants become float32 once. What only moves elements joins where it reads results of the region and nothing
+that comes from outside, so a table that is gathered from, or a past that is appended to, keeps its size; and where it
+gives the region just what it reads, so that rules find a Transpose beside the product it belongs to.
+
+Results are those of the narrow type with fewer roundings: they differ by what its precision allows, and what would
+have overflowed between two nodes does not. Operators whose results jump (comparisons, rounding, the place of a maximum,
+casts to integers) stay narrow: they see values rounded as before, so what was equal stays equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ort_py.contracts import (
+    GraphEditor,
+    GraphTransform,
+    Level,
+    NodeSpec,
+    NodeTemplate,
+    TransformContext,
+    TransformResult,
+    ValueSpec,
+)
+from ort_py.dtypes import DataType
+from ort_py.transforms.precision.operators import computes, keeps_size, moves
+from ort_py.transforms.runners import Runners
+
+__all__ = ["WidenNarrowFloats"]
+
+_FLOATS = frozenset({DataType.BFLOAT16, DataType.DOUBLE, DataType.FLOAT, DataType.FLOAT16})
+
+
+class WidenNarrowFloats(GraphTransform):
+    """The session's precision transform; does nothing where every provider computes narrow types well.
+
+    Args:
+        types: Types that some provider wants widened.
+        runners: Says who would run each node.
+    """
+
+    name = "CastFloat16Transformer"
+
+    def __init__(self, types: frozenset[DataType], runners: Runners) -> None:
+        self._types = types
+        self._runners = runners
+
+    @property
+    def level(self) -> Level:
+        return Level.EXTENDED
+
+    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
+        changes = casts = 0
+        pending = [graph] if self._types else []
+        while pending:
+            editor = pending.pop()
+            region = self._region(editor)
+            if region is not None:
+                changes += len(region.wide)
+                casts += region.apply()
+            pending += editor.subgraphs()
+        if not changes:
+            return TransformResult()
+        return TransformResult(changes, (f"{changes} nodes compute in float32, with {casts} Casts at their borders",))
+
+    def _region(self, graph: GraphEditor) -> _Region | None:
+        """The nodes of a graph that shall be wide; None where there are none."""
+        nodes = graph.nodes
+        if not any(computes(node) and self._narrow(node) for node in nodes):
+            return None
+        claims = self._runners(graph.view)
+        ours = {
+            node.name: node
+            for node in nodes
+            if (provider := claims.get(node.name)) is not None and self._narrow(node) & provider.widened_types
+        }
+        region = _Region(graph, self._types)
+        for node in nodes:
+            if node.name in ours and (computes(node) or (moves(node) and region.joins(node))):
+                region.add(node)
+        for node in reversed(nodes):
+            if node.name in ours and (region.rounds_inside(node) or (keeps_size(node) and region.feeds(node))):
+                region.add(node)
+        return region if region.wide else None
+
+    def _narrow(self, node: NodeSpec) -> frozenset[DataType]:
+        found = {value.data_type for value in (*node.inputs, *node.outputs) if value is not None}
+        return self._types.intersection(one for one in found if one is not None)
+
+
+class _Region:
+    """Nodes of one graph that shall be wide.
+
+    Attributes:
+        wide: The nodes, by name.
+    """
+
+    def __init__(self, graph: GraphEditor, types: frozenset[DataType]) -> None:
+        self.wide: dict[str, NodeSpec] = {}
+        self._graph = graph
+        self._types = types
+        self._written: set[str] = set()
+        self._names: dict[str, str] = {}
+        self._casts = 0
+
+    # Choosing ---------------------------------------------------------------------------------------------------------
+
+    def add(self, node: NodeSpec) -> None:
+        """Take a node in."""
+        self.wide[node.name] = node
+        self._written.update(value.name for value in self._narrow(node.outputs))
+
+    def joins(self, node: NodeSpec) -> bool:
+        """Whether a node that moves elements reads those of the region and no others but constants."""
+        narrow = [value for value in self._narrow(node.inputs) if not value.constant]
+        return bool(narrow) and all(value.name in self._written for value in narrow)
+
+    def rounds_inside(self, node: NodeSpec) -> bool:
+        """Whether the node is a Cast to a narrow type that the region reads."""
+        if node.op_type != "Cast" or node.domain or not self._narrow(node.outputs):
+            return False
+        return any(
+            one.name in self.wide and one.op_type != "Cast" for one in self._graph.readers(node.outputs[0] or "")
+        )
+
+    def feeds(self, node: NodeSpec) -> bool:
+        """Whether nobody but the region reads what a node makes: the Cast may stand in front of it as well."""
+        narrow = self._narrow(node.outputs)
+        read = [self._graph.readers(value) for value in narrow]
+        if node.name in self.wide or not all(read) or any(map(self._graph.is_output, narrow)):
+            return False
+        return all(one.name in self.wide and one.op_type != "Cast" for readers in read for one in readers)
+
+    def _narrow(self, values: Iterable[ValueSpec | None]) -> list[ValueSpec]:
+        return [value for value in values if value is not None and value.data_type in self._types]
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def apply(self) -> int:
+        """Make the nodes wide; returns how many Casts stand at the borders."""
+        leaving: list[NodeSpec] = []
+        for node in self._graph.nodes:
+            if node.name in self.wide:
+                made = self._graph.replace_nodes([node], self._widened(node))
+                leaving += [one for one in made if one.op_type == "Cast" and self._narrow(one.outputs)]
+            elif node.op_type == "Cast" and not node.domain:
+                self._reread(node)
+        unread = [one for one in leaving if self._is_unread(one)]
+        self._graph.replace_nodes(unread, ())
+        return self._casts + len(leaving) - len(unread)
+
+    def _is_unread(self, cast: NodeSpec) -> bool:
+        result = cast.outputs[0]
+        return result is not None and not self._graph.uses(result) and not self._graph.is_output(result)
+
+    def _widened(self, node: NodeSpec) -> list[NodeTemplate]:
+        """The node on float32, with Casts of what enters, and of what it writes: some of its readers may be narrow."""
+        attributes = dict(node.attributes)
+        before: list[NodeTemplate] = []
+        if node.op_type == "Cast":
+            attributes["to"] = int(DataType.FLOAT)
+            inputs = [self._names.get(value.name, value.name) for value in node.inputs if value is not None]
+        else:
+            inputs = ["" if value is None else self._read(value, before) for value in node.inputs]
+        behind: list[NodeTemplate] = []
+        outputs: list[str] = []
+        for value in node.outputs:
+            if value is None or value.data_type not in self._types:
+                outputs.append("" if value is None else value.name)
+                continue
+            assert value.data_type is not None
+            name = self._names[value.name] = self._graph.free_name(f"{value.name}/float")
+            outputs.append(name)
+            behind.append(NodeTemplate("Cast", (name,), (value.name,), {"to": int(value.data_type)}))
+        return [*before, NodeTemplate(node.op_type, tuple(inputs), tuple(outputs), attributes, node.domain), *behind]
+
+    def _read(self, value: ValueSpec, before: list[NodeTemplate]) -> str:
+        """The wide form of what a node reads."""
+        if value.data_type not in self._types:
+            return value.name
+        known = self._names.get(value.name)
+        if known is not None:
+            return known
+        array = self._graph.constant(value)
+        if array is not None:
+            name = self._graph.add_constant(f"{value.name}/float", array.astype(np.float32))
+        else:
+            name = self._graph.free_name(f"{value.name}/float")
+            before.append(NodeTemplate("Cast", (value.name,), (name,), {"to": int(DataType.FLOAT)}))
+            self._casts += 1
+        self._names[value.name] = name
+        return name
+
+    def _reread(self, cast: NodeSpec) -> None:
+        """Let a Cast from a result of the region to another floating type read what is computed instead."""
+        source, result = cast.inputs[0], cast.outputs[0]
+        if source is None or result is None or source.name not in self._written:
+            return
+        if result.data_type in _FLOATS:
+            name = self._names[source.name]
+            self._graph.replace_nodes([cast], [NodeTemplate("Cast", (name,), (result.name,), dict(cast.attributes))])

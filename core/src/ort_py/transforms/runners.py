@@ -1,0 +1,17 @@
+"""Who would run each node of a graph: what transforms ask before they change a part of it for one provider.
+
+The engine's partitioner decides later, on the changed graph; this is its first question only, without regions and
+costs. Used by `layout` and `precision`; made by the room that knows the session's providers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ort_py.contracts import GraphView, IExecutionProvider
+
+__all__ = ["Runners"]
+
+Runners: TypeAlias = Callable[[GraphView], Mapping[str, IExecutionProvider]]
+"""For a graph, the first provider that claims each node, by the node's name; nodes that nobody claims are left out."""

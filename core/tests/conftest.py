@@ -1,0 +1,25 @@
+"""What all tests of the core share: of the installed providers they see the one that completes, and no other.
+
+What a test says of places, steps and threads must not depend on what else the environment has. Tests register the
+providers they are about.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import ort_py
+from ort_py.discovery import CPU_ROLE
+from ort_py.hooks.switches import BLOCK
+
+
+@pytest.fixture(scope="session")
+def other_providers() -> str:
+    """Names of the installed providers but the CPU's, separated by commas."""
+    return ",".join(name for name in ort_py.get_installed_providers() if name != CPU_ROLE)
+
+
+@pytest.fixture(autouse=True)
+def without_other_providers(other_providers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep them out of the process, and of those that a test starts."""
+    monkeypatch.setenv(BLOCK, other_providers)

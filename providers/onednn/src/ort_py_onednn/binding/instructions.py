@@ -1,0 +1,37 @@
+"""Which types a CPU computes in by instructions of its own, as oneDNN numbers its instruction sets. Opens nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ort_py_onednn.binding.constants import F32, Element
+
+__all__ = ["native_elements", "needed_instructions"]
+
+_AVX_NE_CONVERT = 0x10
+_AVX512_BF16 = 0x80
+_AVX512_FP16 = 0x100
+_AMX_FP16 = 0x1000
+_BITS: Mapping[Element, int] = {
+    # Intel's AMX has a bit for bfloat16 of its own; oneDNN takes it only together with that of AVX-512.
+    Element.BF16: _AVX512_BF16 | _AVX_NE_CONVERT,
+    Element.F16: _AVX512_FP16 | _AMX_FP16,
+}
+_NAMES: Mapping[Element, str] = {
+    Element.BF16: "AVX512_BF16, AMX or AVX-NE-CONVERT",
+    Element.F16: "AVX512_FP16 or AMX-FP16",
+}
+
+
+def native_elements(isa: int) -> frozenset[Element]:
+    """Floating types with instructions; of others oneDNN has slow code, or none.
+
+    Args:
+        isa: As `Library.isa`: what oneDNN uses, which `ONEDNN_MAX_CPU_ISA` may bound.
+    """
+    return frozenset({F32}) | {element for element, bits in _BITS.items() if isa & bits}
+
+
+def needed_instructions(element: Element) -> str:
+    """The instruction sets of which one is needed."""
+    return _NAMES[element]

@@ -1,0 +1,311 @@
+"""Conversions between integers and numbers, drawn into the operations around them, so that integers stay integers.
+
+A DequantizeLinear is not run where its reader can take the integers: averages do, sums take them as a second operand,
+and what only moves elements moves them. A QuantizeLinear ends the product in front of it. What has no integer form gets
+its numbers from an operation of its own. Every rounding and clipping of the model is kept: a product whose integers are
+turned back rounds and clips in its chain. Comes on top of `fusion` and before `quantization`, which knows the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from ort_py.contracts import NodeSpec, RegionView
+from ort_py_onednn.binding.constants import Binary, Element, Eltwise
+from ort_py_onednn.binding.primitive import Function
+from ort_py_onednn.graph.functions import linear, merged
+from ort_py_onednn.graph.fusion import Fused
+from ort_py_onednn.graph.integers import BYTES, Array, Numbers, numbers_of
+from ort_py_onednn.graph.operation import Combine, Operation, Result
+
+__all__ = ["FLOAT", "Conversions", "Rules", "Waiting", "name_of", "output_of", "single"]
+
+FLOAT = np.float32
+_ENDS = frozenset({"QuantizedConv", "QuantizedMatMul"})
+"""Operations that can write integers."""
+
+_MOVES = frozenset(
+    {"Concat", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+)
+_LIMITS = {Element.U8: (0, 255), Element.S8: (-128, 127)}
+Rules: TypeAlias = Mapping[str, Callable[[Any, NodeSpec], bool]]
+"""By operator: whether the node was dealt with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A DequantizeLinear that has not been run: the integers, what they stand for, and whether they are a constant."""
+
+    integers: str
+    numbers: Numbers
+    element: Element | None
+    array: Array | None = None
+
+
+class Conversions(Fused):
+    """`Fused` that knows what integers stand for."""
+
+    def __init__(self, region: RegionView) -> None:
+        super().__init__(region)
+        self._waiting: dict[str, Waiting] = {}
+        self._readers: dict[str, list[NodeSpec]] = {}
+        self._done: set[str] = set()
+        self._covered: set[str] = set()
+        for node in self.nodes:
+            for value in node.inputs:
+                if value is not None:
+                    self._readers.setdefault(value.name, []).append(node)
+
+    def add(self, node: NodeSpec) -> None:
+        """Append a node, or draw it into what is there."""
+        if self._covered and output_of(node) in self._covered:
+            return  # computed with the node before it
+        rule = self.rules.get(node.op_type)
+        if rule is not None and rule(self, node):
+            return
+        for value in node.inputs:
+            if value is not None:
+                self._real(value.name)
+        super().add(node)
+
+    def finish(self) -> None:
+        """Run the conversions whose results leave the region."""
+        for value in self._region.outputs:
+            self._real(value.name)
+
+    def _host(self, name: str, uses: int = 1) -> Operation | None:
+        operation = super()._host(name, uses)
+        return None if operation is None or operation.result is not None else operation
+
+    # Conversions ------------------------------------------------------------------------------------------------------
+
+    def _dequantize(self, node: NodeSpec) -> bool:
+        name, output = name_of(node, 0), output_of(node)
+        value = node.inputs[0]
+        numbers = numbers_of(node, self._region.constant)
+        assert numbers is not None, "claimed with constants"
+        assert value is not None
+        array = None if name in self._producer else self._region.constant(name)
+        element = None if value.data_type is None else BYTES.get(value.data_type)
+        self._waiting[output] = Waiting(name, numbers, element, array)
+        return True
+
+    def _real(self, name: str) -> None:
+        """Make a value that waits a real number."""
+        waiting = self._waiting.get(name)
+        if waiting is None or name in self._done:
+            return
+        self._done.add(name)
+        if waiting.array is not None:
+            self.constants[name] = waiting.numbers.real(waiting.array)
+        elif not self._open(name, waiting):
+            scale, zero = single(waiting.numbers)
+            self._append(
+                Operation("DequantizeLinear", name, (waiting.integers,), (name,), {"scale": scale, "zero": zero})
+            )
+
+    def _open(self, name: str, waiting: Waiting) -> bool:
+        """Let the product that ends in these integers go on: it rounds and clips as it would have, in its chain."""
+        host = self._opening(name, waiting)
+        if host is None or host.result is None:
+            return False
+        low, high = _LIMITS[host.result.element]
+        zero = host.result.zero
+        host.posts += [
+            Function(Eltwise.ROUND),
+            Function(Eltwise.CLIP_V2, low - zero, high - zero),
+            linear(single(waiting.numbers)[0]),
+        ]
+        host.result = None
+        self._renamed(host, name)
+        del self._waiting[name]
+        return True
+
+    def _opening(self, name: str, waiting: Waiting) -> Operation | None:
+        if waiting.array is not None or self._uses.get(waiting.integers) != 1 or self._uses.get(name) != 1:
+            return None
+        host = super()._host(waiting.integers)
+        if host is None or host.result is None or host.kind not in _ENDS:
+            return None
+        return host if host.result.zero == single(waiting.numbers)[1] else None
+
+    def _quantize(self, node: NodeSpec) -> bool:
+        name, output = name_of(node, 0), output_of(node)
+        numbers = numbers_of(node, self._region.constant)
+        value = node.outputs[0]
+        assert numbers is not None and numbers.is_single, "claimed with one constant"  # noqa: PT018
+        assert value is not None
+        assert value.data_type is not None
+        scale, zero = single(numbers)
+        result = Result(BYTES[value.data_type], zero)
+        self._real(name)
+        host = self._host(name)
+        if host is None or host.kind not in _ENDS:
+            self._append(
+                Operation(
+                    "QuantizeLinear", node.name, (name,), (output,), {"scale": scale, "zero": zero}, result=result
+                )
+            )
+            return True
+        last = host.posts[-1] if host.posts else None
+        if last == Function(Eltwise.RELU) and zero == _LIMITS[result.element][0]:
+            host.posts.pop()  # saturation does the same
+        if not host.posts and self._rescaled(host, scale):
+            host.result = result
+        else:
+            self._extend(host, [linear(1 / scale)])
+            host.result = result
+        self._renamed(host, output)
+        return True
+
+    def _rescaled(self, host: Operation, scale: float) -> bool:
+        """Divide a product's own scale and bias instead of its result."""
+        names = list(host.inputs)
+        for place in (2, 3):
+            name = names[place]
+            if name is None:
+                continue
+            found = self.constants.get(name)
+            if found is None or found.dtype != FLOAT:
+                return False
+        for place in (2, 3):
+            name = names[place]
+            if name is not None:
+                names[place] = f"{name}/{scale!r}"
+                self.constants[names[place] or ""] = (self.constants[name].astype(np.float64) / scale).astype(FLOAT)
+        host.inputs = tuple(names)
+        return True
+
+    def _extend(self, host: Operation, functions: list[Function]) -> None:
+        tail: list[Function] = []
+        while host.posts and isinstance(last := host.posts[-1], Function):
+            tail.insert(0, last)
+            host.posts.pop()
+        host.posts += merged([*tail, *functions])
+
+    # What takes integers as they are ----------------------------------------------------------------------------------
+
+    def _integers(self, name: str) -> Waiting | None:
+        """Integers of 8 bits that a value waits as, one scale for all."""
+        waiting = self._waiting.get(name)
+        if waiting is None or waiting.array is not None or waiting.element is None:
+            return None
+        return waiting
+
+    def _moved(self, node: NodeSpec) -> bool:
+        """Elements that are only moved are moved as integers."""
+        places = range(len(node.inputs)) if node.op_type == "Concat" else (0,)
+        found = [self._integers(name_of(node, place)) for place in places]
+        first = found[0]
+        if first is None or any(
+            one is None or one.element != first.element or not one.numbers.same(first.numbers) for one in found
+        ):
+            return False
+        output = output_of(node)
+        name = f"{output}:integers"
+        inputs = [None if value is None else value.name for value in node.inputs]
+        for place, one in zip(places, found, strict=True):
+            inputs[place] = one.integers if one is not None else None
+        self._uses[name] = self._uses.get(output, 0)
+        if node.op_type == "Identity":
+            name = first.integers
+        else:
+            self._append(
+                Operation(node.op_type, node.name, tuple(inputs), (name,), node.attributes, node.since_version)
+            )
+        self._waiting[output] = Waiting(name, first.numbers, first.element)
+        return True
+
+    def _pool(self, node: NodeSpec) -> bool:
+        """An average of integers that is quantised at once, to the same type."""
+        output = output_of(node)
+        waiting = self._integers(name_of(node, 0))
+        readers = self._readers.get(output, [])
+        if waiting is None or len(readers) != 1 or readers[0].op_type != "QuantizeLinear" or self._uses[output] != 1:
+            return False
+        made, numbers = readers[0].outputs[0], numbers_of(readers[0], self._region.constant)
+        if made is None or numbers is None or made.data_type is None or BYTES.get(made.data_type) != waiting.element:
+            return False
+        (scale, zero), (wanted, target) = single(waiting.numbers), single(numbers)
+        if node.attributes.get("count_include_pad", 0) and zero and any(node.attributes.get("pads") or ()):
+            return False
+        factor = scale / wanted
+        posts = merged([linear(factor, -zero * factor), *_rounded(target)])
+        operation = Operation(
+            node.op_type,
+            node.name,
+            (waiting.integers,),
+            (made.name,),
+            node.attributes,
+            node.since_version,
+            list(posts),
+        )
+        self._append(operation)
+        self._done.add(output)
+        self._covered.add(made.name)
+        return True
+
+    def _sum(self, node: NodeSpec) -> bool:
+        """Two values of which one is made by an operation that can add the other's integers."""
+        names = [name_of(node, place) for place in range(len(node.inputs))]
+        if len(names) != 2 or names[0] == names[1]:
+            return False
+        shapes = [None if value is None else value.shape for value in (*node.inputs, *node.outputs)]
+        hosts: list[tuple[int, str, str, Operation]] = []
+        for place, (name, other) in enumerate((names, names[::-1])):
+            if self._integers(other) is None or shapes[place] is None or shapes[place] != shapes[2]:
+                continue
+            waiting = self._waiting.get(name)
+            host = self._host(name) if waiting is None else self._opening(name, waiting)
+            if host is not None:
+                hosts.append((self.operations.index(host), name, other, host))
+        if not hosts:
+            return False
+        _, name, other, host = max(hosts, key=lambda found: found[0])
+        self._real(name)
+        taken = self._waiting[other]
+        scale, zero = single(taken.numbers)
+        self._extend(host, [linear(1 / scale)])
+        host.posts += [Combine(Binary.ADD, taken.integers), linear(scale, -zero * scale)]
+        self._renamed(host, output_of(node))
+        # It runs where this node stood: there the other operand is made already.
+        self.operations.remove(host)
+        self.operations.append(host)
+        return True
+
+    rules: ClassVar[Rules] = {
+        **dict.fromkeys(_MOVES, _moved),
+        "Add": _sum,
+        "AveragePool": _pool,
+        "DequantizeLinear": _dequantize,
+        "GlobalAveragePool": _pool,
+        "QuantizeLinear": _quantize,
+        "Sum": _sum,
+    }
+
+
+def _rounded(zero: int) -> list[Function]:
+    """What stands between a number and its integer: an odd zero point must not decide which way a half goes."""
+    return [Function(Eltwise.ROUND), linear(1.0, zero)] if zero % 2 else [linear(1.0, zero)]
+
+
+def single(numbers: Numbers) -> tuple[float, int]:
+    """Scale and zero point where one is for all."""
+    return float(numbers.scale.reshape(-1)[0]), int(numbers.zero.reshape(-1)[0])
+
+
+def name_of(node: NodeSpec, place: int) -> str:
+    """Name of an input, ``""`` where it is absent."""
+    value = node.inputs[place] if place < len(node.inputs) else None
+    return "" if value is None else value.name
+
+
+def output_of(node: NodeSpec) -> str:
+    """Name of the first output."""
+    value: Any = node.outputs[0]
+    assert value is not None
+    return str(value.name)

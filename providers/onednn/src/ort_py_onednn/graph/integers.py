@@ -1,0 +1,97 @@
+"""What the integers of a quantised model stand for, read from a node's constants. Knows nothing of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ort_py.contracts import NodeSpec
+from ort_py.dtypes import DataType
+from ort_py_onednn.binding.constants import Element
+
+__all__ = ["BYTES", "Array", "Numbers", "numbers_of", "signed"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+BYTES: Mapping[DataType, Element] = {DataType.UINT8: Element.U8, DataType.INT8: Element.S8}
+"""Types of quantised tensors that are computed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """``real = scale · (integer - zero)``.
+
+    Attributes:
+        scale: float32, one or a vector.
+        zero: int64, likewise.
+        axis: The dimension a vector belongs to.
+    """
+
+    scale: Array
+    zero: Array
+    axis: int = 1
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one scale and one zero point are for all."""
+        return self.scale.size == 1 and self.zero.size == 1
+
+    def real(self, integers: Array) -> Array:
+        """The numbers that integers stand for, float32."""
+        scale, zero = (self.spread(one, integers.ndim) for one in (self.scale, self.zero))
+        return np.asarray((integers.astype(np.int64) - zero).astype(np.float32) * scale, np.float32)
+
+    def spread(self, vector: Array, rank: int) -> Array:
+        """A vector of the axis with dimensions of 1, so that it broadcasts."""
+        if vector.size == 1:
+            return vector.reshape(())
+        shape = [1] * rank
+        shape[self.axis % rank] = vector.size
+        return vector.reshape(shape)
+
+    def same(self, other: Numbers) -> bool:
+        """Whether the same integers stand for the same numbers."""
+        return (
+            self.is_single
+            and other.is_single
+            and float(self.scale.reshape(-1)[0]) == float(other.scale.reshape(-1)[0])
+            and int(self.zero.reshape(-1)[0]) == int(other.zero.reshape(-1)[0])
+        )
+
+
+def numbers_of(node: NodeSpec, constant: Callable[[str], Array | None], first: int = 1) -> Numbers | None:
+    """The constants of QuantizeLinear or DequantizeLinear; None where one is none, or blocks have their own.
+
+    Args:
+        node: The node.
+        constant: The array of a name.
+        first: Place of the scale; the zero point follows.
+    """
+    if node.attributes.get("block_size", 0):
+        return None
+    names = ["" if value is None else value.name for value in node.inputs[first : first + 2]]
+    scale = constant(names[0])
+    if scale is None or scale.dtype != np.float32 or scale.ndim > 1:
+        return None
+    zero: Array | None = np.zeros(1, np.int64)
+    if len(names) > 1 and names[1]:
+        zero = constant(names[1])
+        if zero is None:
+            return None
+    assert zero is not None
+    return Numbers(scale, np.asarray(zero).astype(np.int64), node.attributes.get("axis", 1))
+
+
+def signed(integers: Array, numbers: Numbers) -> tuple[Array, int] | None:
+    """Weights as int8 and their zero point then: 0 where all fit, else one for all; None where neither can be."""
+    shifted = integers.astype(np.int32) - numbers.spread(numbers.zero, integers.ndim)
+    if shifted.size and int(shifted.min()) >= -128 and int(shifted.max()) <= 127:
+        return (integers if integers.dtype == np.int8 and not numbers.zero.any() else shifted.astype(np.int8)), 0
+    if numbers.zero.size != 1:
+        return None
+    zero = int(numbers.zero.reshape(()))
+    if integers.dtype == np.int8:
+        return integers, zero
+    return (integers ^ np.uint8(128)).view(np.int8), zero - 128

@@ -1,0 +1,208 @@
+"""Products of a quantised model: with integers, exact sums and the model's own roundings.
+
+A product whose factors wait for their conversion takes the integers: what they stand for becomes one scale of its sums,
+a bias of real numbers and zero points. Comes on top of `conversions`; weights are looked at, no other shape is.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ort_py.contracts import NodeSpec, RegionView
+from ort_py_onednn.binding.constants import Element
+from ort_py_onednn.binding.features import has_exact_integers
+from ort_py_onednn.graph.block_weights import unpacked
+from ort_py_onednn.graph.conversions import FLOAT, Conversions, Rules, Waiting, name_of, output_of, single
+from ort_py_onednn.graph.fusion import Fused
+from ort_py_onednn.graph.integers import Array, Numbers, signed
+from ort_py_onednn.graph.operation import Operation, Result
+
+__all__ = ["QuantizedFused", "fuse"]
+
+_INTEGERS_DO = 4
+"""Accuracy level of MatMulNBits that allows to compute with the first factor in 8 bits."""
+
+
+class QuantizedFused(Conversions):
+    """`Conversions` that knows products."""
+
+    def __init__(self, region: RegionView) -> None:
+        super().__init__(region)
+        self._exact = has_exact_integers()
+
+    def _convolution(self, node: NodeSpec) -> bool:
+        return self._product(node, "QuantizedConv", 0)
+
+    def _matmul(self, node: NodeSpec) -> bool:
+        return self._product(node, "QuantizedMatMul", 1)
+
+    def _gemm(self, node: NodeSpec) -> bool:
+        attributes = node.attributes
+        if attributes.get("transA", 0) or attributes.get("alpha", 1.0) != 1.0 or attributes.get("beta", 1.0) != 1.0:
+            return False
+        return self._product(node, "QuantizedMatMul", 0 if attributes.get("transB", 0) else 1)
+
+    def _product(self, node: NodeSpec, kind: str, columns: int) -> bool:
+        """A product of integers that were computed with integers that are constants.
+
+        Args:
+            node: The node.
+            kind: The operation.
+            columns: The dimension of the weights along which their scale may change.
+        """
+        source, weights = self._integers(name_of(node, 0)), self._waiting.get(name_of(node, 1))
+        if not self._exact or source is None or weights is None or weights.array is None or weights.element is None:
+            return False
+        rank = weights.array.ndim
+        numbers = weights.numbers
+        if kind == "QuantizedMatMul" and rank != 2:
+            return False
+        if not numbers.is_single and numbers.axis % rank != columns:
+            return False
+        bias = name_of(node, 2)
+        vector = None
+        scale, zero = single(source.numbers)
+        scales = (np.float64(scale) * numbers.scale.astype(np.float64)).astype(FLOAT).reshape(-1)
+        if bias:
+            vector = self._bias(bias)
+            if vector is None or vector.ndim != 1 or vector.size != weights.array.shape[columns]:
+                return False
+        held = self._signed(weights)
+        if held is None or (held[1] and kind == "QuantizedConv"):
+            return False
+        title = node.name
+        self.constants[f"{title}:scale"] = scales
+        if vector is not None:
+            self.constants[f"{title}:bias"] = np.ascontiguousarray(vector, FLOAT)
+        inputs = (
+            source.integers,
+            held[0],
+            None if vector is None else f"{title}:bias",
+            f"{title}:scale",
+            self._zero(f"{title}:zero", zero),
+            self._zero(f"{title}:weights' zero", held[1]),
+        )
+        self._append(Operation(kind, title, inputs, (output_of(node),), node.attributes, node.since_version))
+        return True
+
+    def _bias(self, name: str) -> Array | None:
+        """A constant bias as real numbers."""
+        waiting = self._waiting.get(name)
+        if waiting is not None:
+            return None if waiting.array is None else waiting.numbers.real(waiting.array)
+        found = self.constants.get(name)
+        return found if found is not None or name in self._producer else self._region.constant(name)
+
+    def _integer_bias(self, node: NodeSpec) -> bool:
+        """Integers of 32 bits whose scale is that of the product they are added to."""
+        bias, *scales = (self._region.constant(name_of(node, place)) for place in range(3))
+        assert bias is not None
+        real = bias.astype(np.float64)
+        for scale in scales:
+            assert scale is not None
+            real = real * scale.astype(np.float64)
+        self.constants[output_of(node)] = real.astype(FLOAT)
+        return True
+
+    def _signed(self, weights: Waiting) -> tuple[str, int] | None:
+        assert weights.array is not None
+        found = signed(weights.array, weights.numbers)
+        if found is None:
+            return None
+        array, zero = found
+        if array is weights.array:
+            return weights.integers, zero
+        name = f"{weights.integers}:signed"
+        self.constants[name] = array
+        return name, zero
+
+    def _zero(self, name: str, zero: int) -> str | None:
+        if not zero:
+            return None
+        self.constants[name] = np.array([zero], np.int32)
+        return name
+
+    def _whole_product(self, node: NodeSpec) -> bool:
+        """MatMulInteger and ConvInteger: the sums of products are the result."""
+        names = [name_of(node, place) or None for place in range(4)]
+        kind = "QuantizedConv" if node.op_type == "ConvInteger" else "QuantizedMatMul"
+        held, zero = self._factor(node.name, names[1], names[3])
+        inputs = (names[0], held, None, None, names[2], zero)
+        result = Result(Element.S32)
+        self._append(
+            Operation(kind, node.name, inputs, (output_of(node),), node.attributes, node.since_version, result=result)
+        )
+        return True
+
+    def _real_product(self, node: NodeSpec) -> bool:
+        """MatMulIntegerToFloat: the first factor's scale is found in the run."""
+        a, b, a_scale, b_scale, a_zero, b_zero, bias = (name_of(node, place) or None for place in range(7))
+        self._scaled_product(node, (a, b, bias, b_scale, a_zero, b_zero, a_scale))
+        return True
+
+    def _dynamic_product(self, node: NodeSpec) -> bool:
+        """DynamicQuantizeMatMul: the first factor becomes integers in the run."""
+        a, b, b_scale, b_zero, bias = (name_of(node, place) or None for place in range(5))
+        self._real(a or "")
+        made = tuple(f"{node.name}:{part}" for part in ("integers", "scale", "zero"))
+        self._append(Operation("DynamicQuantizeLinear", node.name, (a,), made))
+        self._scaled_product(node, (made[0], b, bias, b_scale, made[2], b_zero, made[1]))
+        return True
+
+    def _scaled_product(self, node: NodeSpec, inputs: tuple[str | None, ...]) -> None:
+        source, held, bias, scale, zero, held_zero, source_scale = inputs
+        held, held_zero = self._factor(node.name, held, held_zero)
+        given = self._region.constant(scale or "")
+        assert given is not None, "claimed with constant scales"
+        name = f"{node.name}:weights' scale"
+        self.constants[name] = np.ascontiguousarray(given, FLOAT).reshape(-1)
+        whole = (source, held, bias, name, zero, held_zero, source_scale)
+        self._append(Operation("QuantizedMatMul", node.name, whole, (output_of(node),)))
+
+    def _block_product(self, node: NodeSpec) -> bool:
+        """MatMulNBits: the weights are unpacked to bytes once."""
+        self._real(name_of(node, 0))
+        found = unpacked([name_of(node, place) for place in range(6)], node.attributes, self._region.constant)
+        assert not isinstance(found, str), "claimed with weights that fit"
+        names = [f"{node.name}:{part}" for part in ("weights", "scales")]
+        self.constants.update(zip(names, found, strict=True))
+        coarse = node.attributes.get("accuracy_level", 0) == _INTEGERS_DO
+        inputs = (name_of(node, 0), *names, name_of(node, 5) or None)
+        self._append(Operation("MatMulNBits", node.name, inputs, (output_of(node),), {"coarse": coarse}))
+        return True
+
+    def _factor(self, title: str, held: str | None, zero: str | None) -> tuple[str | None, str | None]:
+        """Names of constant weights as int8 and of their zero point."""
+        array = None if held in self._producer else self._region.constant(held or "")
+        if array is None or held is None:
+            return held, zero
+        given = np.zeros(1, np.int64) if zero is None else self._region.constant(zero)
+        assert given is not None, "claimed with a constant zero point"
+        numbers = Numbers(np.ones(1, FLOAT), np.asarray(given).astype(np.int64), 0 if array.ndim != 2 else 1)
+        found = self._signed(Waiting(held, numbers, None, array))
+        assert found is not None, "claimed with zero points that fit"
+        return found[0], self._zero(f"{title}:weights' zero", found[1])
+
+    rules: ClassVar[Rules] = {
+        **Conversions.rules,
+        "@Bias": _integer_bias,
+        "Conv": _convolution,
+        "ConvInteger": _whole_product,
+        "DynamicQuantizeMatMul": _dynamic_product,
+        "Gemm": _gemm,
+        "MatMul": _matmul,
+        "MatMulInteger": _whole_product,
+        "MatMulIntegerToFloat": _real_product,
+        "MatMulNBits": _block_product,
+    }
+
+
+def fuse(region: RegionView) -> Fused:
+    """A region's operations."""
+    fused = QuantizedFused(region)
+    for node in fused.nodes:
+        fused.add(node)
+    fused.finish()
+    return fused

@@ -1,0 +1,7 @@
+"""Which nodes can be run: a reason against each that cannot. A module a family of operators, joined in `table`."""
+
+from __future__ import annotations
+
+from ort_py_onednn.graph.support.table import is_heavy, read_while_planning, refusal
+
+__all__ = ["is_heavy", "read_while_planning", "refusal"]

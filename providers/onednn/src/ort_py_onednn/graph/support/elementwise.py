@@ -1,0 +1,53 @@
+"""Functions of one argument and of two that broadcast."""
+
+from __future__ import annotations
+
+import math
+
+from ort_py.contracts import GraphView, NodeSpec
+from ort_py_onednn.graph.functions import UNARY
+from ort_py_onednn.graph.fusion import BINARY
+from ort_py_onednn.graph.support.rule import Rule, Rules, shape_of, value_name
+
+__all__ = ["RULES"]
+
+
+def _function(node: NodeSpec, graph: GraphView) -> str | None:
+    if any(not math.isfinite(value) for value in node.attributes.values() if isinstance(value, float)):
+        return "an attribute is no finite number"
+    return None
+
+
+def _pow(node: NodeSpec, graph: GraphView) -> str | None:
+    exponent = graph.constant(value_name(node, 1))
+    if exponent is None or exponent.size != 1 or exponent.ndim > 1:
+        return "the exponent is no single constant"
+    return None if float(exponent.reshape(())) in {0.5, 2.0, 3.0, -1.0, -0.5, 1.0} else "an unusual exponent"
+
+
+def _clip(node: NodeSpec, graph: GraphView) -> str | None:
+    for place in (1, 2):
+        name = value_name(node, place)
+        bound = graph.constant(name) if name else None
+        if bound is not None and bound.size != 1:
+            return "a bound is no single number"
+    return None
+
+
+def _prelu(node: NodeSpec, graph: GraphView) -> str | None:
+    return None if len(shape_of(node, 1)) <= len(shape_of(node, 0)) else "slopes of a higher rank"
+
+
+def _logarithm(node: NodeSpec, graph: GraphView) -> str | None:
+    return "oneDNN's logarithm has few digits near one: 1 % of log(1.00005)"
+
+
+RULES: Rules = {
+    **{("", name): Rule(_function) for name in UNARY},
+    ("", "Log"): Rule(_logarithm),
+    **{("", name): Rule() for name in BINARY},
+    ("", "Clip"): Rule(_clip, frozenset({1, 2})),
+    ("", "PRelu"): Rule(_prelu),
+    ("", "Pow"): Rule(_pow, frozenset({1})),
+    ("", "Sum"): Rule(),
+}

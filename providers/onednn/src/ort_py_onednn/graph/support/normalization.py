@@ -1,0 +1,59 @@
+"""Softmax and normalisations."""
+
+from __future__ import annotations
+
+from ort_py.contracts import GraphView, NodeSpec
+from ort_py_onednn.graph.support.rule import Rule, Rules, shape_of, used_outputs, value_name
+
+__all__ = ["RULES"]
+
+
+def _batch_normalization(node: NodeSpec, graph: GraphView) -> str | None:
+    if node.attributes.get("training_mode", 0) or len(node.outputs) > 1:
+        return "training"
+    return "no channels" if len(shape_of(node, 0)) < 2 else None
+
+
+def _layer_normalization(node: NodeSpec, graph: GraphView) -> str | None:
+    if used_outputs(node) > 1:
+        return "statistics are wanted"
+    if node.attributes.get("stash_type", 1) != 1:
+        return "statistics in another type"
+    rank = len(shape_of(node, 0))
+    axis = node.attributes.get("axis", -1) % max(rank, 1)
+    inner = shape_of(node, 0)[axis:]
+    for place in (1, 2):
+        if value_name(node, place) and tuple(shape_of(node, place)) != tuple(inner):
+            return "scale or bias broadcasts"
+    return None
+
+
+def _group_normalization(node: NodeSpec, graph: GraphView) -> str | None:
+    shape = shape_of(node, 0)
+    if len(shape) < 3:
+        return "nothing but channels"
+    if node.attributes.get("stash_type", 1) != 1:
+        return "statistics in another type"
+    groups = node.attributes.get("num_groups", 1)
+    if not isinstance(shape[1], int) or shape[1] % groups:
+        return "a number of channels that is not known"
+    return None
+
+
+def _lrn(node: NodeSpec, graph: GraphView) -> str | None:
+    return None if node.attributes["size"] % 2 else "an even size"
+
+
+def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
+    return None if shape_of(node, 0) else "a scalar"
+
+
+RULES: Rules = {
+    ("", "BatchNormalization"): Rule(_batch_normalization, frozenset({1, 2, 3, 4})),
+    ("", "GroupNormalization"): Rule(_group_normalization),
+    ("", "InstanceNormalization"): Rule(_group_normalization),
+    ("", "LRN"): Rule(_lrn),
+    ("", "LayerNormalization"): Rule(_layer_normalization),
+    ("", "LogSoftmax"): Rule(_softmax),
+    ("", "Softmax"): Rule(_softmax),
+}

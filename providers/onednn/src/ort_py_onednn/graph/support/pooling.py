@@ -1,0 +1,55 @@
+"""Pooling over windows and over everything, and reductions."""
+
+from __future__ import annotations
+
+from ort_py.contracts import GraphView, NodeSpec
+from ort_py_onednn.graph.support.rule import Rule, Rules, only_moved, shape_of, used_outputs
+
+__all__ = ["RULES"]
+
+
+def _pool(node: NodeSpec, graph: GraphView) -> str | None:
+    rank = len(shape_of(node, 0)) - 2
+    if not 1 <= rank <= 3:
+        return f"pooling over {rank} dimensions; 1 to 3 are supported"
+    if used_outputs(node) > 1:
+        return "indices of the maxima are wanted"
+    attributes = node.attributes
+    if any(dilation != 1 for dilation in attributes.get("dilations") or ()):
+        return "dilated windows, for which oneDNN has reference code only"
+    if attributes.get("storage_order", 0):
+        return "column-major storage order"
+    if attributes.get("ceil_mode", 0) and attributes.get("count_include_pad", 0):
+        return "averages with ceil_mode that count the padding"
+    pads = attributes.get("pads") or ()
+    kernel = attributes["kernel_shape"]
+    if any(width >= kernel[place % rank] for place, width in enumerate(pads)):
+        return "padding as wide as the window"
+    return None
+
+
+def _global_pool(node: NodeSpec, graph: GraphView) -> str | None:
+    rank = len(shape_of(node, 0)) - 2
+    return None if 1 <= rank <= 3 else f"pooling over {rank} dimensions; 1 to 3 are supported"
+
+
+def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
+    return "a scalar" if not shape_of(node, 0) else None
+
+
+def _extreme(node: NodeSpec, graph: GraphView) -> str | None:
+    return "oneDNN's reductions begin with the largest finite number: of infinities it would find a wrong extreme"
+
+
+_AXES = frozenset({1})
+
+RULES: Rules = {
+    ("", "AveragePool"): Rule(_pool),
+    ("", "GlobalAveragePool"): Rule(_global_pool),
+    ("", "GlobalMaxPool"): Rule(_global_pool),
+    ("", "MaxPool"): Rule(_pool, types=only_moved),
+    ("", "ReduceMax"): Rule(_extreme),
+    ("", "ReduceMean"): Rule(_reduction, _AXES),
+    ("", "ReduceMin"): Rule(_extreme),
+    ("", "ReduceSum"): Rule(_reduction, _AXES),
+}

@@ -1,0 +1,103 @@
+"""All families' rules, and the question they answer: why a node cannot be run, if it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py_onednn.graph.expansion import expand
+from ort_py_onednn.graph.support import (
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+    pooling,
+    products,
+    quantized,
+    recurrent,
+    resizing,
+)
+from ort_py_onednn.graph.support.rule import Rules
+
+__all__ = ["is_heavy", "read_while_planning", "refusal"]
+
+_FAMILIES = (convolution, elementwise, movement, normalization, pooling, products, quantized, recurrent, resizing)
+_RULES: Rules = {key: rule for family in _FAMILIES for key, rule in family.RULES.items()}
+_MOST_DIMENSIONS = 6
+
+
+def refusal(node: NodeSpec, graph: GraphView, known: Container[str] = ()) -> str | None:
+    """Why a node cannot be run here, None where it can.
+
+    Args:
+        node: The node.
+        graph: Its graph.
+        known: Values that follow from shapes.
+    """
+    steps = expand(node)
+    if steps is None:
+        return "an attribute or output of it has no counterpart in oneDNN"
+    for step in steps:
+        reason = _refusal(step, graph, known)
+        if reason is not None:
+            return reason
+    return None
+
+
+def is_heavy(node: NodeSpec) -> bool:
+    """Whether a node that can be run pays for a region by itself."""
+    rules = (_RULES.get((step.domain, step.op_type)) for step in expand(node) or ())
+    return any(rule is not None and rule.heavy for rule in rules)
+
+
+def _refusal(node: NodeSpec, graph: GraphView, known: Container[str]) -> str | None:
+    rule = _RULES.get((node.domain, node.op_type))
+    if rule is None:
+        return "oneDNN's provider does not have this operator"
+    for place, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        if place in rule.looked_at:
+            if graph.constant(value.name) is not None or (place in rule.shaped and value.name in known):
+                continue
+            what = "neither constant nor computed from shapes" if place in rule.shaped else "no constant"
+            return f"input {place} is {what}"
+        reason = rule.types(value, place, True)
+        if reason is None and (value.shape is not None or place not in rule.ranked):
+            reason = _shape(value)
+        if reason is not None:
+            return reason
+    for place, value in enumerate(node.outputs):
+        reason = None if value is None else rule.types(value, place, False) or _shape(value)
+        if reason is not None:
+            return reason
+    return rule.check(node, graph)
+
+
+def read_while_planning(nodes: Iterable[NodeSpec], known: Container[str]) -> frozenset[str]:
+    """Names of what is looked at before a run.
+
+    Args:
+        nodes: A region's nodes, fused operators written out.
+        known: Values that follow from shapes.
+    """
+    found: set[str] = set()
+    for node in nodes:
+        output = node.outputs[0]
+        if output is not None and output.name in known:
+            places = frozenset() if node.op_type in {"Shape", "Size"} else frozenset(range(len(node.inputs)))
+        else:
+            rule = _RULES.get((node.domain, node.op_type))
+            places = frozenset() if rule is None else rule.looked_at
+        found.update(value.name for place, value in enumerate(node.inputs) if value is not None and place in places)
+    return frozenset(found)
+
+
+def _shape(value: ValueSpec) -> str | None:
+    if value.shape is None:
+        return f"the rank of '{value.name}' is unknown"
+    if len(value.shape) > _MOST_DIMENSIONS:
+        return f"'{value.name}' has {len(value.shape)} dimensions; {_MOST_DIMENSIONS} are the most"
+    if 0 in value.shape:
+        return f"'{value.name}' is empty"
+    return None

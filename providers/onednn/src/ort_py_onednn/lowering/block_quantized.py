@@ -1,0 +1,182 @@
+"""MatMulNBits: products with int8 weights that have a scale a block of rows.
+
+For a few rows, numbers are cut into digits of 8 bits, relative to the largest of their block: three digits hold the 24
+bits of a float32 but for its exponent. The products of digits and weights are exact integers; scales and the weights
+of digits are applied to sums of blocks. So weights are read as bytes, and one row takes a fraction of the time of a
+float32 product. For many rows weights are converted ahead, which costs as little as reading them a few times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import F32, Algorithm, Argument, Binary, Element, Eltwise
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Scaling
+from ort_py_onednn.graph.functions import linear
+from ort_py_onednn.graph.operation import Combine, Operation, Post
+from ort_py_onednn.lowering import products
+from ort_py_onednn.lowering.planner import Planner, Value
+from ort_py_onednn.lowering.quantized import written
+
+__all__ = ["block_product"]
+
+_FEW = 4
+"""Rows up to which digits are faster."""
+
+_BASE = 254
+"""Of digits: what rounding leaves, at most a half, times the base is at most the largest digit."""
+
+_LARGEST = 127
+_SMALLEST = 1e-30
+"""Stands for the largest of a block of zeroes, and of numbers so small that a float32 product loses them too."""
+
+_LONG = 64
+"""Rows of a block from which weights are faster in blocks of the library's own."""
+
+
+def block_product(planner: Planner, operation: Operation) -> None:
+    """com.microsoft MatMulNBits: A (…, K), weights (blocks, size, N) int8, scales (blocks, 1, N), bias (N)."""
+    source = planner.value(operation.inputs[0])
+    source = planner.plain(planner.converted(source, F32))
+    weights, scales = (planner.value(name) for name in operation.inputs[1:3])
+    count, size, columns = weights.dims
+    bias = operation.inputs[3]
+    posts: list[Post] = list(operation.posts)
+    if bias is not None:
+        posts.insert(0, Combine(Binary.ADD, bias))
+    shape = (*source.shape[:-1], columns)
+    rows = math.prod(source.shape[:-1])
+    if rows > _FEW:
+        real = _dequantized(planner, weights, scales)
+        name = f"{operation.name}:weights"
+        planner.alias(name, planner.reshaped(real, (count * size, columns)), operation.inputs[0] or "")
+        inputs = (operation.inputs[0], name)
+        products.matmul(planner, replace(operation, kind="MatMul", inputs=inputs, posts=posts))
+        return
+    digits, factors = _digits(planner, source, (rows, count, size), 1 if operation.attributes["coarse"] else 3)
+    sums = _sums(planner, digits, weights, scales)
+    found = _combined(planner, sums, factors, rows)
+    found = planner.reshaped(found, shape)
+    planner.bind(operation.outputs[0], planner.apply(found, posts))
+
+
+def _digits(planner: Planner, source: Value, dims: tuple[int, int, int], number: int) -> tuple[Value, Value]:
+    """Digits (blocks, digits · rows, size) int8, and what each is worth: (rows, blocks · digits)."""
+    rows, count, size = dims
+    flat = planner.view(source, Desc.plain((rows * count, size)))
+    desc, narrow = flat.desc, Desc.plain((rows * count, 1))
+    absolute = planner.new(desc)
+    function = Function(Eltwise.ABS)
+    planner.emit(
+        planner.make(lambda: primitives.eltwise(function, desc, desc), desc),
+        {Argument.SRC: flat, Argument.DST: absolute},
+    )
+
+    def build(posts: Sequence[PostOp]) -> Primitive:
+        return primitives.reduction(Algorithm.REDUCTION_MAX, desc, narrow, posts)
+
+    def values(_: Primitive) -> Mapping[int, Value]:
+        return {Argument.SRC: absolute}
+
+    posts = [Function(Eltwise.CLIP_V2, _SMALLEST, math.inf), linear(1 / _LARGEST)]
+    units = planner.with_posts(build, values, narrow, narrow.dims, posts)
+    whole = planner.new(Desc.plain((count, number * rows, size), Element.S8))
+    seen = Desc.strided((count, rows, size), (size, count * size, 1))
+    left = planner.new(desc)
+    planner.emit(
+        planner.make(lambda: primitives.binary(Binary.DIV, desc, narrow, desc), desc),
+        {Argument.SRC: flat, Argument.SRC_1: units, Argument.DST: left},
+    )
+    for place in range(number):
+        part = whole.desc.part(seen.dims, (0, place * rows, 0))
+        assert part is not None, "any part of a plain layout can be described"
+        written(planner, planner.view(left, seen), Value(part, whole.buffer, part.dims))
+        if place < number - 1:
+            _rest(planner, left)
+    worth = planner.fixed(np.array([[float(_BASE) ** -place for place in range(number)]], np.float32))
+    factors = _products_of(planner, units, worth, (rows * count, number))
+    return whole, planner.reshaped(factors, (rows, 1, count * number))
+
+
+def _rest(planner: Planner, value: Value) -> None:
+    """What rounding leaves of numbers, times the base, in their place: exact, and the next digit when rounded."""
+    desc = value.desc
+    rounded = planner.new(desc)
+    function, posts = Function(Eltwise.ROUND), (linear(_BASE),)
+    planner.emit(
+        planner.make(lambda: primitives.eltwise(function, desc, desc), desc),
+        {Argument.SRC: value, Argument.DST: rounded},
+    )
+    planner.emit(
+        planner.make(lambda: primitives.binary(Binary.SUB, desc, desc, desc, posts), desc),
+        {Argument.SRC: value, Argument.SRC_1: rounded, Argument.DST: value},
+    )
+
+
+def _products_of(planner: Planner, column: Value, row: Value, dims: tuple[int, int]) -> Value:
+    """The outer product of a column and a row."""
+    found = planner.new(Desc.plain(dims))
+    primitive = planner.make(lambda: primitives.matmul(column.desc, row.desc, None, found.desc), found.desc)
+    planner.emit(primitive, {Argument.SRC: column, Argument.WEIGHTS: row, Argument.DST: found})
+    return found
+
+
+def _sums(planner: Planner, digits: Value, weights: Value, scales: Value) -> Value:
+    """Products of each block, with its scales: (blocks, digits · rows, N)."""
+    count, rows, size = digits.dims
+    columns = weights.dims[-1]
+    target = Desc.plain((count, rows, columns))
+    held = Desc.any(weights.dims, Element.S8) if size >= _LONG else Desc.plain(weights.dims, Element.S8)
+    posts = (Operand(Binary.MUL, Desc.plain(scales.dims)),)
+    primitive = planner.make_heavy(
+        lambda: primitives.matmul(digits.desc, held, None, target, posts), float(math.prod(target.dims) * size)
+    )
+    threads = planner.count
+    packed = planner.in_layout(weights, primitive.arguments[Argument.WEIGHTS])
+    planner.buffer_of(scales)
+    planner.count = threads
+    found = planner.new(target)
+    given = {Argument.SRC: digits, Argument.WEIGHTS: packed, Argument.post_op(0): scales, Argument.DST: found}
+    planner.emit(primitive, given)
+    return found
+
+
+def _combined(planner: Planner, sums: Value, factors: Value, rows: int) -> Value:
+    """Sums of blocks and digits, each times what it is worth: (rows, N)."""
+    terms = factors.dims[-1]
+    columns = sums.dims[-1]
+    seen = Desc.strided((rows, terms, columns), (columns, rows * columns, 1))
+    target = Desc.plain((rows, 1, columns))
+    given = Value(seen, sums.buffer, seen.dims)
+    if rows == 1:
+        # Of two dimensions, for which the library has faster code.
+        seen, target = Desc.plain((terms, columns)), Desc.plain((1, columns))
+        given = Value(seen, sums.buffer, seen.dims)
+        factors = planner.reshaped(factors, (1, terms))
+    primitive = planner.make_heavy(
+        lambda: primitives.matmul(factors.desc, seen, None, target), float(rows * terms * columns)
+    )
+    found = planner.new(target)
+    planner.emit(primitive, {Argument.SRC: factors, Argument.WEIGHTS: given, Argument.DST: found})
+    return found
+
+
+def _dequantized(planner: Planner, weights: Value, scales: Value) -> Value:
+    """Weights as float32, in memory of the run."""
+    count, _, columns = weights.dims
+    held = Desc.plain(weights.dims, Element.S8)
+    known = weights.weight.first_layout(weights.dims, Element.S8) if weights.weight is not None else None
+    packed = planner.in_layout(weights, known or held)
+    target = Desc.plain(weights.dims)
+    scaling = Scaling({Argument.SRC: (5, count * columns)})
+    primitive = planner.make(lambda: primitives.reorder(packed.desc, target, (), scaling), target)
+    found = planner.new(target)
+    vector = planner.reshaped(scales, (count * columns,))
+    planner.emit(primitive, {Argument.SRC: packed, Argument.scales(Argument.SRC): vector, Argument.DST: found})
+    return found

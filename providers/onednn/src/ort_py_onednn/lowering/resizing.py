@@ -1,0 +1,102 @@
+"""Resize and Upsample of spatial sizes: one primitive where oneDNN takes the pixels that ONNX wants, else copies of
+rows and columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Algorithm, Argument
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.primitive import Unimplemented
+from ort_py_onednn.graph.operation import Operation
+from ort_py_onednn.graph.resampling import nearest_places, onednn_places
+from ort_py_onednn.lowering.parts import picked
+from ort_py_onednn.lowering.planner import Planner, Value
+
+__all__ = ["resize"]
+
+
+def resize(planner: Planner, operation: Operation) -> None:
+    """ONNX Resize and Upsample: nearest, and linear between centres of pixels."""
+    source = planner.value(operation.inputs[0])
+    scales, sizes = _scales_and_sizes(planner, operation)
+    if sizes is not None:
+        dims = tuple(int(size) for size in sizes)
+    else:
+        assert scales is not None
+        dims = tuple(int(dim * float(scale)) for dim, scale in zip(source.shape, scales, strict=True))
+    if dims[:2] != source.shape[:2]:
+        raise Unimplemented(f"Resize of {source.shape} to {dims}: only spatial sizes can change")
+    factors = list(scales) if scales is not None else _quotients(source.shape, dims)
+    found = source
+    if operation.attributes.get("mode", "nearest") != "nearest":
+        found = _resampled(planner, source, dims, Algorithm.RESAMPLING_LINEAR)
+    elif source.shape != dims:
+        places = {
+            axis: _places(operation, source.shape[axis], dims[axis], factors[axis]) for axis in range(2, len(dims))
+        }
+        if all(
+            np.array_equal(chosen, onednn_places(source.shape[axis], dims[axis])) for axis, chosen in places.items()
+        ):
+            found = _resampled(planner, source, dims, Algorithm.RESAMPLING_NEAREST)
+        else:
+            for axis, chosen in places.items():
+                found = picked(planner, found, axis, chosen.tolist())
+    if found is source:
+        found = planner.view(source, source.desc, source.shape)
+    planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
+
+
+def _quotients(shape: Sequence[int], dims: Sequence[int]) -> list[float]:
+    return [large / small if small else 1.0 for large, small in zip(dims, shape, strict=True)]
+
+
+def _places(operation: Operation, size: int, target: int, scale: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if operation.kind == "Upsample" or operation.since < 11:
+        return nearest_places("asymmetric", "floor", size, target, scale)
+    attributes = operation.attributes
+    coordinates = attributes.get("coordinate_transformation_mode", "half_pixel")
+    return nearest_places(coordinates, attributes.get("nearest_mode", "round_prefer_floor"), size, target, scale)
+
+
+def _resampled(planner: Planner, source: Value, dims: tuple[int, ...], algorithm: int) -> Value:
+    factors = _quotients(source.shape[2:], dims[2:])
+    descs = [source.desc] if source.desc.is_dense else []
+    if not source.desc.is_plain or not descs:
+        descs.append(Desc.plain(source.dims, source.dtype))
+    made = None
+    for desc in descs:
+        try:
+            made = planner.make_heavy(
+                lambda: primitives.resampling(algorithm, desc, Desc.any(dims, source.dtype), factors),  # noqa: B023
+                4.0 * math.prod(dims),
+            )
+        except Unimplemented:
+            continue
+        if not made.is_reference:
+            break
+    if made is None:
+        raise Unimplemented(f"Resize of {source.shape} to {dims}")
+    count = planner.count
+    given = planner.in_layout(source, made.arguments[Argument.SRC])
+    planner.count = count
+    found = planner.new(made.arguments[Argument.DST], dims)
+    planner.emit(made, {Argument.SRC: given, Argument.DST: found})
+    return found
+
+
+def _scales_and_sizes(planner: Planner, operation: Operation) -> tuple[Sequence[float] | None, Sequence[int] | None]:
+    names = operation.inputs
+    if operation.kind == "Upsample":
+        found = planner.numbers(names[1]) if operation.since >= 9 else operation.attributes["scales"]
+        return found, None
+    first = 1 if operation.since < 11 else 2
+    scales = planner.numbers(names[first]) if len(names) > first and names[first] else ()
+    if len(scales):
+        return scales, None
+    return None, planner.integers(names[3])

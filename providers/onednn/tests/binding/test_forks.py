@@ -1,0 +1,102 @@
+"""The gate around forks: who makes something is waited for, who comes later waits, and a child starts afresh."""
+
+from __future__ import annotations
+
+import threading
+
+from ort_py_onednn.binding.forks import ForkGate
+
+
+def test_a_fork_waits_for_the_makers() -> None:
+    """Until the last of them is done."""
+    gate = ForkGate()
+    inside, leave, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def make() -> None:
+        with gate.making():
+            inside.set()
+            leave.wait(30)
+
+    def fork() -> None:
+        gate.before_fork()
+        closed.set()
+        gate.after_in_parent()
+
+    maker, forker = threading.Thread(target=make), threading.Thread(target=fork)
+    maker.start()
+    assert inside.wait(30)
+    forker.start()
+    assert not closed.wait(0.1)
+    leave.set()
+    assert closed.wait(30)
+    maker.join()
+    forker.join()
+
+
+def test_makers_wait_for_a_fork() -> None:
+    """Nobody begins while it happens."""
+    gate = ForkGate()
+    made = threading.Event()
+
+    def make() -> None:
+        with gate.making():
+            made.set()
+
+    gate.before_fork()
+    maker = threading.Thread(target=make)
+    maker.start()
+    assert not made.wait(0.1)
+    gate.after_in_parent()
+    assert made.wait(30)
+    maker.join()
+
+
+def test_making_nests_and_may_fork_itself() -> None:
+    """A thread does not wait for what it does itself."""
+    gate = ForkGate(patience=30)
+    with gate.making(), gate.making():
+        gate.before_fork()
+        gate.after_in_parent()
+    gate.before_fork()
+    gate.after_in_parent()
+
+
+def test_patience_ends() -> None:
+    """A maker that never comes back delays a fork, and does not forbid it."""
+    gate = ForkGate(patience=0.05)
+    inside, leave = threading.Event(), threading.Event()
+
+    def make() -> None:
+        with gate.making():
+            inside.set()
+            leave.wait(30)
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    assert inside.wait(30)
+    gate.before_fork()
+    gate.after_in_parent()
+    leave.set()
+    maker.join()
+
+
+def test_a_child_starts_afresh() -> None:
+    """What other threads of the parent were making is nobody's there."""
+    gate = ForkGate(patience=0.05)
+    inside, leave = threading.Event(), threading.Event()
+
+    def make() -> None:
+        with gate.making():
+            inside.set()
+            leave.wait(30)
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    assert inside.wait(30)
+    gate.before_fork()
+    gate.after_in_child()
+    with gate.making():
+        pass
+    assert gate._makers == 0
+    leave.set()
+    maker.join()

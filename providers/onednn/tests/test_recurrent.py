@@ -1,0 +1,230 @@
+"""LSTM, GRU and RNN against onnxruntime: shapes, directions, layouts, states, peepholes, outputs left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ort_py as ort
+from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+Array = np.ndarray[Any, Any]
+
+
+def _layer(
+    kind: str,
+    *,
+    time: int = 5,
+    batch: int = 2,
+    inputs: int = 3,
+    hidden: int = 4,
+    direction: str = "forward",
+    layout: int = 0,
+    bias: bool = True,
+    states: bool = True,
+    peephole: bool = False,
+    wanted: tuple[bool, ...] = (True, True, True),
+    dynamic: bool = False,
+    **attributes: Any,
+) -> tuple[bytes, dict[str, Array]]:
+    """A model of one layer and its feeds."""
+    rng = np.random.default_rng(0)
+    directions, gates = 1 + (direction == "bidirectional"), GATES[kind]
+
+    def draw(*shape: int) -> Array:
+        # Weights of a size that keeps cells away from where their functions are flat.
+        return np.asarray(rng.uniform(-1, 1, shape) * min(0.8, 2 / np.sqrt(shape[-1])), np.float32)
+
+    constants: dict[str, Array] = {
+        "w": draw(directions, gates * hidden, inputs),
+        "r": draw(directions, gates * hidden, hidden),
+    }
+    feeds = {"x": draw(batch, time, inputs) if layout else draw(time, batch, inputs)}
+    names = ["x", "w", "r", "-", "-", "-", "-", "-"]
+    if bias:
+        constants["b"] = draw(directions, 2 * gates * hidden)
+        names[3] = "b"
+    if states:
+        shape = (batch, directions, hidden) if layout else (directions, batch, hidden)
+        feeds["h"] = draw(*shape)
+        names[5] = "h"
+        if kind == "LSTM":
+            feeds["c"] = draw(*shape)
+            names[6] = "c"
+    if peephole:
+        constants["p"] = draw(directions, 3 * hidden)
+        names[7] = "p"
+    while names[-1] == "-":
+        names.pop()
+    titles = ("y", "yh", "yc")[: 3 if kind == "LSTM" else 2]
+    outputs = [title if use else "" for title, use in zip(titles, wanted, strict=False)]
+    if not any(outputs):
+        outputs[0] = "y"
+    made = node(kind, " ".join(names), "", hidden_size=hidden, direction=direction, layout=layout, **attributes)
+    made.output.extend(outputs)
+    return model([made], feeds, constants, [name for name in outputs if name], dynamic=dynamic), feeds
+
+
+def _agree(data: bytes, feeds: dict[str, Array], threads: int = 1) -> None:
+    expected = run_plain(data, feeds)
+    for actual, wanted in zip(run_here(data, feeds, threads), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=2e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(GATES)),
+    direction=st.sampled_from(["forward", "reverse", "bidirectional"]),
+    time=st.integers(1, 6),
+    batch=st.integers(1, 4),
+    inputs=st.integers(1, 20),
+    hidden=st.integers(1, 20),
+    bias=st.booleans(),
+    states=st.booleans(),
+    wanted=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    reset=st.booleans(),
+    peephole=st.booleans(),
+)
+def test_layers_agree(kind: str, reset: bool, peephole: bool, **choices: Any) -> None:
+    """Any shape, direction and choice of optional inputs and outputs gives onnxruntime's numbers."""
+    if kind == "GRU":
+        choices["linear_before_reset"] = int(reset)
+    if kind == "LSTM":
+        choices["peephole"] = peephole
+    _agree(*_layer(kind, **choices))
+
+
+@pytest.mark.parametrize("kind", sorted(GATES))
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_batches_first(kind: str, direction: str) -> None:
+    """Layout 1 is layout 0 with time and batch exchanged, in every input and output; onnxruntime has only 0."""
+    first, feeds = _layer(kind, direction=direction, layout=1)
+    second, others = _layer(kind, direction=direction)
+    exchanged = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in feeds.items()}
+    assert {name: array.shape for name, array in exchanged.items()} == {n: a.shape for n, a in others.items()}
+    y, *states = run_here(first, feeds)
+    wanted, *last = run_here(second, exchanged)
+    np.testing.assert_allclose(y, wanted.transpose(2, 0, 1, 3), rtol=1e-5, atol=2e-6)
+    for state, other in zip(states, last, strict=True):
+        np.testing.assert_allclose(state, other.swapaxes(0, 1), rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("function", ["Tanh", "Relu", "Sigmoid", "LeakyRelu"])
+def test_functions_of_plain_layers(function: str) -> None:
+    """A plain recurrent layer may have another function, the same in both directions."""
+    extra: dict[str, Any] = {"activation_alpha": [0.3, 0.3]} if function == "LeakyRelu" else {}
+    _agree(*_layer("RNN", direction="bidirectional", activations=[function] * 2, **extra))
+
+
+def test_sizes_of_real_models() -> None:
+    """A layer that is large enough for two threads and blocked weights."""
+    for kind in GATES:
+        _agree(*_layer(kind, time=20, batch=3, inputs=96, hidden=64, direction="bidirectional"), threads=2)
+
+
+def test_many_lengths_share_weights() -> None:
+    """New lengths and batches are new plans of one region, and give the same as layers made for them."""
+    data, _ = _layer("LSTM", direction="bidirectional", dynamic=True)
+    with open_session(data) as session:
+        for time, batch in ((5, 2), (1, 1), (9, 4), (5, 2)):
+            _, feeds = _layer("LSTM", direction="bidirectional", time=time, batch=batch)
+            for actual, wanted in zip(session.run(None, feeds), run_plain(data, feeds), strict=True):
+                np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=2e-6)
+        assert {found.provider for found in session.placement.nodes} == {PROVIDER}
+        assert not session.fallback_report
+
+
+def test_layers_in_a_row() -> None:
+    """Directions side by side become channels of the next layer, as exporters write it."""
+    rng = np.random.default_rng(1)
+    constants = {
+        "w0": rng.uniform(-0.5, 0.5, (2, 24, 5)),
+        "r0": rng.uniform(-0.5, 0.5, (2, 24, 6)),
+        "w1": rng.uniform(-0.5, 0.5, (1, 32, 12)),
+        "r1": rng.uniform(-0.5, 0.5, (1, 32, 8)),
+    }
+    weights = {name: array.astype(np.float32) for name, array in constants.items()}
+    nodes = [
+        node("LSTM", "x w0 r0", "a", hidden_size=6, direction="bidirectional"),
+        node("Transpose", "a", "b", perm=[0, 2, 1, 3]),
+        node("Reshape", "b s", "c"),
+        node("LSTM", "c w1 r1", "d h", hidden_size=8),
+        node("Squeeze", "h axis", "y"),
+    ]
+    extra = {"s": np.array([0, 0, -1]), "axis": np.array([0])}
+    feeds = {"x": rng.uniform(-1, 1, (7, 2, 5)).astype(np.float32)}
+    _agree(model(nodes, feeds, {**weights, **extra}), feeds)
+
+
+REFUSED: Mapping[str, tuple[str, dict[str, Any], str]] = {
+    "clip": ("LSTM", {"clip": 1.0}, "clipped cells"),
+    "coupled": ("LSTM", {"input_forget": 1}, "input and forget gate are coupled"),
+    "functions": ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh"),
+    "function": ("RNN", {"activations": ["Softsign"]}, "activations Softsign"),
+    "differing": (
+        "RNN",
+        {"activations": ["Tanh", "Relu"], "direction": "bidirectional"},
+        "directions with different activations",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_refusals_say_why(name: str) -> None:
+    """What oneDNN's cells do not have is left to others, with the reason in the placement report."""
+    kind, attributes, reason = REFUSED[name]
+    data, _ = _layer(kind, **attributes)
+    assert _refusals(data) == [reason]
+
+
+def _refusals(data: bytes) -> list[str]:
+    with open_session(data) as session:
+        return [why for found in session.placement.nodes for who, why in found.refusals if who == PROVIDER]
+
+
+def _with_lengths(lengths: list[int]) -> bytes:
+    feeds = {"x": np.ones((5, 2, 3), np.float32)}
+    constants = {
+        "w": np.ones((1, 16, 3), np.float32),
+        "r": np.ones((1, 16, 4), np.float32),
+        "l": np.array(lengths, np.int32),
+    }
+    return model([node("LSTM", "x w r - l", "y", hidden_size=4)], feeds, constants)
+
+
+def test_lengths_of_whole_sequences_are_none() -> None:
+    """Lengths are taken where they are constants that cut nothing off."""
+    assert _refusals(_with_lengths([5, 5])) == []
+    assert _refusals(_with_lengths([5, 3])) == ["sequences of different lengths"]
+
+
+@pytest.mark.parametrize("place", ["h", "- h"])
+def test_one_initial_state_alone(place: str) -> None:
+    """The other state of an LSTM begins with zeroes."""
+    rng = np.random.default_rng(2)
+    feeds = {"x": rng.random((5, 2, 3), np.float32), "h": rng.random((1, 2, 4), np.float32)}
+    constants = {"w": rng.random((1, 16, 3), np.float32), "r": rng.random((1, 16, 4), np.float32)}
+    _agree(model([node("LSTM", f"x w r - - {place}", "y", hidden_size=4)], feeds, constants), feeds)
+
+
+def test_weights_that_are_inputs_are_refused() -> None:
+    """Their gates are put in order once, when the region is compiled."""
+    feeds = {
+        "x": np.ones((5, 2, 3), np.float32),
+        "w": np.ones((1, 4, 3), np.float32),
+        "r": np.ones((1, 4, 4), np.float32),
+    }
+    assert _refusals(model([node("RNN", "x w r", "y", hidden_size=4)], feeds)) == ["input 1 is no constant"]
+
+
+def test_a_layer_pays_for_a_region() -> None:
+    """Its steps are products: the default session gives it to oneDNN."""
+    data, _ = _layer("GRU")
+    with ort.InferenceSession(data, providers=["CPUExecutionProvider"]) as session:
+        assert [found.provider for found in session.placement.nodes] == [PROVIDER]

@@ -1,0 +1,126 @@
+"""One frame's infer request, its tensors set on the arrays of each run.
+
+Outputs of known shapes are written where they are wanted. Those whose shape a run decides stay in the request's own
+memory and are copied out: a tensor of ours that is too small keeps its size without a word, and the result is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import RegionInstance
+from ort_py.dtypes import DataType, numpy_dtype
+from ort_py_openvino.build import writable
+from ort_py_openvino.elements import new_array, tensor
+
+__all__ = ["Copy", "OpenVINOInstance", "Port"]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a compiled model.
+
+    Attributes:
+        index: Its number there.
+        data_type: Element type.
+        shape: Its shape where that is known.
+    """
+
+    index: int
+    data_type: DataType
+    shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An output that OpenVINO does not write, because it is another array of the run.
+
+    Attributes:
+        number: Of the region's input or output that it equals.
+        of_input: Whether that is an input.
+    """
+
+    number: int
+    of_input: bool
+
+
+class OpenVINOInstance(RegionInstance):
+    """A frame's state.
+
+    Args:
+        request: An infer request of its own.
+        inputs: Ports of the model's inputs.
+        places: The region's input that each of them is.
+        outputs: Ports of the region's outputs, or what they are copies of.
+    """
+
+    def __init__(
+        self, request: Any, inputs: Sequence[Port], places: Sequence[int], outputs: Sequence[Port | Copy]
+    ) -> None:
+        self._request = request
+        self._inputs = list(zip(places, inputs, strict=True))
+        self._outputs = list(outputs)
+        self._given: Sequence[Any] = ()
+        self._held: list[Any] = []
+        self._made: list[np.ndarray[Any, Any] | None] = []
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
+        """Set tensors on this run's arrays.
+
+        Args:
+            inputs: C-contiguous.
+            outputs: Arrays to write to, or None for new ones.
+        """
+        request = self._request
+        given = self._given = [np.asarray(array) for array in inputs]  # a kernel of NumPy's may give a scalar
+        held = self._held = []
+        for place, port in self._inputs:
+            read = tensor(writable(given[place]), port.data_type)
+            request.set_input_tensor(port.index, read)
+            held.append(read)
+        made = self._made = []
+        for number, output in enumerate(self._outputs):
+            array = outputs[number]
+            if isinstance(output, Port) and output.shape is not None:
+                if array is None:
+                    array = new_array(output.shape, output.data_type)
+                written = tensor(array, output.data_type)
+                request.set_output_tensor(output.index, written)
+                held.append(written)
+            made.append(array)
+
+    def __call__(self) -> Sequence[Any]:
+        """Run; one array an output."""
+        self._request.infer()
+        results: list[Any] = []
+        for output, array in zip(self._outputs, self._made, strict=True):
+            if isinstance(output, Port):
+                results.append(array if output.shape is not None else self._copied(output, array))
+            else:
+                source = self._given[output.number] if output.of_input else results[output.number]
+                results.append(_filled(array, source))
+        self._held, self._made, self._given = [], [], ()
+        return results
+
+    def _copied(self, port: Port, array: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+        """An output whose shape the run decided, out of the request's own memory."""
+        found = self._request.get_output_tensor(port.index)
+        dtype = numpy_dtype(port.data_type)
+        data = found.data
+        return _filled(array, data if data.dtype == dtype else data.view(dtype))
+
+    def close(self) -> None:
+        """Let go of the request."""
+        self._request = None
+
+
+def _filled(array: np.ndarray[Any, Any] | None, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`source` copied to an array that is given, or to a new one."""
+    if array is None:
+        return np.array(source)
+    array[...] = source
+    return array

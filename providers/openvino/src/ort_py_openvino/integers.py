@@ -1,0 +1,127 @@
+"""Where 64-bit integers may go to a device that computes them in 32 bits: where they are counts, places and sizes.
+
+OpenVINO's plug-ins keep int64 at the border of a model and compute in int32, saturating. That is right for shapes and
+indices, which no tensor is large enough to take beyond 32 bits, and wrong for a caller's numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py.dtypes import DataType
+
+__all__ = ["refusal_of_integers"]
+
+_LIMIT = 2**31 - 1
+_ENDS = (-(2**63), -(2**63) + 1, 2**63 - 2, 2**63 - 1)
+
+_PLACES: dict[str, frozenset[int]] = {
+    "Shape": frozenset({0}),
+    "Size": frozenset({0}),
+    "Gather": frozenset({1}),
+    "GatherElements": frozenset({1}),
+    "GatherND": frozenset({1}),
+    "ScatterElements": frozenset({1}),
+    "ScatterND": frozenset({1}),
+    "Reshape": frozenset({1}),
+    "Expand": frozenset({1}),
+    "Slice": frozenset({1, 2, 3, 4}),
+    "Split": frozenset({1}),
+    "Squeeze": frozenset({1}),
+    "Unsqueeze": frozenset({1}),
+    "Pad": frozenset({1, 3}),
+    "Resize": frozenset({3}),
+    "TopK": frozenset({1}),
+    "ReduceSum": frozenset({1}),
+    "ReduceMean": frozenset({1}),
+    "ReduceMax": frozenset({1}),
+    "ReduceMin": frozenset({1}),
+    "ReduceL1": frozenset({1}),
+    "ReduceL2": frozenset({1}),
+    "ReduceProd": frozenset({1}),
+    "ReduceLogSum": frozenset({1}),
+    "ReduceLogSumExp": frozenset({1}),
+    "ReduceSumSquare": frozenset({1}),
+    "ConstantOfShape": frozenset({0}),
+    "Tile": frozenset({1}),
+}
+"""Inputs that are places, sizes or axes by what the operator means."""
+
+_COUNTS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "TopK", "NonZero"})
+"""Operators whose int64 outputs are counts or places."""
+
+_CARRIED = frozenset(
+    {
+        *("Concat", "Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "Identity", "Split", "Expand", "Transpose"),
+        *(
+            "Flatten",
+            "Min",
+            "Max",
+            "Where",
+            "Range",
+            "Tile",
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+            "Mod",
+            "ReduceProd",
+            "ReduceMax",
+        ),
+    }
+)
+"""Operators that make sizes out of sizes: moved, chosen, or combined as shapes are."""
+
+
+def refusal_of_integers(node: NodeSpec, graph: GraphView) -> str | None:
+    """Why the 64-bit integers of a node may be more than 32 bits hold, None where they are not."""
+    if node.op_type == "Cast" and _first(node.outputs) is DataType.INT64 and _first(node.inputs) is not DataType.INT64:
+        return None if _first(node.inputs) in _SHORT else "a cast to int64 whose results OpenVINO would keep in 32 bits"
+    places = _PLACES.get(node.op_type, frozenset())
+    for place, value in enumerate(node.inputs):
+        if value is None or value.data_type is not DataType.INT64 or place in places:
+            continue
+        if not _is_bounded(value, graph, {}):
+            return f"'{value.name}' is int64 of unknown size, which OpenVINO would compute in 32 bits"
+    return None
+
+
+_SHORT = frozenset({DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16, DataType.INT32, DataType.BOOL})
+
+
+def _first(values: tuple[ValueSpec | None, ...]) -> DataType | None:
+    return values[0].data_type if values and values[0] is not None else None
+
+
+def _is_bounded(value: ValueSpec, graph: GraphView, known: dict[str, bool]) -> bool:
+    """Whether all elements are counts, places, or constants within 32 bits; follows producers without recursion."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current.name in known or current.data_type is not DataType.INT64:
+            continue
+        known[current.name] = True
+        constant = graph.constant(current.name)
+        if constant is not None:
+            if not _fits(constant):
+                return False
+            continue
+        index = graph.producer(current.name)
+        if index is None:
+            return False
+        node = graph.nodes[index]
+        if node.op_type in _COUNTS or (node.op_type == "Cast" and _first(node.inputs) in _SHORT):
+            continue
+        if node.op_type not in _CARRIED or node.domain:
+            return False
+        places = _PLACES.get(node.op_type, frozenset())
+        pending += [one for place, one in enumerate(node.inputs) if one is not None and place not in places]
+    return True
+
+
+def _fits(constant: np.ndarray[Any, Any]) -> bool:
+    """Within 32 bits, or int64's own ends, which exporters write for 'to the end' and which saturate to that."""
+    return bool((((constant >= -_LIMIT) & (constant <= _LIMIT)) | np.isin(constant, _ENDS)).all())

@@ -1,0 +1,33 @@
+"""The options of OpenVINOExecutionProvider, named as onnxruntime names them; what is not given is the session's."""
+
+from __future__ import annotations
+
+from ort_py.contracts import OptionSpec
+
+__all__ = ["OPTIONS"]
+
+OPTIONS: tuple[OptionSpec, ...] = (
+    OptionSpec("device_type", str, "CPU", "Device: CPU, GPU, GPU.1, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU or MULTI:…"),
+    OptionSpec(
+        "precision",
+        str,
+        "",
+        "What float32 models are computed in: FP32, BF16 or FP16; ACCURACY leaves each tensor its type. "
+        "The session's precision where it is not given.",
+    ),
+    OptionSpec("num_of_threads", int, 0, "Threads on the processor; 0 takes the session's."),
+    OptionSpec("num_streams", int, 1, "Runs that OpenVINO computes side by side."),
+    OptionSpec("cache_dir", str, "", "Folder in which OpenVINO itself keeps what it compiles for devices that it can."),
+    OptionSpec(
+        "model_priority", str, "DEFAULT", "Order among models on one device.", ("DEFAULT", "LOW", "MEDIUM", "HIGH")
+    ),
+    OptionSpec("disable_dynamic_shapes", bool, False, "Leave graphs with unknown sizes to other providers."),
+    OptionSpec(
+        "load_config",
+        str,
+        "",
+        "JSON text, or the path of a JSON file: properties of OpenVINO by device, e.g. "
+        '{"CPU": {"INFERENCE_PRECISION_HINT": "bf16"}}. They beat all other options.',
+    ),
+    OptionSpec("claim_small", bool, False, "Take subgraphs too that are faster without the call to OpenVINO."),
+)

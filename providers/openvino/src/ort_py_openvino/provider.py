@@ -1,0 +1,98 @@
+"""What a session holds: claims of the regions that OpenVINO takes, and their compilation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ort_py.contracts import (
+    ArtifactValidity,
+    Capability,
+    CompiledRegion,
+    GraphView,
+    KernelLookup,
+    NodeSpec,
+    RegionProvider,
+    RegionView,
+    SessionContext,
+)
+from ort_py_openvino.artifacts import unpack, validity
+from ort_py_openvino.properties import target_of
+from ort_py_openvino.region import OpenVINORegion, imported
+from ort_py_openvino.runtime import check_device, core
+from ort_py_openvino.support import refusal
+
+__all__ = ["OpenVINOProvider"]
+
+_HEAVY = frozenset({"Conv", "ConvTranspose", "FusedConv", "FusedMatMul", "Gemm", "GRU", "LSTM", "MatMul", "RNN"})
+_LARGE = 16384
+"""Elements of a tensor from which an operator of a few instructions an element pays for a request of some 10 µs."""
+
+_UNKNOWN = 16
+"""Size taken for a dimension that is not known before a run."""
+
+_MOVES = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+class OpenVINOProvider(RegionProvider):
+    """Compiles regions with OpenVINO; runs no single kernels.
+
+    Args:
+        name: As registered by the plug-in.
+        options: Validated options.
+        context: The session's wishes.
+
+    Raises:
+        OptionError: An option's value is none that OpenVINO takes.
+        EPFail: OpenVINO does not start, or has no such device.
+    """
+
+    def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
+        self._name = name
+        self._claim_small = bool(options["claim_small"])
+        self._target = target_of(options, context)
+        core()
+        check_device(self._target.device)
+
+    @property
+    def name(self) -> str:
+        """As registered by the plug-in."""
+        return self._name
+
+    def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
+        """See `support`."""
+        return refusal(node, graph, self._target)
+
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        """A request costs some 10 µs: it takes a product, or a large tensor."""
+        if self._claim_small or any(_pays(node) for node in nodes):
+            return None
+        return f"too little work for a request to OpenVINO: no product, and no tensor of {_LARGE} elements or more"
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        """Regions of what OpenVINO's reader converts."""
+        return super().get_capability(graph, kernels)
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        """Read, put the weights in, compile for the device."""
+        return OpenVINORegion.of(region, self._target)
+
+    def validate(self, artifact: bytes) -> ArtifactValidity:
+        """Whether it was made by this version for this device with these properties."""
+        return validity(artifact, self._target)
+
+    def restore(self, artifact: bytes) -> CompiledRegion:
+        """Import what was exported."""
+        header, blob = unpack(artifact)
+        return imported(header, blob, self._target)
+
+
+def _pays(node: NodeSpec) -> bool:
+    if node.op_type in _HEAVY:
+        return True
+    value = node.outputs[0]
+    shape = None if value is None else value.shape
+    if shape is None or node.op_type in _MOVES:
+        return False
+    return math.prod(dim if isinstance(dim, int) else _UNKNOWN for dim in shape) >= _LARGE

@@ -1,0 +1,134 @@
+"""A compiled region: OpenVINO's compiled model and the order of the region's inputs and outputs in it.
+
+Immutable, shared by threads; each frame has an infer request of its own (`instance`), so as many threads can run a
+session as have frames.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView
+from ort_py.errors import EPFail
+from ort_py_openvino.artifacts import pack
+from ort_py_openvino.build import model_of
+from ort_py_openvino.elements import data_type_of_port
+from ort_py_openvino.instance import Copy, OpenVINOInstance, Port
+from ort_py_openvino.properties import Target
+from ort_py_openvino.runtime import core
+
+__all__ = ["OpenVINORegion", "imported"]
+
+
+class OpenVINORegion(CompiledRegion):
+    """A region on a device.
+
+    Args:
+        compiled: OpenVINO's compiled model.
+        inputs: Names of the region's inputs; the model has those that it reads, in the same order.
+        outputs: Number of the region's outputs; the model has them in the same order.
+        target: What it was compiled for.
+        kept: What must stay in memory as long as the model does.
+
+    Raises:
+        EPFail: The model has another number of outputs, an input that is none of the region's, or one of a type that no
+            array has.
+    """
+
+    def __init__(self, compiled: Any, inputs: Sequence[str], outputs: int, target: Target, kept: Any = None) -> None:
+        self._compiled = compiled
+        self._target = target
+        self._kept = kept
+        if len(compiled.outputs) != outputs:
+            raise EPFail(
+                f"OpenVINO's model has {len(compiled.outputs)} outputs, its region {outputs}.",
+                fix="run it with another provider",
+            )
+        self._names = inputs
+        self.inputs = [_port(port, index) for index, port in enumerate(compiled.inputs)]
+        self.places = _places(compiled, inputs)
+        # One tensor may be two outputs, or an input and an output where nothing is computed in between: OpenVINO then
+        # writes to one array, or to none.
+        read = {name: index for index, port in enumerate(compiled.inputs) for name in port.get_names()}
+        self.outputs: list[Port | Copy] = []
+        written: dict[str, int] = {}
+        for index, port in enumerate(compiled.outputs):
+            names = port.get_names()
+            given = next((read[name] for name in names if name in read), None)
+            earlier = next((written[name] for name in names if name in written), None)
+            if given is not None:
+                self.outputs.append(Copy(self.places[given], of_input=True))
+            elif earlier is not None:
+                self.outputs.append(Copy(earlier, of_input=False))
+            else:
+                written |= dict.fromkeys(names, index)
+                self.outputs.append(_port(port, index))
+
+    @classmethod
+    def of(cls, region: RegionView, target: Target) -> OpenVINORegion:
+        """Compile a region.
+
+        Raises:
+            RuntimeError: OpenVINO's, where it cannot.
+        """
+        model, kept = model_of(region)
+        compiled = core().compile_model(model, target.device, dict(target.properties))
+        return cls(compiled, [value.name for value in region.inputs], len(region.outputs), target, kept)
+
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        """An infer request."""
+        return OpenVINOInstance(self._compiled.create_infer_request(), self.inputs, self.places, self.outputs)
+
+    def serialize(self) -> bytes | None:
+        """OpenVINO's export, None for devices that export nothing."""
+        try:
+            exported = self._compiled.export_model()
+        except RuntimeError:
+            return None
+        blob = exported.getvalue() if isinstance(exported, io.BytesIO) else bytes(exported)
+        return pack({"inputs": list(self._names), "outputs": len(self.outputs)}, blob, self._target)
+
+    def close(self) -> None:
+        """Let go of the compiled model."""
+        self._compiled = self._kept = None
+
+
+def imported(header: dict[str, Any], blob: bytes, target: Target) -> OpenVINORegion:
+    """A region from what `serialize` gave.
+
+    Raises:
+        RuntimeError: OpenVINO's, where it does not import it.
+    """
+    compiled = core().import_model(io.BytesIO(blob), target.device, dict(target.properties))
+    return OpenVINORegion(compiled, header["inputs"], header["outputs"], target)
+
+
+def _places(compiled: Any, inputs: Sequence[str]) -> list[int]:
+    """Which input of the region each input of the model is: OpenVINO's reader drops those that nothing reads."""
+    if len(compiled.inputs) == len(inputs):
+        return list(range(len(inputs)))
+    known = {name: number for number, name in enumerate(inputs)}
+    found: list[int] = []
+    for port in compiled.inputs:
+        number = next((known[name] for name in port.get_names() if name in known), None)
+        if number is None:
+            raise EPFail(
+                f"OpenVINO's model reads {port.get_any_name()}, which is no input of its region.",
+                fix="run it with another provider",
+            )
+        found.append(number)
+    return found
+
+
+def _port(port: Any, index: int) -> Port:
+    data_type = data_type_of_port(port)
+    if data_type is None:
+        raise EPFail(
+            f"OpenVINO gives {port.get_any_name()} as {port.get_element_type()}, a type that arrays here do not have.",
+            fix="run the model with another provider",
+        )
+    shape = port.get_partial_shape()
+    static = tuple(int(dim) for dim in port.get_shape()) if shape.is_static else None
+    return Port(index, data_type, static)

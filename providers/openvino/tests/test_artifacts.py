@@ -1,0 +1,66 @@
+"""Compiled regions in the cache: exported, told apart, and imported again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ort_py
+from ort_py.contracts import ArtifactValidity, SessionContext
+from ort_py_openvino.artifacts import pack, unpack, validity
+from ort_py_openvino.options import OPTIONS
+from ort_py_openvino.properties import Target, target_of
+from providers.openvino.tests.models import NAME, parsed
+
+NET = "g (float[n, 64] x, float[64, 64] w) => (float[n, 64] y) { a = MatMul(x, w) y = Tanh(a) }"
+
+
+def target(**given: Any) -> Target:
+    return target_of({**{one.name: one.default for one in OPTIONS}, **given}, SessionContext())
+
+
+def test_what_it_was_made_for() -> None:
+    """The same version, device and properties; anything else is compiled anew."""
+    artifact = pack({"inputs": ["x"], "outputs": 1}, b"blob", target())
+    header, blob = unpack(artifact)
+    assert (header["inputs"], blob) == (["x"], b"blob")
+    assert validity(artifact, target()) is ArtifactValidity.VALID
+    assert validity(artifact, target(precision="BF16")) is ArtifactValidity.STALE
+    assert validity(artifact, target(num_of_threads=7)) is ArtifactValidity.STALE
+
+
+@pytest.mark.parametrize("damaged", [b"", b"something else", b"ortpyOV1\xff\xff\xff\xff", b"ortpyOV1\x02\0\0\0{"])
+def test_what_is_none_of_ours(damaged: bytes) -> None:
+    """Refused before OpenVINO sees it."""
+    assert validity(damaged, target()) is ArtifactValidity.UNSUPPORTED
+
+
+def test_a_session_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives the same, and compiles nothing."""
+    monkeypatch.setenv("ORT_PY_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(mode=0o700)
+    model = tmp_path / "model.onnx"
+    model.write_bytes(parsed(NET).SerializeToString())
+    rng = np.random.default_rng(4)
+    feeds = {"x": rng.standard_normal((3, 64), np.float32), "w": rng.standard_normal((64, 64), np.float32)}
+    results = []
+    for turn in range(2):
+        options = ort_py.SessionOptions()
+        options.cache_dir = str(tmp_path / "cache")
+        if turn:
+            from ort_py_openvino.region import OpenVINORegion
+
+            def fail(*_: Any) -> None:
+                raise AssertionError("compiled again")
+
+            monkeypatch.setattr(OpenVINORegion, "of", fail)
+        with ort_py.InferenceSession(
+            str(model), options, providers=[(NAME, {"claim_small": True}), "CPUExecutionProvider"]
+        ) as session:
+            results.append(session.run(None, feeds)[0])
+            assert not session.fallback_report
+            assert {node.provider for node in session.placement.nodes} == {NAME}
+    np.testing.assert_array_equal(*results)

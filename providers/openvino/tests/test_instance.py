@@ -1,0 +1,119 @@
+"""Runs: whose memory is written, what keeps it alive, what happens when shapes change, and with many threads."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from providers.openvino.tests.models import NAME, check, opened, runners
+
+NET = """g (float[n, 64] x) => (float[n, 64] y) {
+    w = Constant <value_float = 0.5> () a = Mul(x, w) b = Sin(a) y = Add(b, a)
+}"""
+
+
+def wanted(x: np.ndarray) -> np.ndarray:
+    return np.sin(x * np.float32(0.5)) + x * np.float32(0.5)
+
+
+def test_outputs_are_the_callers() -> None:
+    """The next run overwrites nothing."""
+    session = opened("g (float[4, 64] x) => (float[4, 64] y) { y = Sin(x) }")
+    first_feed, second_feed = np.full((4, 64), 1, np.float32), np.full((4, 64), 2, np.float32)
+    (first,) = session.run(None, {"x": first_feed})
+    (second,) = session.run(None, {"x": second_feed})
+    np.testing.assert_allclose(first, np.sin(first_feed), rtol=1e-6)
+    np.testing.assert_allclose(second, np.sin(second_feed), rtol=1e-6)
+
+
+def test_feeds_that_nobody_else_holds() -> None:
+    """The tensor keeps the array alive for the run: OpenVINO's request alone does not."""
+    session = opened(NET)
+    for number in range(50):
+        (result,) = session.run(None, {"x": np.full((8, 64), number, np.float32)})
+        gc.collect()
+        np.testing.assert_allclose(result, wanted(np.full((8, 64), number, np.float32)), rtol=1e-5, atol=1e-6)
+
+
+def test_feeds_that_cannot_be_written_to() -> None:
+    """They are read where they are."""
+    x = np.arange(128, dtype=np.float32).reshape(2, 64) / 64
+    x.flags.writeable = False
+    (result,) = opened(NET).run(None, {"x": x})
+    np.testing.assert_allclose(result, wanted(x), rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_that_grow_and_shrink() -> None:
+    """A tensor of the last shape is never left in the request: OpenVINO would cut the result to it."""
+    session = opened(NET)
+    for rows in (3, 5, 2, 9, 1, 9):
+        x = np.full((rows, 64), rows, np.float32)
+        (result,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(result, wanted(x), rtol=1e-5, atol=1e-6)
+
+
+def test_outputs_that_are_inputs() -> None:
+    """Where nothing is computed between them OpenVINO writes nothing; the instance copies."""
+    text = "g (float[3] x) => (float[3] y, float[3] z) { y = Sum(x) z = Sin(x) }"
+    x = np.array([1, 2, 3], np.float32)
+    session = check(text, {"x": x})
+    assert set(runners(session).values()) == {NAME}
+    y, _ = session.run(None, {"x": x})
+    assert not np.shares_memory(x, y)
+
+
+def test_two_names_of_one_tensor() -> None:
+    """Each output has memory of its own."""
+    text = "g (float[3] x) => (float[3] y, float[3] z) { a = Sin(x) y = Identity(a) z = Identity(a) }"
+    y, z = check(text, {"x": np.array([1, 2, 3], np.float32)}).run(None, {"x": np.array([1, 2, 3], np.float32)})
+    assert not np.shares_memory(y, z)
+
+
+def test_half_precision_goes_in_and_comes_out() -> None:
+    """float16 as NumPy has it, bfloat16 as ml_dtypes has it."""
+    import ml_dtypes
+
+    x = np.linspace(-2, 2, 64, dtype=np.float32)
+    for name, dtype in (("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)):
+        session = opened(f"g ({name}[64] x) => ({name}[64] y) {{ y = Tanh(x) }}")
+        assert runners(session) == {"Tanh": NAME}
+        (result,) = session.run(None, {"x": x.astype(dtype)})
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result.astype(np.float32), np.tanh(x), atol=2e-2)
+
+
+def test_eight_threads() -> None:
+    """Each frame has a request of its own."""
+    session = opened(NET)
+
+    def work(number: int) -> bool:
+        x = np.full((1 + number % 5, 64), number, np.float32)
+        return all(np.allclose(session.run(None, {"x": x})[0], wanted(x), atol=1e-5) for _ in range(20))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(64)))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from Linux's /proc")
+def test_memory_stays_flat_over_changing_shapes() -> None:
+    """Ten thousand runs of forty sizes."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    session = opened(NET)
+    feeds = [np.ones((1 + size, 64), np.float32) for size in range(40)]
+
+    def run(count: int) -> int:
+        for number in range(count):
+            session.run(None, {"x": feeds[number % 40]})
+        gc.collect()
+        return resident()
+
+    before = run(2_000)
+    assert run(8_000) - before < 8 * 2**20

@@ -1,0 +1,92 @@
+"""A session's wishes as OpenVINO's device and properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ort_py.contracts import SessionContext
+from ort_py.errors import EPFail, OptionError
+from ort_py_openvino.options import OPTIONS
+from ort_py_openvino.properties import Target, target_of
+from ort_py_openvino.runtime import check_device
+
+
+def target(context: SessionContext | None = None, **given: Any) -> Target:
+    """The target for options, the others as they are by default."""
+    return target_of({**{one.name: one.default for one in OPTIONS}, **given}, context or SessionContext(threads=3))
+
+
+def test_float32_and_the_sessions_threads_by_default() -> None:
+    """OpenVINO itself would take bfloat16 where the processor has it, and every processor."""
+    found = target()
+    assert (found.device, found.on_processor) == ("CPU", True)
+    assert found.properties["INFERENCE_PRECISION_HINT"] == "f32"
+    assert found.properties["INFERENCE_NUM_THREADS"] == 3
+    assert found.properties["NUM_STREAMS"] == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "session", "hint"),
+    [("", "bfloat16", "bf16"), ("FP16", "bfloat16", "f16"), ("FP32", "bfloat16", "f32"), ("bf16", "float32", "bf16")],
+)
+def test_the_option_beats_the_sessions_precision(asked: str, session: str, hint: str) -> None:
+    """And is read as onnxruntime's users write it."""
+    found = target(SessionContext(precision=session), precision=asked)
+    assert found.properties["INFERENCE_PRECISION_HINT"] == hint
+
+
+def test_accuracy_leaves_each_tensor_its_type() -> None:
+    """OpenVINO's own word for it."""
+    assert target(precision="ACCURACY").properties["EXECUTION_MODE_HINT"] == "ACCURACY"
+
+
+def test_numbers_that_are_given() -> None:
+    """Threads and streams."""
+    found = target(num_of_threads=2, num_streams=2).properties
+    assert (found["INFERENCE_NUM_THREADS"], found["NUM_STREAMS"]) == (2, 2)
+
+
+def test_other_devices_get_no_threads() -> None:
+    """They are the processor's."""
+    found = target(device_type="gpu.1", num_streams=2, model_priority="HIGH", cache_dir="here")
+    assert found.device == "GPU.1"
+    assert not found.on_processor
+    assert "INFERENCE_NUM_THREADS" not in found.properties
+    assert found.properties["NUM_STREAMS"] == 2
+    assert (found.properties["MODEL_PRIORITY"], found.properties["CACHE_DIR"]) == ("HIGH", "here")
+
+
+def test_load_config_beats_the_options(tmp_path: Path) -> None:
+    """As text and as file, by device."""
+    text = '{"CPU": {"NUM_STREAMS": "4"}, "GPU": {"NUM_STREAMS": "8"}}'
+    file = tmp_path / "config.json"
+    file.write_text(text, encoding="utf-8")
+    assert target(load_config=text).properties["NUM_STREAMS"] == "4"
+    assert target(load_config=str(file), device_type="GPU.0").properties["NUM_STREAMS"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"device_type": "TPU"}, "device_type='TPU' is no device of OpenVINO"),
+        ({"precision": "FP8"}, "precision='FP8' is none that OpenVINO computes in"),
+        ({"load_config": "{"}, "load_config cannot be read"),
+        ({"load_config": "/no/such/file"}, "load_config cannot be read"),
+        ({"load_config": '{"CPU": 3}'}, "load_config cannot be read"),
+    ],
+)
+def test_values_that_are_none(given: dict[str, Any], words: str) -> None:
+    """Each says what there is instead."""
+    with pytest.raises(OptionError, match=words):
+        target(**given)
+
+
+def test_a_device_that_is_not_there() -> None:
+    """With the devices that are."""
+    with pytest.raises(EPFail, match=r"no device NPU\.7 on this machine; it finds CPU"):
+        check_device("HETERO:NPU.7,CPU")
+    check_device("AUTO")
+    check_device("CPU")

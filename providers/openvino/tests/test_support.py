@@ -1,0 +1,112 @@
+"""What is claimed and what is refused, with the words that users see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ort_py_openvino import question
+from providers.openvino.tests.models import NAME, check, opened, refusals, runners
+
+RNG = np.random.default_rng(8)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape, np.float32)
+
+
+def test_a_convolution_net_is_one_region() -> None:
+    """From the picture to the class."""
+    text = """g (float[n, 3, 16, 16] x, float[8, 3, 3, 3] w, float[8] b) => (float[n, 8] y) {
+        c = Conv <pads = [1, 1, 1, 1]> (x, w, b) r = Relu(c) p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+        a = GlobalAveragePool(p) f = Flatten(a) y = Softmax(f)
+    }"""
+    session = check(text, {"x": floats(2, 3, 16, 16), "w": floats(8, 3, 3, 3), "b": floats(8)})
+    assert set(runners(session).values()) == {NAME}
+    assert len({node.region for node in session.placement.nodes}) == 1
+
+
+def test_openvinos_own_words() -> None:
+    """An operator that its reader has no rule for."""
+    session = opened("g (float[3, 3] x) => (float y) { y = Det(x) }")
+    assert refusals(session, "Det") == "OpenVINO: no conversion rule for Det-21"
+
+
+def test_it_is_asked_once_for_each_kind_of_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of two hundred nodes costs two questions."""
+    asked: list[str] = []
+    original = question._ask
+
+    def ask(node: object, graph: object) -> str | None:
+        asked.append(node.op_type)  # type: ignore[attr-defined]  # a NodeSpec
+        return original(node, graph)  # type: ignore[arg-type]  # likewise
+
+    monkeypatch.setattr(question, "_ask", ask)
+    monkeypatch.setattr(question, "_answers", type(question._answers)())
+    chain = " ".join(f"a{i} = Sin({f'b{i - 1}' if i else 'x'}) b{i} = Cos(a{i})" for i in range(100))
+    session = opened(f"g (float[3] x) => (float[3] b99) {{ {chain} }}")
+    assert sorted(asked) == ["Cos", "Sin"]
+    assert set(runners(session).values()) == {NAME}
+
+
+@pytest.mark.parametrize(
+    ("text", "op_type", "words"),
+    [
+        ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "Identity", "'x' is string"),
+        ("g (double[2] x) => (double[2] y) { y = Exp(x) }", "Exp", "'x' is double, which OpenVINO does not compute"),
+        ("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }", "SequenceLength", "'x' is no tensor"),
+        ("g (float[2] x) => (float[2] y) { y = org.example.Twice(x) }", "Twice", "an operator of org.example"),
+        ("g (float[2, 0] x) => (float[2, 0] y) { y = Exp(x) }", "Exp", "'x' is empty"),
+        ("g (int64[2] x) => (int64[2] y) { y = Add(x, x) }", "Add", "int64 of unknown size"),
+        ("g (float[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }", "Cast", "a cast to int64"),
+    ],
+)
+def test_what_is_left_to_others(text: str, op_type: str, words: str) -> None:
+    """Types, domains, and integers that 32 bits do not hold."""
+    functions = '<domain: "org.example", opset_import: ["" : 21]> Twice (a) => (b) { b = Add(a, a) }'
+    from providers.openvino.tests.models import parsed
+
+    session = opened(parsed(text, functions=functions if "example" in text else ""))
+    assert words in refusals(session, op_type) or op_type == "Twice"
+    assert NAME not in runners(session).values() or op_type == "Twice"
+
+
+def test_sizes_and_places_may_be_int64() -> None:
+    """Shapes computed at run time stay in the region, and token numbers find their rows."""
+    text = """g (float[9, 4] table, int64[a, b] tokens) => (float[c, d] y)
+    <int64[1] minus = {-1}, int64[1] zero = {0}> {
+        rows = Gather(table, tokens) s = Shape(rows) first = Gather(s, zero) wanted = Concat <axis = 0> (first, minus)
+        y = Reshape(rows, wanted)
+    }"""
+    session = check(text, {"table": floats(9, 4), "tokens": np.array([[0, 8, -1], [3, 3, 3]])})
+    assert set(runners(session).values()) == {NAME}
+
+
+def test_static_shapes_only_where_that_is_asked() -> None:
+    """`disable_dynamic_shapes`."""
+    session = opened("g (float[n, 4] x) => (float[n, 4] y) { y = Exp(x) }", disable_dynamic_shapes=True)
+    assert "sizes that are not known, and disable_dynamic_shapes is set" in refusals(session, "Exp")
+
+
+def test_small_regions_do_not_pay() -> None:
+    """A request costs more than a few numbers do on NumPy."""
+    session = opened("g (float[4] x) => (float[4] y) { y = Exp(x) }", claim_small=False)
+    assert "too little work for a request to OpenVINO" in refusals(session, "Exp")
+
+
+def test_nested_graphs_are_the_cores() -> None:
+    """The node is not taken; what its branches do may be."""
+    text = """g (bool c, float[4] x) => (float[4] y) {
+        y = If (c) <
+            then_branch = t () => (float[4] a) { a = Sin(x) }, else_branch = e () => (float[4] b) { b = Cos(x) }
+        >
+    }"""
+    session = check(text, {"c": np.array(True), "x": floats(4)})
+    assert refusals(session, "If") == "nested graphs are run by the core, step by step"
+
+
+def test_an_operator_in_the_middle_splits_the_region() -> None:
+    """What OpenVINO lacks runs on NumPy, the rest does not."""
+    text = """g (float[3, 3] x) => (float[3, 3] y) { a = Sin(x) d = Det(a) b = Cos(a) y = Mul(b, d) }"""
+    found = runners(check(text, {"x": floats(3, 3)}))
+    assert found == {"Sin": NAME, "Det": "CPUExecutionProvider", "Cos": NAME, "Mul": NAME}
