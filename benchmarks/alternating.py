@@ -19,12 +19,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["BLOCKS", "BLOCK_SECONDS", "Comparison", "Refused", "Runtimes", "Timing", "compare"]
+__all__ = ["BLOCKS", "BLOCK_SECONDS", "Comparison", "Refused", "VARIANT", "Runtimes", "Timing", "compare"]
 
 BLOCK_SECONDS = 0.3
 BLOCKS = 6
 _ROOT = Path(__file__).resolve().parent.parent
 _OURS, _PEER = "ort_py", "onnxruntime"
+VARIANT = "@"
+"""Stands between a runtime's name and that of one way to use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ class Comparison:
 
 class _Child:
     def __init__(
-        self, runtime: str, threads: int, folder: Path, settings: Mapping[str, Any], python: str | None = None
+        self, name: str, threads: int, folder: Path, settings: Mapping[str, Any], python: str | None = None
     ) -> None:
+        runtime, _, variant = name.partition(VARIANT)
         environment = dict(os.environ)
         if python is not None:
             environment.pop("PYTHONPATH", None)  # it says where *this* interpreter finds its packages
@@ -86,8 +89,9 @@ class _Child:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=_ROOT
         )
-        self._runtime, self._settings = runtime, settings
-        self._outputs = folder / f"{runtime}.outputs"
+        self._runtime, self._settings = name, settings
+        self._outputs = folder / f"{runtime}.{len(list(folder.iterdir()))}{variant and '.variant'}.outputs"
+        self._outputs.touch()
         self.runs: list[float] = []
         self.worked = 0.0
 
@@ -135,6 +139,8 @@ class Runtimes:
         precision: What float32 models are computed in, by those that have a choice: onnxruntime has none.
         names: Which runtimes: what `runtime_child` knows.
         pythons: Interpreters of those that are installed elsewhere, by name.
+        variants: Further settings of those that are one runtime in several ways, by name: ``ort_py@…``, whatever
+            stands behind the sign.
     """
 
     def __init__(
@@ -145,12 +151,17 @@ class Runtimes:
         precision: str = "float32",
         names: Sequence[str] = (_OURS, _PEER),
         pythons: Mapping[str, str] | None = None,
+        variants: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         self._feeds = folder / "feeds"
         chosen, settings = pythons or {}, {"optimised": optimised, "precision": precision}
-        self._children = {name: _Child(name, threads, folder, settings, chosen.get(name)) for name in names}
+        others = variants or {}
+        self._children = {
+            name: _Child(name, threads, folder, {**settings, **others.get(name, {})}, chosen.get(name))
+            for name in names
+        }
 
     def measure(
         self, model: Path, feeds: Mapping[str, Any], blocks: int = BLOCKS, seconds: float = BLOCK_SECONDS

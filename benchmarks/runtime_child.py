@@ -16,8 +16,19 @@ from typing import Any
 __all__ = ["main"]
 
 
-def open_session(runtime: str, model: str, threads: int, optimised: bool = True, precision: str = "float32") -> Any:
-    """A session of a runtime on the CPU with a number of threads, at its highest level of optimisation or at none."""
+def open_session(
+    runtime: str,
+    model: str,
+    threads: int,
+    optimised: bool = True,
+    precision: str = "float32",
+    providers: list[str] | None = None,
+    pin_cpu: bool = False,
+) -> Any:
+    """A session of a runtime with a number of threads, at its highest level of optimisation or at none.
+
+    On the CPU, where no providers are named; an empty list leaves them to ort-py.
+    """
     if runtime == "onnxruntime":
         import onnxruntime as runtime_module
     else:
@@ -27,9 +38,11 @@ def open_session(runtime: str, model: str, threads: int, optimised: bool = True,
     options.log_severity_level = 3  # some models make onnxruntime warn on each run
     if runtime != "onnxruntime":
         options.precision = precision
+        options.pin_cpu = pin_cpu
     if not optimised:
         options.graph_optimization_level = runtime_module.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return runtime_module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    chosen = ["CPUExecutionProvider"] if providers is None else providers
+    return runtime_module.InferenceSession(model, options, providers=chosen)
 
 
 _HINTS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
@@ -85,7 +98,13 @@ class _Model:
             self._session: Any = _OpenVINO(request["open"], threads, self._feeds, request.get("precision", "float32"))
         else:
             self._session = open_session(
-                runtime, request["open"], threads, request["optimised"], request.get("precision", "float32")
+                runtime,
+                request["open"],
+                threads,
+                request["optimised"],
+                request.get("precision", "float32"),
+                request.get("providers"),
+                request.get("pin_cpu", False),
             )
         self.created = time.perf_counter() - start
         self.worked = float("inf")  # the least processor time of a run: what others do does not lengthen it

@@ -13,8 +13,8 @@ import onnx
 import onnx.parser
 
 import ort_py
+from ort_py.testing.random_graphs import narrowest_type, random_feed
 from ort_py.testing.tolerances import tolerance_of
-from tests.property.graphs import feed
 
 __all__ = ["FOUND", "difference", "read"]
 
@@ -28,7 +28,7 @@ def results(model: onnx.ModelProto, level: ort_py.GraphOptimizationLevel) -> lis
     options.graph_optimization_level = level
     options.cache_dir = "off"
     with ort_py.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]) as session:
-        return list(session.run(None, {"x": feed()}))
+        return list(session.run(None, {"x": random_feed()}))
 
 
 def difference(model: onnx.ModelProto) -> str:
@@ -41,19 +41,13 @@ def difference(model: onnx.ModelProto) -> str:
                 return f"{info.name} is {left.dtype}{left.shape} and was {right.dtype}{right.shape}"
             if left.dtype.kind == "f":
                 # A double is no better than the float it was computed from.
-                relative, absolute = tolerance_of(_narrowest(model))
+                relative, absolute = tolerance_of(narrowest_type(model))
                 np.testing.assert_allclose(left, right, rtol=relative, atol=absolute, err_msg=info.name)
             else:
                 np.testing.assert_array_equal(left, right, err_msg=info.name)
     except (AssertionError, ort_py.OrtPyError) as error:
         return str(error)
     return ""
-
-
-def _narrowest(model: onnx.ModelProto) -> np.dtype[Any]:
-    """The smallest floating type that a model computes in."""
-    targets = {attribute.i for node in model.graph.node for attribute in node.attribute if attribute.name == "to"}
-    return np.dtype(np.float16 if onnx.TensorProto.FLOAT16 in targets else np.float32)
 
 
 def read(path: Path) -> onnx.ModelProto:

@@ -128,3 +128,20 @@ def test_an_empty_tensor_stays_here(op_type: str) -> None:
             assert found.shape == wanted.shape
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
         assert not session.fallback_report
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_part_is_multiplied_as_itself(axis: int) -> None:
+    """oneDNN has products that overlook where a part of a larger tensor begins; none of them is used."""
+    shape = (4, 6, 16)
+    nodes = [
+        node("Tanh", "x", "t"),
+        node("Split", "t", "a b", axis=axis, num_outputs=2),
+        node("Transpose", "b", "turned", perm=[0, 2, 1]),
+        node("MatMul", "b w", "y"),
+        node("MatMul", "a turned", "z"),
+    ]
+    feeds = {"x": _f(*shape)}
+    data = model(nodes, feeds, {"w": _f(8 if axis == 2 else 16, 5)}, ("y", "z"))
+    for left, right in zip(run_here(data, feeds), run_plain(data, feeds), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)

@@ -331,7 +331,7 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
         self._queue.close()
         self._built.hooks.observe("ort_py_session_closed", self._event())
         self._built.end_profiling(self._profile_facts())
-        _ = self._placement.nodes  # made now at the latest: it outlives the graph
+        self._placement.detach()  # records are made now at the latest: it outlives the graph
         self._built.close()
 
     def __del__(self) -> None:
@@ -363,7 +363,7 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
         assembled = self._assembled()
         lanes = lanes_of(self._options, self._built.threads.count)
         self._runner = Runner(assembled.program, lanes, self._joined_pressure())
-        self._placement = placement_of(assembled.assignment)
+        self._placement = placement_of(assembled.assignment, {p.name: str(p.device) for p in self._built.providers})
         self._observe()
 
     def _observe(self) -> None:

@@ -32,6 +32,7 @@ _COMMANDS = {
     "explain": "who runs each node of a model, and who refused it and why",
     "compare": "run a model in two ways and show the first node that computes something else",
     "providers": "execution providers: installed, usable here, and if not, why",
+    "new": "begin a plug-in: a package with a provider, a kernel, an operator or a rule, and its tests",
     "cache": "prepared models and compiled artifacts on disk: list, make smaller, check",
 }
 

@@ -13,6 +13,7 @@ from ort_py.contracts.compiled import (
     NativeEntryPoint,
     RegionInstance,
 )
+from ort_py.contracts.failure import FailureKind
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.contracts.graph_view import Array, AttributeValue, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
 from ort_py.contracts.kernel import (
@@ -78,6 +79,7 @@ __all__ = [
     "ClaimKind",
     "CompiledRegion",
     "Const",
+    "FailureKind",
     "FormalParameter",
     "FrameResources",
     "FunctionBody",

@@ -15,7 +15,7 @@ Comes before `pattern_match`, which finds patterns, and `pattern_rule`, which ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -158,6 +158,22 @@ class Op:
             elif isinstance(one, Maybe):
                 pending.extend(one.op.inputs[:1])
         return len(seen)
+
+    def possible(self, present: Collection[str]) -> bool:
+        """Whether a model that has just the operators `present`, of any domain, may hold the pattern."""
+        pending: list[Pattern] = [self]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, Op):
+                if not any(op_type in present for op_type in one.op_types):
+                    return False
+                pending.extend(one.inputs)
+            elif isinstance(one, OneOf):
+                if not any(not isinstance(other, Op) or other.possible(present) for other in one.alternatives):
+                    return False
+            elif isinstance(one, Maybe):
+                pending.extend(one.op.inputs[:1])
+        return True
 
     @property
     def key(self) -> object:

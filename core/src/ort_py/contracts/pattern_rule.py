@@ -13,7 +13,7 @@ The engine tells why a near match stays, from the pattern; `replacement` adds re
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ort_py.contracts.function_body import NodeTemplate
 from ort_py.contracts.graph_view import NodeSpec
@@ -41,6 +41,9 @@ class PatternRule(RewriteRule):
     @property
     def op_types(self) -> frozenset[str] | None:
         return frozenset(op_type for pattern in self.patterns for op_type in pattern.op_types)
+
+    def concerns(self, op_type: str, present: Collection[str]) -> bool:
+        return any(op_type in pattern.op_types and pattern.possible(present) for pattern in self.patterns)
 
     def check(self, match: Match) -> str:
         """Optional. Why a match will not do, ``""`` where it will. Where the pattern fits in another way too, that is

@@ -16,6 +16,7 @@ from typing import Any
 
 from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
 from ort_py.contracts.compiled import CompiledRegion
+from ort_py.contracts.failure import FailureKind
 from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView
 from ort_py.contracts.kernel import KernelCatalog, KernelDef, KernelLookup
 from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
@@ -227,6 +228,34 @@ class IExecutionProvider(ABC):
 
     def on_run_end(self) -> None:  # noqa: B027 - optional
         """Optional. After each run, also a failed one, on the running thread. An exception is logged."""
+
+    def failure_kind(self, error: BaseException) -> FailureKind | None:
+        """Optional. What an exception of its kernels, regions, copies or streams means; None leaves that to the core,
+        which reads MemoryError, `DeviceReset` and ort_py's own classes. Called after a failed run, on its thread; what
+        it raises itself is logged.
+
+        Args:
+            error: As its code raised it.
+        """
+        return None
+
+    def reset_device(self) -> bool:
+        """Optional. Make a lost device usable again; whether it is. Called after a run that lost it, on its thread, for
+        one session at a time and at most a few times; must come to an end.
+
+        All that sessions have on the device is given up: each plans again, with constants copied anew, its first run
+        that fails with the lost device telling it so. An exception counts as no, and is logged.
+        """
+        return False
+
+    def use_backup_device(self) -> bool:
+        """Optional. Go on with another device where there is one; whether there was. Called where the device could not
+        be reset, on the thread of the failed run; the session plans again afterwards.
+
+        From then on `device`, `array_module`, `allocator`, `data_transfers` and `create_stream` answer for that device;
+        the latter ones are asked again, kernels and transforms are not. An exception counts as no, and is logged.
+        """
+        return False
 
     def synchronize(self) -> None:  # noqa: B027 - optional
         """Optional. Block until all of its work is done. Called when the session closes, before anything is released;

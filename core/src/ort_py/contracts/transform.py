@@ -11,7 +11,7 @@ knows nodes by name, and names are never used again. Ask `GraphEditor.node` for 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -263,6 +263,15 @@ class RewriteRule(Transform):
     @abstractmethod
     def op_types(self) -> frozenset[str] | None:
         """Required. Operators (of any domain) the rule looks at; None for all."""
+
+    def concerns(self, op_type: str, present: Collection[str]) -> bool:
+        """Optional. Whether the rule looks at nodes of an operator, in a model that has just the operators `present`.
+
+        By default where `op_types` has it. A rule that also needs other operators near by need not be shown nodes of a
+        model that has none of these. Asked once for each operator, and again when a rewrite brings a new one.
+        """
+        wanted = self.op_types
+        return wanted is None or op_type in wanted
 
     @abstractmethod
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:

@@ -13,7 +13,9 @@ from ort_py.errors import (
     ExecutionError,
     InvalidArgument,
     InvalidGraph,
+    KernelNotFoundError,
     LimitError,
+    NotImplemented,
     OrtPyError,
 )
 
@@ -48,8 +50,8 @@ class FallbackPolicy:
         """Whether a region or a run that failed with `error` may be given to other providers."""
         if not self.enabled or self.strictness is not Strictness.OFF:
             return False
-        if isinstance(error, InvalidArgument | InvalidGraph | LimitError):
+        if isinstance(error, InvalidArgument | InvalidGraph | LimitError | KernelNotFoundError):
             return False
-        if isinstance(error, ExecutionError | EPFail | DeviceReset):
+        if isinstance(error, ExecutionError | EPFail | DeviceReset | NotImplemented):
             return True
         return not isinstance(error, OrtPyError)

@@ -73,6 +73,8 @@ class Budget:
 class RuleIndex:
     """Rules by the operators they look at; one for all sweeps over them.
 
+    Rules say which operators they need besides, so most rules are never shown a node of a model that lacks one.
+
     Args:
         rules: The rules, in the order in which a node is shown to them, with their reports.
 
@@ -82,15 +84,26 @@ class RuleIndex:
 
     def __init__(self, rules: Sequence[tuple[RewriteRule, PassReport]]) -> None:
         self.rules = rules
-        self._op_types = [rule.op_types for rule, _ in rules]
+        self._present: set[str] = set()
         self._of_type: dict[str, list[tuple[RewriteRule, PassReport]]] = {}
+
+    def begin(self, present: set[str]) -> None:
+        """Take the operators of a model; what was known of another set is forgotten."""
+        if present != self._present:
+            self._present = present
+            self._of_type.clear()
+
+    def came(self, op_type: str) -> None:
+        """A node of an operator was made. What is shown from now on goes by it; the next sweep shows the rest."""
+        if op_type not in self._present:
+            self._present.add(op_type)
+            self._of_type.clear()
 
     def of(self, op_type: str) -> list[tuple[RewriteRule, PassReport]]:
         """Those that look at an operator."""
         found = self._of_type.get(op_type)
         if found is None:
-            pairs = zip(self.rules, self._op_types, strict=True)
-            found = [entry for entry, wanted in pairs if wanted is None or op_type in wanted]
+            found = [entry for entry in self.rules if entry[0].concerns(op_type, self._present)]
             self._of_type[op_type] = found
         return found
 
@@ -128,7 +141,9 @@ class Sweep:
     def run(self) -> int:
         """Visit everything once, and what changes again; returns the number of rewrites."""
         self._state.take_journal()
-        for graph in walk(self._state.model.graph):
+        graphs = list(walk(self._state.model.graph))
+        self._rules.begin({node.op_type for graph in graphs for node in graph.nodes})
+        for graph in graphs:
             for node in graph.nodes:
                 self._push(node)
         rewrites = 0
@@ -192,6 +207,8 @@ class Sweep:
                 self._check()
             except Exception as error:
                 raise failure(rule.name, describe(error), node.name) from error
+        for one in journal.made:
+            self._rules.came(one.op_type)
         for one in (node, *journal.made, *journal.moved):
             self._push(one)
         for value in journal.values:

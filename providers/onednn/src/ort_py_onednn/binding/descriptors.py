@@ -125,6 +125,11 @@ class Desc:
         return bool(self._blocks[0])
 
     @property
+    def has_offset(self) -> bool:
+        """Whether the data begin behind the address: a part of a larger tensor."""
+        return self.key is not None and bool(self.key[4])
+
+    @property
     def is_plain(self) -> bool:
         """Whether data lie as in a C-contiguous array."""
         if self.key is None or self.is_blocked or self.key[2] != self.dims or self.key[4]:

@@ -134,9 +134,9 @@ def _places() -> Iterator[Path]:
 
 
 class _brief_spinning:  # noqa: N801 - a context manager used as a word
-    """OpenMP reads its settings when it is loaded: 3,000 rounds, 30 µs, bridge what lies between two primitives, so that
-    no thread sleeps on a quiet machine; on a busy one `execution.crowding` sees to it that few rounds are waited for.
-    The environment is left as it was."""
+    """OpenMP reads its settings when it is loaded: 3,000 rounds, 30 µs, bridge what lies between two primitives, so
+    that no thread sleeps on a quiet machine; on a busy one `execution.crowding` sees to it that few rounds are waited
+    for. The environment is left as it was."""
 
     _NAMES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 

@@ -86,17 +86,25 @@ def _digits(planner: Planner, source: Value, dims: tuple[int, int, int], number:
 
     posts = [Function(Eltwise.CLIP_V2, _SMALLEST, math.inf), linear(1 / _LARGEST)]
     units = planner.with_posts(build, values, narrow, narrow.dims, posts)
-    whole = planner.new(Desc.plain((count, number * rows, size), Element.S8))
-    seen = Desc.strided((count, rows, size), (size, count * size, 1))
+    together = _together(count, size)
+    whole = planner.new(Desc.plain((count // together, together * number * rows, together * size), Element.S8))
+    seen = Desc.strided((count // together, rows, together * size), (together * size, count * size, 1))
+    if together > 1:
+        planner.zero(whole)
     left = planner.new(desc)
     planner.emit(
         planner.make(lambda: primitives.binary(Binary.DIV, desc, narrow, desc), desc),
         {Argument.SRC: flat, Argument.SRC_1: units, Argument.DST: left},
     )
     for place in range(number):
-        part = whole.desc.part(seen.dims, (0, place * rows, 0))
-        assert part is not None, "any part of a plain layout can be described"
-        written(planner, planner.view(left, seen), Value(part, whole.buffer, part.dims))
+        for one in range(together):
+            # A block's digits stand in rows of their own, with zeroes for the other blocks of its group.
+            dims, first = (count // together, rows, size), one * size
+            part = whole.desc.part(dims, (0, (one * number + place) * rows, first))
+            above = seen.part(dims, (0, 0, first))
+            assert part is not None, "any part of a plain layout can be described"
+            assert above is not None, "any part of strides can be described"
+            written(planner, planner.view(left, above), Value(part, whole.buffer, dims))
         if place < number - 1:
             _rest(planner, left)
     worth = planner.fixed(np.array([[float(_BASE) ** -place for place in range(number)]], np.float32))
@@ -127,24 +135,47 @@ def _products_of(planner: Planner, column: Value, row: Value, dims: tuple[int, i
     return found
 
 
+def _together(count: int, size: int) -> int:
+    """How many short blocks are one for the product, which is slow for few columns."""
+    found = max(1, _LONG // size)
+    return found if count % found == 0 else 1
+
+
 def _sums(planner: Planner, digits: Value, weights: Value, scales: Value) -> Value:
     """Products of each block, with its scales: (blocks, digits · rows, N)."""
-    count, rows, size = digits.dims
-    columns = weights.dims[-1]
-    target = Desc.plain((count, rows, columns))
-    held = Desc.any(weights.dims, Element.S8) if size >= _LONG else Desc.plain(weights.dims, Element.S8)
-    posts = (Operand(Binary.MUL, Desc.plain(scales.dims)),)
-    primitive = planner.make_heavy(
-        lambda: primitives.matmul(digits.desc, held, None, target, posts), float(math.prod(target.dims) * size)
-    )
+    count, _, columns = weights.dims
+    groups, rows, depth = digits.dims
+    primitive = _product(planner, digits.desc, columns, None if groups < count else scales.desc)
     threads = planner.count
-    packed = planner.in_layout(weights, primitive.arguments[Argument.WEIGHTS])
+    held = planner.reshaped(weights, (groups, depth, columns))
+    given = {
+        Argument.SRC: digits,
+        Argument.WEIGHTS: planner.in_layout(held, primitive.arguments[Argument.WEIGHTS]),
+        Argument.DST: planner.new(primitive.arguments[Argument.DST]),
+    }
     planner.buffer_of(scales)
+    if groups == count:
+        given[Argument.post_op(0)] = scales
     planner.count = threads
-    found = planner.new(target)
-    given = {Argument.SRC: digits, Argument.WEIGHTS: packed, Argument.post_op(0): scales, Argument.DST: found}
     planner.emit(primitive, given)
-    return found
+    found = given[Argument.DST]
+    if groups == count:
+        return found
+    spread = planner.view(found, Desc.plain((count, rows * groups // count, columns)))
+    multiplied = planner.make(lambda: primitives.binary(Binary.MUL, spread.desc, scales.desc, spread.desc), spread.desc)
+    planner.emit(multiplied, {Argument.SRC: spread, Argument.SRC_1: scales, Argument.DST: spread})
+    return spread
+
+
+def _product(planner: Planner, digits: Desc, columns: int, scales: Desc | None) -> Primitive:
+    groups, rows, depth = digits.dims
+    target = Desc.plain((groups, rows, columns))
+    held = Desc.any((groups, depth, columns), Element.S8)
+    if depth < _LONG:
+        held = Desc.plain(held.dims, Element.S8)
+    posts = () if scales is None else (Operand(Binary.MUL, scales),)
+    work = float(math.prod(target.dims) * depth)
+    return planner.make_heavy(lambda: primitives.matmul(digits, held, None, target, posts), work)
 
 
 def _combined(planner: Planner, sums: Value, factors: Value, rows: int) -> Value:
@@ -168,15 +199,23 @@ def _combined(planner: Planner, sums: Value, factors: Value, rows: int) -> Value
 
 
 def _dequantized(planner: Planner, weights: Value, scales: Value) -> Value:
-    """Weights as float32, in memory of the run."""
-    count, _, columns = weights.dims
-    held = Desc.plain(weights.dims, Element.S8)
-    known = weights.weight.first_layout(weights.dims, Element.S8) if weights.weight is not None else None
-    packed = planner.in_layout(weights, known or held)
+    """Weights as float32, in memory of the run; from the form that few rows read, so that there is only one."""
+    count, size, columns = weights.dims
+    together = _together(count, size)
+    groups = count // together
+    digits = Desc.plain((groups, together * 3, together * size), Element.S8)
+    form = _product(planner, digits, columns, None).arguments[Argument.WEIGHTS]
+    held = planner.reshaped(weights, form.dims)
+    packed = planner.in_layout(held, form)
+    plain = planner.new(Desc.plain(form.dims, Element.S8))
+    planner.emit(
+        planner.make(lambda: primitives.reorder(form, plain.desc), form), {Argument.SRC: packed, Argument.DST: plain}
+    )
+    integers = planner.view(plain, Desc.plain(weights.dims, Element.S8))
     target = Desc.plain(weights.dims)
     scaling = Scaling({Argument.SRC: (5, count * columns)})
-    primitive = planner.make(lambda: primitives.reorder(packed.desc, target, (), scaling), target)
+    primitive = planner.make(lambda: primitives.reorder(integers.desc, target, (), scaling), target)
     found = planner.new(target)
     vector = planner.reshaped(scales, (count * columns,))
-    planner.emit(primitive, {Argument.SRC: packed, Argument.scales(Argument.SRC): vector, Argument.DST: found})
+    planner.emit(primitive, {Argument.SRC: integers, Argument.scales(Argument.SRC): vector, Argument.DST: found})
     return found

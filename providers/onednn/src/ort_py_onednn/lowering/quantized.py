@@ -39,26 +39,21 @@ def quantize(planner: Planner, operation: Operation) -> None:
     source = planner.value(operation.inputs[0])
     result = operation.result
     assert result is not None
-    scale = operation.attributes["scale"]
-    if result.zero % 2:
-        # A half is rounded before the zero point is added: then an odd one does not decide which way it goes.
-        rounded = _divided(planner, planner.converted(source, F32), scale)
-        found = _converted(planner, rounded, result.element, Argument.DST, 1.0, result.zero)
-    else:
-        found = _converted(planner, source, result.element, Argument.DST, scale, result.zero)
-    planner.bind(operation.outputs[0], found)
-
-
-def _divided(planner: Planner, source: Value, scale: float) -> Value:
-    """x / scale, rounded to the next whole number."""
-    source = source if source.desc.key is not None and source.desc.is_dense else planner.plain(source)
+    # Divided by the scale itself, and rounded before the zero point is added, as the definition has it.
+    source = planner.plain(planner.converted(source, F32)) if source.desc.is_blocked else planner.converted(source, F32)
     desc = source.desc
-    primitive = planner.make(
-        lambda: primitives.eltwise(linear(1 / scale), desc, desc, (Function(Eltwise.ROUND),)), desc
-    )
-    found = planner.new(desc, source.shape)
-    planner.emit(primitive, {Argument.SRC: source, Argument.DST: found})
-    return found
+    target = desc.of(result.element)
+    if target is None:
+        source = planner.plain(source)
+        desc, target = source.desc, Desc.plain(source.dims, result.element)
+    goal = target
+    one = Desc.plain((1,) * len(desc.dims))
+    posts = (Function(Eltwise.ROUND), linear(1.0, result.zero))
+    primitive = planner.make(lambda: primitives.binary(Binary.DIV, desc, one, goal, posts), desc)
+    found = planner.new(goal, source.shape)
+    scale = planner.fixed(np.full(one.dims, operation.attributes["scale"], np.float32))
+    planner.emit(primitive, {Argument.SRC: source, Argument.SRC_1: scale, Argument.DST: found})
+    planner.bind(operation.outputs[0], found)
 
 
 def _converted(planner: Planner, source: Value, dtype: Element, side: int, scale: float, zero: int) -> Value:

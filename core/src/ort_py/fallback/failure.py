@@ -1,0 +1,81 @@
+"""Reading a failed run: which provider failed, and whether memory, its device or something else is the reason.
+
+Comes before `policy`, which says whether it may be answered. Knows no plan: an error carries its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ort_py.contracts import FailureKind, IExecutionProvider
+from ort_py.errors import DeviceReset, InvalidArgument, InvalidGraph, MemoryLimitError, OrtPyError
+
+__all__ = ["Failure", "failure_of"]
+
+_logger = logging.getLogger("ort_py.session")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure that may be answered.
+
+    Attributes:
+        kind: What it means.
+        provider: The provider that failed, ``""`` where it was the core.
+        node: The node.
+        reason: Its class and message.
+        limited: The memory that is short belongs to a limit, not to a device: only smaller runs help.
+    """
+
+    kind: FailureKind
+    provider: str
+    node: str
+    reason: str
+    limited: bool = False
+
+
+def failure_of(error: Exception, providers: Iterable[IExecutionProvider]) -> Failure:
+    """What a failed run's error means. Kind CALLER where nothing may be done about it.
+
+    Args:
+        error: What the run raised.
+        providers: The session's providers, asked for the meaning of their own exceptions.
+    """
+    place = error.location if isinstance(error, OrtPyError) else None
+    name = place.provider if place is not None else ""
+    chain = [error, error.__cause__] if error.__cause__ is not None else [error]
+    kind = FailureKind.CALLER if isinstance(error, InvalidArgument | InvalidGraph) else None
+    if kind is None and isinstance(chain[-1], Exception):
+        kind = _as_told(chain[-1], next((one for one in providers if one.name == name), None))
+    if kind is None:
+        kind = _as_read(error, chain)
+    origin = chain[-1] if isinstance(chain[-1], Exception) else error
+    text = getattr(origin, "what", None) or str(origin)
+    return Failure(
+        kind,
+        name,
+        place.node if place is not None else "",
+        f"{type(origin).__name__}: {text}",
+        isinstance(error, MemoryLimitError),
+    )
+
+
+def _as_told(error: BaseException, provider: IExecutionProvider | None) -> FailureKind | None:
+    if provider is None:
+        return None
+    try:
+        return provider.failure_kind(error)
+    except Exception:  # a plug-in's code, asked about its own failure
+        _logger.exception("%s: failure_kind failed", provider.name)
+        return None
+
+
+def _as_read(error: Exception, chain: list[BaseException]) -> FailureKind:
+    if any(isinstance(one, DeviceReset) for one in chain):
+        return FailureKind.DEVICE_LOST
+    if any(isinstance(one, MemoryError | MemoryLimitError) for one in chain):
+        return FailureKind.OUT_OF_MEMORY
+    # What is no error of ort-py comes from the caller's own objects and hooks: steps place whatever they raise.
+    return FailureKind.FAILED if isinstance(error, OrtPyError) else FailureKind.CALLER

@@ -1,0 +1,106 @@
+"""Devices that were lost, for all sessions of the process: one resets, the others only plan again.
+
+A reset gives up what every session has on the device, so it must not be done once for each of them. Each successful
+reset begins a new *generation*; a session whose programs are of an older one plans again and leaves the device alone.
+A device that is lost again and again is left out for a while, by new sessions too.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from ort_py.devices import Device
+from ort_py.fallback.breaker import BreakerState, Circuit, CircuitBreaker, Clock
+from ort_py.hooks.process_lock import ProcessLock
+
+__all__ = ["LostDevices", "process_lost_devices"]
+
+_logger = logging.getLogger("ort_py.session")
+
+LOSSES = 3
+"""Losses within a pause after which a device is left alone."""
+
+TRIES = 2
+"""Calls of a provider's `reset_device` for one loss."""
+
+
+class _Lost:
+    """One device that was lost before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.generation = 0
+        self.breaker = CircuitBreaker(LOSSES, clock=clock)
+        self.lock = ProcessLock()
+
+
+class LostDevices:
+    """Losses by provider and device.
+
+    Args:
+        clock: Tells the time.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._lost: dict[tuple[str, Device], _Lost] = {}
+
+    def generation(self, provider: str, device: Device) -> int:
+        """Successful resets so far: what is read before a session plans."""
+        found = self._lost.get((provider, device))
+        return 0 if found is None else found.generation
+
+    def is_left(self, provider: str, device: Device) -> bool:
+        """Whether the device was lost and could not be reset, a short time ago."""
+        found = self._lost.get((provider, device))
+        return found is not None and found.breaker.state is BreakerState.OPEN
+
+    def reset(self, provider: str, device: Device, generation: int, call: Callable[[], bool]) -> bool:
+        """Make a lost device usable again, unless another session has done so; whether it is usable.
+
+        Args:
+            provider: Whose device it is.
+            device: The device.
+            generation: What `generation` said when the failed program was planned.
+            call: The provider's `reset_device`.
+        """
+        lost = self._lost.setdefault((provider, device), _Lost(self._clock))
+        with lost.lock.held():
+            if lost.generation != generation:
+                return True
+            if lost.breaker.failed():
+                return False
+            for _ in range(TRIES):
+                try:
+                    usable = call()
+                except Exception:  # a plug-in's code, whose device is gone
+                    _logger.exception("%s: reset_device failed", provider)
+                    usable = False
+                if usable:
+                    lost.generation += 1
+                    return True
+            lost.breaker.trip()
+            return False
+
+    def works(self, provider: str, device: Device) -> None:
+        """A trial on the device went well: it counts as usable again."""
+        found = self._lost.get((provider, device))
+        if found is not None:
+            found.breaker.succeeded()
+
+    def seen(self) -> tuple[Circuit, ...]:
+        """How the breaker of each device that was ever lost stands."""
+        return tuple(lost.breaker.as_circuit(f"{name} on {device}") for (name, device), lost in self._lost.items())
+
+    def forget(self) -> None:
+        """Begin anew: for tests."""
+        self._lost.clear()
+
+
+_process = LostDevices()
+
+
+def process_lost_devices() -> LostDevices:
+    """Those of this process."""
+    return _process

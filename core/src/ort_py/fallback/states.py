@@ -1,0 +1,32 @@
+"""The states of a session, as `InferenceSession.state` tells them.
+
+::
+
+    READY ──failure──> RECOVERING ──another provider, or device, runs──> DEGRADED
+      ^                    │                                                │
+      │                    └──nobody else can run it──> FAILED              │
+      └──a later run, or a trial of the provider left out, succeeds─────────┘
+    CLOSED is the end of each.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["SessionState"]
+
+
+class SessionState(StrEnum):
+    """What a session does at the moment; each member is also the text of its name in small letters.
+
+    READY: runs go where the session placed them when it was made. RECOVERING: a failure is being answered by planning
+    again; runs of other threads wait for it only where they fail too. DEGRADED: a provider is left out, or computes on
+    another device than at first; results are right. FAILED: the last failure of a provider could not be answered; every
+    run tries again. CLOSED: nothing runs any more.
+    """
+
+    READY = "ready"
+    RECOVERING = "recovering"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    CLOSED = "closed"

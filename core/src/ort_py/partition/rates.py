@@ -1,0 +1,95 @@
+"""What a provider's calls, arithmetic and copies cost on this machine: figures measured once, or orders of magnitude.
+
+Data only. Comes before `work_table`, which prices nodes with them. Who measures and keeps them is elsewhere
+(`ort_py.api.calibration`); where nobody has, the figures here are good for refusing what is plainly wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ort_py.contracts import IExecutionProvider
+from ort_py.devices import HOST
+
+__all__ = ["DEVICE_RATES", "HOST_RATES", "Calibration", "Rates"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """One provider on one machine. All times are microseconds.
+
+    Attributes:
+        launch_us: One call of a kernel, or of a compiled region.
+        node_us: What one more node of a region takes besides its arithmetic.
+        flops_per_us: Multiplications and additions of products, in a microsecond.
+        bytes_per_us: Bytes that other operators read and write.
+        copy_us: One copy between the provider's device and the host, however small; 0 on the host.
+        copy_bytes_per_us: Bytes that such a copy moves; infinite on the host.
+        measured: Whether these are this machine's figures.
+    """
+
+    launch_us: float
+    node_us: float
+    flops_per_us: float
+    bytes_per_us: float
+    copy_us: float = 0.0
+    copy_bytes_per_us: float = math.inf
+    measured: bool = False
+
+    def copy_cost(self, nbytes: float) -> float:
+        """Microseconds to copy so many bytes."""
+        return self.copy_us + nbytes / self.copy_bytes_per_us
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what is infinite is left out, since JSON has no such number."""
+        return {name: value for name, value in asdict(self).items() if value != math.inf}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Rates | None:
+        """From plain data; None where it is no such thing."""
+        names = {one.name for one in fields(cls)}
+        numbers = {key: value for key, value in data.items() if key in names and key != "measured"}
+        if not all(isinstance(value, int | float) and value >= 0 for value in numbers.values()):
+            return None
+        try:
+            found = cls(**{key: float(value) for key, value in numbers.items()}, measured=True)
+        except TypeError:
+            return None
+        speeds = (found.flops_per_us, found.bytes_per_us, found.copy_bytes_per_us)
+        return found if all(speed > 0 for speed in speeds) else None
+
+
+HOST_RATES = Rates(launch_us=2.0, node_us=2.0, flops_per_us=20_000.0, bytes_per_us=5_000.0)
+"""One core and NumPy."""
+
+DEVICE_RATES = Rates(
+    launch_us=6.0,
+    node_us=6.0,
+    flops_per_us=400_000.0,
+    bytes_per_us=100_000.0,
+    copy_us=12.0,
+    copy_bytes_per_us=10_000.0,
+)
+"""An accelerator that is twenty times as fast, behind a bus."""
+
+
+class Calibration:
+    """Rates by provider.
+
+    Args:
+        measured: What was measured on this machine, by the provider's name.
+    """
+
+    def __init__(self, measured: Mapping[str, Rates] | None = None) -> None:
+        self._measured = dict(measured or {})
+
+    def of(self, provider: IExecutionProvider) -> Rates:
+        """What is known of a provider: figures of this machine, else those of its kind."""
+        found = self._measured.get(provider.name)
+        return found or (HOST_RATES if provider.device == HOST else DEVICE_RATES)
+
+    def __bool__(self) -> bool:
+        return bool(self._measured)

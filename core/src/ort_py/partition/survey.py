@@ -1,0 +1,89 @@
+"""Asking the providers of a session about one graph: each once, in rank order, in a guard.
+
+Comes before `work_table`. What a provider answers is kept as it is; nothing is decided here. A provider that need not
+be asked is not: on the host, where every node has found somebody and nobody's times are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider
+from ort_py.kernels.registry import KernelRegistry
+
+__all__ = ["Answer", "OnProviderError", "survey"]
+
+OnProviderError = Callable[[str, Exception], None]
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one provider says about a graph.
+
+    Attributes:
+        provider: Who was asked.
+        regions: Claims to be compiled, in its order.
+        kernels: Claims of single kernels.
+        claims: The claim each node is in, the first where there are two: regions before kernels.
+        reasons: Why it does not take the others. Whoever decides against a claim adds why.
+        failure: Why there is no answer: what `get_capability` raised; ``""`` where there is one.
+    """
+
+    provider: IExecutionProvider
+    regions: list[Claim] = field(default_factory=list)
+    kernels: list[Claim] = field(default_factory=list)
+    claims: dict[int, Claim] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+    failure: str = ""
+
+    def refusal(self, node: int) -> str:
+        """Why the provider does not run a node."""
+        return self.failure or self.reasons.get(node, "not claimed")
+
+
+def survey(
+    view: GraphView,
+    providers: Sequence[IExecutionProvider],
+    kernels: KernelRegistry,
+    on_provider_error: OnProviderError,
+    *,
+    all_of_them: bool,
+) -> list[Answer]:
+    """Ask providers which nodes they can run.
+
+    Args:
+        view: The graph.
+        providers: In rank order.
+        kernels: Their kernels.
+        on_provider_error: Told about a provider whose `get_capability` raised.
+        all_of_them: Whether later ones are asked where earlier ones take every node.
+
+    Returns:
+        An answer of each that was asked.
+    """
+    answers: list[Answer] = []
+    count = len(view.nodes)
+    taken: set[int] = set()
+    for provider in providers:
+        if len(taken) == count and not all_of_them:
+            break
+        answer = Answer(provider)
+        answers.append(answer)
+        try:
+            capability = provider.get_capability(view, kernels.lookup(provider.name))
+            if not isinstance(capability, Capability):
+                raise TypeError(f"it returned a {type(capability).__name__}, not a Capability")
+        except Exception as error:  # a plug-in's code: whatever it raises must not take the session with it
+            on_provider_error(provider.name, error)
+            answer.failure = f"get_capability raised {type(error).__name__}: {error}"
+            continue
+        answer.reasons = {refusal.node: refusal.reason for refusal in capability.refusals}
+        for claim in capability.claims:
+            (answer.regions if claim.kind is ClaimKind.COMPILE else answer.kernels).append(claim)
+        for claim in (*answer.regions, *answer.kernels):
+            for index in claim.nodes:
+                if 0 <= index < count:
+                    answer.claims.setdefault(index, claim)
+        taken.update(answer.claims)
+    return answers

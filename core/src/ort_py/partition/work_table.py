@@ -1,0 +1,195 @@
+"""A graph as arrays: what each node costs with each provider that claims it, and what its values cost to copy.
+
+Between `survey`, whose answers it prices, and `candidates` and `islands`, which weigh placements with it. A placement is
+an array: for each node the place of its provider in the answers, -1 where it is nobody's. All steps are linear in nodes
+and uses of values. Times are microseconds for one run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ort_py.contracts import Claim, ClaimKind, GraphView, IExecutionProvider, NodeSpec
+from ort_py.devices import HOST, Device
+from ort_py.graph.ir import Graph
+from ort_py.partition.rates import Calibration, Rates
+from ort_py.partition.survey import Answer
+from ort_py.partition.work import Work, bytes_of, work_of
+
+__all__ = ["OUTSIDE", "Ints", "Placed", "WorkTable"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Placed: TypeAlias = Ints
+
+OUTSIDE = -1
+"""Producer of what a graph is fed, and reader of what it returns: the host."""
+
+_NOTHING = -1e15
+"""What a cost of minus infinity counts: a provider's way to say that its island pays in any case. Sums stay numbers."""
+
+
+class WorkTable:
+    """Costs of one graph.
+
+    Args:
+        graph: The graph.
+        view: The same, as the providers saw it.
+        answers: What they said.
+        calibration: What calls, arithmetic and copies cost.
+
+    Attributes:
+        cost: For each answer and node, microseconds; infinite where the provider does not claim the node. Calls of
+            regions are not in it: see `launch`.
+        launch: Microseconds of one call of a region, for each answer.
+        region: For each answer and node, the number of its region's claim; -1 where it is a kernel's, or states what the
+            whole of it costs.
+        device: Number of the device of each answer, 0 for the host.
+        copy_us, copy_rate: Of each device: microseconds a copy and bytes in a microsecond.
+        producer, reader, value: Uses: who makes a value, who reads it, which it is. Constants are not among them.
+        nbytes: Of each value.
+    """
+
+    def __init__(self, graph: Graph, view: GraphView, answers: Sequence[Answer], calibration: Calibration) -> None:
+        self.view = view
+        self.answers = answers
+        self._sizes: dict[str, int] = {}
+        self._works: list[Work | None] = [None] * len(view.nodes)
+        self._price(calibration)
+        self._connect(graph)
+
+    def _price(self, calibration: Calibration) -> None:
+        devices: list[Device] = [HOST]
+        copies: list[tuple[float, float]] = [(0.0, math.inf)]
+        count = len(self.view.nodes)
+        self.cost: Floats = np.full((len(self.answers), count), np.inf)
+        self.region: Ints = np.full((len(self.answers), count), -1, dtype=np.int64)
+        self.launch: Floats = np.zeros(len(self.answers))
+        self.device: Ints = np.zeros(len(self.answers), dtype=np.int64)
+        for place, answer in enumerate(self.answers):
+            provider, rates = answer.provider, calibration.of(answer.provider)
+            if provider.device not in devices:
+                devices.append(provider.device)
+                copies.append((rates.copy_us, rates.copy_bytes_per_us))
+            self.device[place] = devices.index(provider.device)
+            self.launch[place] = rates.launch_us
+            self._price_answer(place, answer, rates)
+        self.copy_us: Floats = np.array([one[0] for one in copies])
+        self.copy_rate: Floats = np.array([one[1] for one in copies])
+
+    def _price_answer(self, place: int, answer: Answer, rates: Rates) -> None:
+        nodes = self.view.nodes
+        asks = type(answer.provider).estimate_cost is not IExecutionProvider.estimate_cost
+        numbers: dict[int, int] = {}
+        costs: dict[int, float] = {}
+        for index, claim in answer.claims.items():
+            if claim.cost_us is not None:
+                # A claim's cost is that of all its nodes: a part of it has a part of the cost.
+                costs[index] = claim.cost_us / len(claim.nodes)
+                continue
+            if claim.kind is ClaimKind.COMPILE:
+                self.region[place, index] = numbers.setdefault(id(claim), len(numbers))
+            try:
+                stated = answer.provider.estimate_cost(nodes[index]) if asks else None
+            except Exception as error:  # a plug-in's code: its claim is left to others, with the reason
+                answer.reasons[index] = f"estimate_cost raised {type(error).__name__}: {error}"
+                continue
+            costs[index] = self._estimate(nodes[index], claim, rates) if stated is None else stated
+        if costs:
+            found = np.fromiter(costs.values(), np.float64, len(costs))
+            self.cost[place, np.fromiter(costs.keys(), np.int64, len(costs))] = np.maximum(found, _NOTHING)
+
+    def _estimate(self, node: NodeSpec, claim: Claim, rates: Rates) -> float:
+        work = self._works[node.index]
+        if work is None:
+            work = self._works[node.index] = work_of(node, self._sizes)
+        call = rates.node_us if claim.kind is ClaimKind.COMPILE else rates.launch_us
+        return call + max(work.flops / rates.flops_per_us, work.nbytes / rates.bytes_per_us)
+
+    def _connect(self, graph: Graph) -> None:
+        numbers: dict[str, int] = {}
+        producers: list[int] = []
+        sizes: list[int] = []
+        uses: list[tuple[int, int]] = []
+        known = self._sizes
+        for node in self.view.nodes:
+            for value in node.inputs:
+                if value is None or value.constant:
+                    continue
+                number = numbers.get(value.name)
+                if number is None:
+                    number = numbers[value.name] = len(producers)
+                    producers.append(OUTSIDE)
+                    sizes.append(known.get(value.name) or bytes_of(value))
+                uses.append((number, node.index))
+            for captured in self._captured(graph, node):
+                number = numbers.get(captured)
+                if number is not None:
+                    uses.append((number, node.index))
+            for value in node.outputs:
+                if value is not None:
+                    numbers[value.name] = len(producers)
+                    producers.append(node.index)
+                    sizes.append(known.get(value.name) or bytes_of(value))
+        for value in self.view.outputs:
+            if value.name in numbers:
+                uses.append((numbers[value.name], OUTSIDE))
+        self.nbytes: Floats = np.array(sizes, dtype=np.float64)
+        pairs = np.array(uses, dtype=np.int64).reshape(-1, 2)
+        self.value: Ints = pairs[:, 0]
+        self.reader: Ints = pairs[:, 1]
+        self.producer: Ints = np.array(producers, dtype=np.int64)[self.value]
+
+    @staticmethod
+    def _captured(graph: Graph, node: NodeSpec) -> list[str]:
+        subgraphs = graph.nodes[node.index].subgraphs
+        return [value.name for nested in subgraphs for value in nested.captures()] if subgraphs else []
+
+    @cached_property
+    def claimed(self) -> npt.NDArray[np.bool_]:
+        """For each answer and node, whether it is claimed."""
+        return np.isfinite(self.cost)
+
+    def owners(self, order: Sequence[int]) -> Placed:
+        """Each node with the first answer of an order that claims it."""
+        owner = np.full(self.cost.shape[1], -1, dtype=np.int64)
+        for place in reversed(order):
+            owner[self.claimed[place]] = place
+        return owner
+
+    def node_devices(self, owner: Placed) -> Ints:
+        """Number of the device each node is on; one entry more for what is outside."""
+        found = np.zeros(len(owner) + 1, dtype=np.int64)  # the last entry is that of index -1
+        found[:-1] = np.where(owner < 0, 0, self.device[owner])
+        return found
+
+    def total(self, owner: Placed) -> float:
+        """Microseconds of one run: nodes, calls of regions, copies."""
+        assigned = np.flatnonzero(owner >= 0)
+        places = owner[assigned]
+        regions = self.region[places, assigned]
+        compiled = regions >= 0
+        calls = np.unique(np.stack([places[compiled], regions[compiled]]), axis=1)[0]
+        spent = float(self.cost[places, assigned].sum() + self.launch[calls].sum())
+        return spent + float(self.copies(owner).sum())
+
+    def copies(self, owner: Placed) -> Floats:
+        """Microseconds of each copy."""
+        devices = self.node_devices(owner)
+        source, target = devices[self.producer], devices[self.reader]
+        crossing = source != target
+        # A value is copied to a device once, however many read it there.
+        keys = np.unique(self.value[crossing] * len(self.copy_us) + target[crossing])
+        values, targets = np.divmod(keys, len(self.copy_us))
+        makers = np.zeros(len(self.nbytes), dtype=np.int64)
+        makers[self.value] = source
+        # Between two devices a value goes over the host.
+        ends = self.copy_us[targets] + self.copy_us[makers[values]]
+        found: Floats = ends + self.nbytes[values] * (1 / self.copy_rate[targets] + 1 / self.copy_rate[makers[values]])
+        return found
