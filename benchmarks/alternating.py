@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["BLOCKS", "BLOCK_SECONDS", "Comparison", "Refused", "VARIANT", "Runtimes", "Timing", "compare"]
+__all__ = ["BLOCKS", "BLOCK_SECONDS", "VARIANT", "Comparison", "Refused", "Runtimes", "Timing", "compare"]
 
 BLOCK_SECONDS = 0.3
 BLOCKS = 6

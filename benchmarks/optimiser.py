@@ -1,4 +1,4 @@
-"""`python -m benchmarks.optimiser [--largest N] [--models NAME …]`: what optimising costs, and what it leaves to do.
+"""`python -m benchmarks.optimiser [--largest N] [--models NAME …] [--speed [NAME …]]`: what optimising costs and gains.
 
 First table: seconds of optimising a graph of 300 to 50,000 nodes, against onnxruntime's session creation, and the cost
 of a node, which should not grow. The graph is a chain of small blocks with something to do for many rules; onnxruntime
@@ -7,11 +7,17 @@ catalogue, nodes of the model, steps executed at ORT_ENABLE_ALL, and nodes of on
 graphs not counted on either side. A Transpose or Slice is a view here, and moves nothing; where its reader needs its
 elements in order, a copy follows, which is what onnxruntime's Transpose does inside. So copies are counted by
 themselves, and the ratio is that of the other steps. Third table: the same for the transformers exported by PyTorch.
+
+With ``--speed`` one table only: milliseconds of a run of each model with the plain CPU provider and with whoever stands
+in for it, at ORT_DISABLE_ALL and at ORT_ENABLE_ALL, and of onnxruntime at its highest level; one thread, one process
+each, alternating blocks. Shown is the least processor time of a run: what others do on the machine does not add to it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import statistics
 import sys
 import tempfile
 import time
@@ -24,10 +30,12 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
+from benchmarks.alternating import VARIANT, Refused, Runtimes, Timing
 from benchmarks.cpu_role import cpu_role
 from examples.model_zoo import CATALOGUE, ZooModel, by_name, fetch
 from ort_py.planning.steps import ContiguousStep
 from tests.support.exported_models import EXPORTED
+from tests.support.model_inputs import cases_of
 
 __all__ = ["blocks", "main"]
 
@@ -120,13 +128,56 @@ def _steps(models: Sequence[tuple[str, Path]]) -> None:
             print(f"{name:26} {nodes:6} {steps:6} {copies:6} {peer:6} {steps / max(peer, 1):6.2f}", flush=True)
 
 
+_WAYS: dict[str, dict[str, object]] = {
+    f"ort_py{VARIANT}plain off": {"optimised": False, "pin_cpu": True},
+    f"ort_py{VARIANT}plain": {"pin_cpu": True},
+    f"ort_py{VARIANT}off": {"optimised": False},
+    f"ort_py{VARIANT}": {},
+}
+"""Plain NumPy and the CPU role, each without and with optimisation."""
+
+
+def _speed(models: Sequence[ZooModel], blocks: int) -> None:
+    print(
+        f"{'':26} {'plain CPU provider':^26} {'CPU role':^26} {'peer':>9} {'ratio':>6}\n"
+        f"{'model':26} {'off ms':>9} {'on ms':>9} {'gain':>6} {'off ms':>9} {'on ms':>9} {'gain':>6} {'ms':>9}"
+    )
+    gains: tuple[list[float], list[float], list[float]] = ([], [], [])
+    peer = "onnxruntime"
+    with Runtimes(1, names=(*_WAYS, peer), variants=_WAYS) as runtimes:
+        for model in models:
+            found = runtimes.measure(fetch(model), cases_of(model)[0].runs[0], blocks)
+            refused = [str(one) for one in found.values() if isinstance(one, Refused)]
+            times = [one.worked * 1e3 for name in (*_WAYS, peer) if isinstance(one := found[name], Timing)]
+            if refused:
+                print(f"{model.name:26} {refused[0]}", flush=True)
+                continue
+            plain_off, plain, off, on, theirs = times
+            row = (plain_off / plain, off / on, on / theirs)
+            for column, number in zip(gains, row, strict=True):
+                column.append(number)
+            print(
+                f"{model.name:26} {plain_off:9.3f} {plain:9.3f} {row[0]:6.2f} {off:9.3f} {on:9.3f} {row[1]:6.2f}"
+                f" {theirs:9.3f} {row[2]:6.2f}",
+                flush=True,
+            )
+    means = [math.exp(statistics.fmean(map(math.log, column))) for column in gains if column]
+    if means:
+        print(f"{'geometric mean':26} {'':19} {means[0]:6.2f} {'':19} {means[1]:6.2f} {'':9} {means[2]:6.2f}")
+
+
 def main(arguments: list[str]) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.optimiser", description="What optimising costs and leaves.")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="nodes of the largest graph (50,000)")
     parser.add_argument("--models", nargs="*", default=None, help="models of the catalogue; none: the first table only")
+    parser.add_argument("--speed", nargs="*", default=None, help="time runs of models instead; none: all of them")
+    parser.add_argument("--blocks", type=int, default=3, help="blocks of 0.3 s for each way of --speed (3)")
     chosen = parser.parse_args(arguments)
     print(cpu_role())
+    if chosen.speed is not None:
+        _speed([by_name(name) for name in chosen.speed] or list(CATALOGUE), chosen.blocks)
+        return 0
     _costs(chosen.largest)
     models: Sequence[ZooModel] = CATALOGUE if chosen.models is None else [by_name(name) for name in chosen.models]
     _steps([(model.name, fetch(model)) for model in models])

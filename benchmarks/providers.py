@@ -23,7 +23,7 @@ from benchmarks.transformer_models import TRANSFORMERS
 from examples.model_zoo import by_name, fetch
 from tests.support.model_inputs import cases_of
 
-__all__ = ["main", "relative_error"]
+__all__ = ["chosen_models", "main", "relative_error"]
 
 TRAINED = (
     "light-resnet50",
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         Runtimes(chosen.threads, precision=chosen.precision, names=(OURS, *PEERS), pythons=pythons) as runtimes,
         busy_processor() if chosen.busy else contextlib.nullcontext(),
     ):
-        for name, model, feeds in _chosen(chosen.names or known):
+        for name, model, feeds in chosen_models(chosen.names or known):
             found = runtimes.measure(model, feeds, chosen.blocks)
             shown += _row(name, found)
     means = [_mean(column) for column in zip(*shown, strict=True)]
@@ -81,7 +81,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _chosen(names: Iterable[str]) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
+def chosen_models(names: Iterable[str]) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
+    """Name, file and feeds of models of the catalogue and of `transformer_models`."""
     made = {model.name: model for model in TRANSFORMERS}
     for name in names:
         if name in made:

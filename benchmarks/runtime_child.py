@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 __all__ = ["main"]
 
 
@@ -54,11 +56,18 @@ class _OpenVINO:
 
     A model with free dimensions is compiled for the first shapes that it is fed, where it is fed the same ones always.
 
+    Args:
+        model, threads, feeds, precision: As of any runtime.
+        as_session: Do as ort-py's provider must: the model with its free dimensions, the same properties, and outputs
+            that the next run does not overwrite.
+
     Raises:
         RuntimeError: OpenVINO is not installed, or cannot read the model.
     """
 
-    def __init__(self, model: str, threads: int, feeds: dict[str, Any], precision: str) -> None:
+    def __init__(
+        self, model: str, threads: int, feeds: dict[str, Any], precision: str, as_session: bool = False
+    ) -> None:
         try:
             import openvino
         except ImportError as error:
@@ -68,22 +77,28 @@ class _OpenVINO:
             raise RuntimeError(message) from error
         core = openvino.Core()
         read = core.read_model(model)
-        if any(one.get_partial_shape().is_dynamic for one in read.inputs):
+        if not as_session and any(one.get_partial_shape().is_dynamic for one in read.inputs):
             read.reshape({one.get_any_name(): list(feeds[one.get_any_name()].shape) for one in read.inputs})
         options = {
             "INFERENCE_PRECISION_HINT": _HINTS[precision],
             "INFERENCE_NUM_THREADS": threads,
             "PERFORMANCE_HINT": "LATENCY",
         }
+        if as_session:
+            options |= {"NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
+            options |= {"EXECUTION_MODE_HINT": "ACCURACY"} if precision == "float32" else {}
         self._request = core.compile_model(read, "CPU", options).create_infer_request()
-        self._kept = {name: openvino.Tensor(array, shared_memory=True) for name, array in feeds.items()}
+        self._as_session = as_session
+        contiguous = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
+        self._kept = {name: openvino.Tensor(array, shared_memory=True) for name, array in contiguous.items()}
         for name, tensor in self._kept.items():
             self._request.set_tensor(name, tensor)
 
     def run(self, _: None, feeds: dict[str, Any]) -> list[Any]:
-        """One inference; outputs are the request's own memory."""
+        """One inference; outputs are the request's own memory, or copies."""
         self._request.infer()
-        return [self._request.get_output_tensor(place).data for place in range(len(self._request.model_outputs))]
+        outputs = [self._request.get_output_tensor(place).data for place in range(len(self._request.model_outputs))]
+        return [output.copy() for output in outputs] if self._as_session else outputs
 
 
 class _Model:
@@ -95,7 +110,13 @@ class _Model:
         )  # written by our own parent process a moment ago
         start = time.perf_counter()
         if runtime == "openvino":
-            self._session: Any = _OpenVINO(request["open"], threads, self._feeds, request.get("precision", "float32"))
+            self._session: Any = _OpenVINO(
+                request["open"],
+                threads,
+                self._feeds,
+                request.get("precision", "float32"),
+                request.get("as_session", False),
+            )
         else:
             self._session = open_session(
                 runtime,

@@ -21,8 +21,13 @@ from pathlib import Path
 __all__ = ["ROOT", "WORKSPACE", "ensure_environment", "run_in"]
 
 ROOT = Path(__file__).resolve().parent.parent
-_FAST_CPU = sys.platform == "linux" and platform.machine() == "x86_64"
-WORKSPACE = ("core", "providers/array", "providers/cpu", *(("providers/onednn",) if _FAST_CPU else ()))
+_FAST_CPU = {
+    ("linux", "x86_64"): "providers/onednn",
+    ("linux", "aarch64"): "providers/openvino",
+    ("darwin", "arm64"): "providers/openvino",
+    ("win32", "AMD64"): "providers/openvino",
+}.get((sys.platform, platform.machine()))
+WORKSPACE = ("core", "providers/array", "providers/cpu", *((_FAST_CPU,) if _FAST_CPU else ()))
 """Folders of the distributions a checkout is worked on with: those that `pip install ort-py` brings on this platform.
 The example plug-ins are built by their own tests."""
 

@@ -32,7 +32,7 @@ from ort_py.kernels.registry import KernelRegistry
 from ort_py.limits import Limits
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, Region
-from ort_py.partition.cost_model import AlwaysPays, CostModel
+from ort_py.partition.cost_model import CostModel, always_pays
 from ort_py.partition.partitioner import partition
 from ort_py.planning.builder import build_plan
 from ort_py.planning.constants import ConstantPool
@@ -144,7 +144,7 @@ def drive(
         kernels.register(provider.name, provider.kernel_registry(), provider.name)
     errors: list[tuple[str, Exception]] = []
     assignment = partition(
-        model.graph, providers, kernels, cost_model or AlwaysPays(), lambda name, error: errors.append((name, error))
+        model.graph, providers, kernels, cost_model or always_pays(), lambda name, error: errors.append((name, error))
     )
     assert not assignment.unassigned, assignment.unassigned
     by_name = {provider.name: provider for provider in providers}

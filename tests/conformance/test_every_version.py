@@ -14,10 +14,10 @@ import pytest
 from onnx import defs
 
 from ort_py.contracts import KernelDef
+from ort_py.testing.backend_cases import suite_cases
 from ort_py_array import kernel_defs
 from ort_py_array.contrib.schemas import schemas as contributed_schemas
 from providers.array.tests.versions.rows import ROWS
-from tests.conformance.backend_suite import suite_cases
 from tests.end_to_end.test_control_flow_versions import EXERCISED
 
 pytestmark = pytest.mark.slow  # making the cases of the suite takes seconds
@@ -57,7 +57,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 
 def in_the_suite() -> set[_Version]:
-    """Versions in the models of ONNX's backend suite, `test_backend_suite` runs them all, and in their functions."""
+    """Versions in the models of ONNX's backend suite, the kit runs them all, and in their functions."""
     found = set()
     for case in suite_cases():
         model = case.model

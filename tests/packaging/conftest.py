@@ -48,6 +48,16 @@ def core_and_cpu(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
+def tested(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The core with its conformance kit, the CPU provider with all that its operators may need, and pytest: where the
+    tests of plug-ins run. Plug-ins are installed into it by those who want them."""
+    environment = make_environment(tmp_path_factory.mktemp("tested") / "env")
+    names = ("ort-py-core[testing]", "ort-py-cpu[images,regex]")
+    environment.install("--find-links", wheels["ort-py-core"].parent, *names)
+    return environment
+
+
+@pytest.fixture(scope="session")
 def default_installation(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """What `pip install ort-py` brings on this platform: the meta distribution alone is named."""
     environment = make_environment(tmp_path_factory.mktemp("default") / "env")

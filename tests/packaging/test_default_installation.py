@@ -46,15 +46,21 @@ def _code(providers: str = "None", pin: bool = False) -> str:
     ("system", "machine", "extra", "wanted"),
     [
         ("linux", "x86_64", "", {"ort-py-core", "ort-py-cpu", "ort-py-onednn"}),
-        ("darwin", "arm64", "", {"ort-py-core", "ort-py-cpu"}),
-        ("darwin", "arm64", "all", {"ort-py-core", "ort-py-cpu"}),
-        ("darwin", "arm64", "onednn", {"ort-py-core", "ort-py-cpu", "ort-py-onednn"}),
+        ("linux", "x86_64", "all", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-openvino"}),
+        ("linux", "x86_64", "openvino", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-openvino"}),
+        ("linux", "aarch64", "", {"ort-py-core", "ort-py-cpu", "ort-py-openvino"}),
+        ("linux", "riscv64", "", {"ort-py-core", "ort-py-cpu"}),
+        ("win32", "AMD64", "", {"ort-py-core", "ort-py-cpu", "ort-py-openvino"}),
+        ("darwin", "arm64", "", {"ort-py-core", "ort-py-cpu", "ort-py-openvino"}),
+        ("darwin", "arm64", "all", {"ort-py-core", "ort-py-cpu", "ort-py-openvino"}),
+        ("darwin", "x86_64", "all", {"ort-py-core", "ort-py-cpu"}),
+        ("darwin", "arm64", "onednn", {"ort-py-core", "ort-py-cpu", "ort-py-onednn", "ort-py-openvino"}),
     ],
 )
 def test_what_the_meta_distribution_asks_for(
     default_installation: Environment, system: str, machine: str, extra: str, wanted: set[str]
 ) -> None:
-    """Core and CPU provider everywhere, in one version; the fast provider where it has a library, or by its extra."""
+    """Core and CPU provider everywhere, in one version; a fast provider where one has a library, or by its extra."""
     code = "import json; from importlib.metadata import requires; print(json.dumps(requires('ort-py')))"
     asked = [Requirement(line) for line in json.loads(default_installation.run(code).stdout)]
     assert {str(one.specifier) for one in asked} == {f"=={ort_py.__version__}"}

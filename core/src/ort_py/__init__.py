@@ -18,6 +18,7 @@ cuda_version = ""
 
 if TYPE_CHECKING:
     from ort_py.api.adapters import AdapterFormat, LoraAdapter
+    from ort_py.api.calibration import calibrate
     from ort_py.api.comparison.bisection import bisect
     from ort_py.api.comparison.bisection_report import BisectionReport
     from ort_py.api.comparison.compare import compare
@@ -72,8 +73,11 @@ if TYPE_CHECKING:
     )
     from ort_py.api.placement import NodePlacement, Placement
     from ort_py.api.preloading import preload_dlls
+    from ort_py.api.selection_explanation import explain_selection
     from ort_py.api.session import InferenceSession
     from ort_py.api.session_manager import SessionLease, SessionManager, SessionManagerStats
+    from ort_py.api.tuning import tune
+    from ort_py.api.tuning_report import TuningReport
     from ort_py.api.values.copying import copy_tensors
     from ort_py.api.values.device import OrtDevice
     from ort_py.api.values.device_table import OrtDeviceVendorId
@@ -95,6 +99,7 @@ if TYPE_CHECKING:
         get_provider_records,
         register_provider,
     )
+    from ort_py.discovery.explanation import SelectionExplanation
     from ort_py.errors import (
         AbsentInputError,
         ArgumentTypeError,
@@ -133,14 +138,21 @@ if TYPE_CHECKING:
         RunTimeoutError,
         UsageError,
     )
+    from ort_py.fallback.states import SessionState
     from ort_py.limits import Limits
 
 # Where each public name lives, by group: sessions, values and metadata, enumerations, providers, limits, errors.
 _HOMES: dict[str, tuple[str, ...]] = {
     "ort_py.api.session": ("InferenceSession",),
+    "ort_py.fallback.states": ("SessionState",),
     "ort_py.api.session_manager": ("SessionLease", "SessionManager", "SessionManagerStats"),
     "ort_py.api.fingerprint": ("Fingerprint",),
     "ort_py.api.warmup": ("WarmedShape", "WarmupReport"),
+    "ort_py.api.selection_explanation": ("explain_selection",),
+    "ort_py.discovery.explanation": ("SelectionExplanation",),
+    "ort_py.api.calibration": ("calibrate",),
+    "ort_py.api.tuning": ("tune",),
+    "ort_py.api.tuning_report": ("TuningReport",),
     "ort_py.api.options": ("RunOptions", "SessionOptions"),
     "ort_py.api.values.ort_value": ("OrtValue",),
     "ort_py.api.values.copying": ("copy_tensors",),
@@ -335,18 +347,22 @@ __all__ = [
     "RunOptions",
     "RunTimeoutError",
     "RuntimeException",
+    "SelectionExplanation",
     "SessionConfiguration",
     "SessionIOBinding",
     "SessionLease",
     "SessionManager",
     "SessionManagerStats",
     "SessionOptions",
+    "SessionState",
     "SparseTensor",
+    "TuningReport",
     "UsageError",
     "WarmedShape",
     "WarmupReport",
     "__version__",
     "bisect",
+    "calibrate",
     "compare",
     "copy_tensors",
     "create_and_register_allocator",
@@ -354,6 +370,7 @@ __all__ = [
     "cuda_version",
     "disable_telemetry_events",
     "enable_telemetry_events",
+    "explain_selection",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
@@ -373,6 +390,7 @@ __all__ = [
     "set_default_logger_verbosity",
     "set_global_thread_pool_sizes",
     "set_seed",
+    "tune",
     "unregister_execution_provider_library",
     "version",
 ]

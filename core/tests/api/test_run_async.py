@@ -154,9 +154,15 @@ def test_names_are_a_list() -> None:
 
 def test_exception_of_the_callback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """It ends neither the thread nor the session, and is not lost."""
-    session = open_model(RELU)
+    session, called = open_model(RELU), threading.Event()
+
+    def callback(*_: Any) -> None:
+        called.set()
+        raise ZeroDivisionError
+
     with caplog.at_level(logging.ERROR, logger="ort_py.session"):
-        session.run_async(None, {"x": X}, lambda *_: 1 // 0, None)
+        session.run_async(None, {"x": X}, callback, None)
+        assert called.wait(20)  # a session that is closed before the run begins is another failure
         session.close()
         until = threading.Event()
         for _ in range(1000):

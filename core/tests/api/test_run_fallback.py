@@ -39,7 +39,7 @@ def test_failure_in_a_run_is_answered_by_the_next_provider(register: Register, c
     """The run that fails is repeated elsewhere; the caller gets the right result."""
     session = open_on_fake(register, FakeBehaviour(cost_us=PAYS, fail_runs=[1], compiles=compiles))
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.maximum(X, 0))
-    assert session.state == "recovered"
+    assert session.state == "degraded"
     assert session.placement.counts() == {"CPUExecutionProvider": 1}
 
 
@@ -49,7 +49,7 @@ def test_failure_in_a_later_run(register: Register) -> None:
     assert session.run(None, {"x": X})
     assert session.state == "ready"
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.maximum(X, 0))
-    assert session.state == "recovered"
+    assert session.state == "degraded"
 
 
 def test_fallback_of_a_run_is_on_record(register: Register) -> None:
@@ -90,7 +90,7 @@ def test_disable_fallback_forbids_it(register: Register) -> None:
         session.run(None, {"x": X})
     session.enable_fallback()
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.maximum(X, 0))
-    assert session.state == "recovered"
+    assert session.state == "degraded"
 
 
 def test_callers_mistake_is_no_fallback(register: Register) -> None:

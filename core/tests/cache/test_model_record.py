@@ -20,6 +20,7 @@ from ort_py.cache.model_record import BROKEN, MODEL_FIELDS, ModelReader, ModelWr
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.dtypes import DataType, MapType, OptionalType, SequenceType, TensorType
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.graph.weights.weights import FileIdentity, MappedFile
 from ort_py.testing.graphs import typed_model
@@ -110,7 +111,7 @@ def test_what_a_file_says_about_itself_comes_back(tmp_path: Path) -> None:
     model = typed_model(TEXTS["chain"])
     model.metadata = {"ключ": "\ud800 \0 \N{SNOWMAN}"}
     model.producer_name, model.model_version, model.doc_string = "somebody", 2**63 - 1, "text\n"
-    model.source, model.fingerprint = "/home/somebody/model.onnx", "abcd"
+    model.source, model.fingerprint = "/home/somebody/model.onnx", ContentHash("abcd")
     again = through(model, tmp_path / "entry")
     assert (again.metadata, again.producer_name, again.model_version) == (model.metadata, "somebody", 2**63 - 1)
     assert (again.doc_string, again.fingerprint, again.source) == ("text\n", "abcd", "")
@@ -287,7 +288,7 @@ def test_the_record_knows_every_part_of_a_graph() -> None:
     assert {*Graph.__slots__} == {"initializers", "inputs", "model", "name", "nodes", "outputs", "owner"}
     found = {one.name for one in fields(Model)}
     # Where a model came from is known anew, problems have been raised, and bytes are kept by who was given them.
-    assert found == {*MODEL_FIELDS, "source", "problems", "declared_outputs", "kept", "graph"}
+    assert found == {*MODEL_FIELDS, "fingerprint", "source", "problems", "declared_outputs", "kept", "graph"}
 
 
 def test_what_has_no_form_is_refused() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import onnx
 import pytest
 
 import ort_py
@@ -63,3 +65,30 @@ def test_model_without_session_fails(call: Call, save: Save) -> None:
     outcome = call("explain", save("g (float[2] x) => (float[2] y) { y = Rellu(x) }"))
     assert (outcome.code, outcome.out) == (1, "")
     assert "did you mean Relu" in outcome.err
+
+
+@pytest.mark.usefixtures("adder")
+def test_islands_borders_and_suggestions_are_shown(call: Call, save: Save) -> None:
+    """How the graph is cut, what crosses, and which operator cut it."""
+    text = "g (float[2] x) => (float[2] y) { a = Add(x, x) b = Relu(a) y = Add(b, b) }"
+    outcome = call("explain", save(text), "--providers", "FakeExecutionProvider,CPUExecutionProvider")
+    assert "islands: 3" in outcome.out
+    assert "borders: 4 values, 32 bytes copied between devices in a run" in outcome.out
+    suggested = outcome.out[outcome.out.index("support that would merge") :].splitlines()
+    assert suggested[2].split() == ["Relu", "FakeExecutionProvider", "1", "3", "->", "1"]
+
+
+def test_files_on_request(call: Call, save: Save, tmp_path: Path) -> None:
+    """--html and --onnx write files, and the report names them."""
+    page, model = tmp_path / "page.html", tmp_path / "annotated.onnx"
+    report = call("explain", save(CHAIN), "--html", page, "--onnx", model, "--json").report
+    assert report["written"] == [str(page), str(model)]
+    assert "<title>model.onnx" in page.read_text(encoding="utf-8")
+    assert onnx.load(model).graph.node[0].metadata_props[0].value == "CPUExecutionProvider"
+
+
+def test_a_file_that_cannot_be_written(call: Call, save: Save, tmp_path: Path) -> None:
+    """Is a failure that names it."""
+    outcome = call("explain", save(CHAIN), "--html", tmp_path / "nowhere" / "page.html")
+    assert outcome.code == 1
+    assert "nowhere" in outcome.err

@@ -56,6 +56,7 @@ class FakeFactory(ProviderFactory):
         device_class: DeviceClass | Any = DeviceClass.CPU,
         rank: int | Any = 0,
         stands_in_for: str | None = None,
+        automatic: bool = True,
         options: Sequence[OptionSpec] = (),
         api_range: ApiRange | Any = CORE_API_RANGE,
         log: list[str] | None = None,
@@ -66,6 +67,7 @@ class FakeFactory(ProviderFactory):
         self._device_class = device_class
         self._rank = rank
         self._stands_in_for = stands_in_for
+        self._automatic = automatic
         self._options = options
         self._api_range = api_range
         self.log: list[str] = [] if log is None else log
@@ -93,6 +95,10 @@ class FakeFactory(ProviderFactory):
     @property
     def stands_in_for(self) -> str | None:
         return self._stands_in_for
+
+    @property
+    def automatic(self) -> bool:
+        return self._automatic
 
     @property
     def option_schema(self) -> Sequence[OptionSpec]:

@@ -25,11 +25,13 @@ ORDER = [
     _record("NotLoaded", None),
     _record("SlowCpu", DeviceClass.CPU, -100),
     _record(CPU_ROLE, DeviceClass.CPU, 1000),
+    ProviderRecord("ByNameOnly", "pkg", "1", "m", device_class=DeviceClass.NPU, rank=7, automatic=False),
 ]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_device_class_then_rank_then_name_and_cpu_last(seed: int) -> None:
-    """Whatever order they were found in; a rank never lifts a provider above another class or the CPU provider."""
+    """Whatever order they were found in; a rank never lifts a provider above another class or the CPU provider, which
+    is the last of those that are chosen without being named."""
     shuffled = random.Random(seed).sample(ORDER, len(ORDER))
     assert ranked(shuffled) == ORDER

@@ -123,6 +123,18 @@ def test_who_pins_plain_cpu_is_not_told_of_stand_ins(
     assert _names(_select(installation, *providers, strict=strict)) == [CPU_ROLE]
 
 
+def test_one_that_is_used_by_name_only(zoo: FakeInstallation) -> None:
+    """Left to ort-py it is passed over, also as a stand-in; asked for it has its place like any other."""
+    name = "OracleExecutionProvider"
+    zoo.add(FakeFactory(name, rank=99, automatic=False, stands_in_for=CPU_ROLE))
+    automatic = _select(zoo)
+    assert name not in _names(automatic)
+    assert name in [record.name for record in automatic.passed_over]
+    assert automatic.fallbacks == _select(zoo).fallbacks
+    assert name not in _names(_select(zoo, CPU_ROLE))
+    assert _names(_select(zoo, name))[0] == name
+
+
 def test_a_stand_in_named_itself_has_its_own_place(zoo: FakeInstallation) -> None:
     """It is not put before CPU a second time, wherever it stands."""
     assert _names(_select(zoo, CPU_ROLE, "FastCpuExecutionProvider")) == [CPU_ROLE, "FastCpuExecutionProvider"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -101,3 +102,40 @@ def test_regions_and_the_rest_can_always_be_ordered(case: tuple[Edges, list[set[
         left -= claim
         regions += groups
         assert has_order(edges, regions)
+
+
+def test_groups_that_fit_are_contracted_together() -> None:
+    """Two chains with a node between them are two regions, found in one walk."""
+    contracted = ContractedGraph(graph_of([(), (0,), (1,), (2,), (3,)]))
+    assert contracted.split_all([[0, 1], [3, 4]]) == [[(0, 1)], [(3, 4)]]
+
+
+def test_groups_that_wait_for_each_other_are_cut() -> None:
+    """0 → 1 and 2 → 3 with {0, 3} and {1, 2}: each alone is convex, together they are not."""
+    edges: Edges = [(), (0,), (), (2,)]
+    parts = ContractedGraph(graph_of(edges)).split_all([[0, 3], [1, 2]])
+    assert has_order(edges, [part for group in parts for part in group])
+
+
+@st.composite
+def colourings(draw: st.DrawFn) -> tuple[Edges, list[list[int]]]:
+    """A random graph, and disjoint groups of its nodes."""
+    count = draw(st.integers(1, 14))
+    edges = [
+        tuple(sorted(draw(st.sets(st.integers(0, index - 1), max_size=3)))) if index else () for index in range(count)
+    ]
+    colours = [draw(st.integers(0, 3)) for _ in range(count)]
+    groups = [[node for node, colour in enumerate(colours) if colour == wanted] for wanted in (1, 2, 3)]
+    return edges, [group for group in groups if group]
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(colourings(), st.booleans())
+def test_all_groups_at_once_can_be_ordered(case: tuple[Edges, list[list[int]]], coarse: bool) -> None:
+    """Whichever way they are cut, nothing is lost and an order exists."""
+    edges, groups = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ort_py.partition.convex._EXACT_STEPS", 0 if coarse else 400_000)
+        parts = ContractedGraph(graph_of(edges)).split_all(groups)
+    assert [sorted(node for part in group for node in part) for group in parts] == groups
+    assert has_order(edges, [part for group in parts for part in group])

@@ -14,7 +14,7 @@ from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecution
 from ort_py.graph.ir import Model, walk
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.assignment import CORE, Assignment, Runner
-from ort_py.partition.cost_model import AlwaysPays, CostModel, TransferCostModel
+from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
 from ort_py.partition.partitioner import partition
 from ort_py.planning.schedule import schedule
 from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
@@ -48,7 +48,7 @@ def assign(
         kernels.register(provider.name, provider.kernel_registry(), "test")
     errors: list[tuple[str, Exception]] = []
     found = partition(
-        model.graph, providers, kernels, cost_model or AlwaysPays(), lambda name, error: errors.append((name, error))
+        model.graph, providers, kernels, cost_model or always_pays(), lambda name, error: errors.append((name, error))
     )
     return model, found, errors
 
@@ -115,7 +115,7 @@ def test_an_island_that_does_not_pay_stays() -> None:
     """A refused island goes to the next provider with the cost model's reason, for kernels and for regions."""
     for compiles in (False, True):
         provider = FakeProvider(behaviour=FakeBehaviour(compiles=compiles))
-        _, found, _ = assign(CHAIN, provider, HostProvider(), cost_model=TransferCostModel())
+        _, found, _ = assign(CHAIN, provider, HostProvider(), cost_model=transfer_costs())
         assert found.counts() == {"HostExecutionProvider": 3}
         for _, assigned in found:
             ((name, reason),) = assigned.refusals
@@ -136,7 +136,7 @@ def test_a_stated_cost_is_that_of_the_whole_claim() -> None:
         kind = ClaimKind.COMPILE
 
     for provider in (Costly(), CostlyRegion()):
-        _, found, _ = assign(CHAIN, provider, HostProvider(), cost_model=TransferCostModel())
+        _, found, _ = assign(CHAIN, provider, HostProvider(), cost_model=transfer_costs())
         reasons = {assigned.refusals[0][1] for _, assigned in found}
         (reason,) = reasons
         assert "3000000000 µs there" in reason
@@ -145,7 +145,7 @@ def test_a_stated_cost_is_that_of_the_whole_claim() -> None:
 def test_islands_that_cost_nothing_are_kept() -> None:
     """A provider's own cost decides."""
     provider = FakeProvider(behaviour=FakeBehaviour(cost_us=-math.inf))
-    _, found, _ = assign(CHAIN, provider, HostProvider(), cost_model=TransferCostModel())
+    _, found, _ = assign(CHAIN, provider, HostProvider(), cost_model=transfer_costs())
     assert found.counts() == {"FakeExecutionProvider": 3}
 
 

@@ -228,3 +228,33 @@ def test_a_pattern_rule_says_what_nearly_matched() -> None:
     """From the pattern, without a word of the author's."""
     _, report = run(CHAIN.replace("(float[2] y)", "(float[2] y, float[2] b)"), Swap())
     assert notes(report) == "y: the graph returns 'b', which Relu 'b' writes"
+
+
+def test_a_rule_is_not_asked_in_a_model_that_lacks_its_operators() -> None:
+    """A pattern of three operators costs nothing where one of them is missing."""
+
+    class Three(PatternRule):
+        name = "Three"
+        patterns = (Op("Abs", Op("Relu", Op("Neg", "x"))),)
+
+        def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:
+            return NodeTemplate("Exp", (match.name("x"),), (match.result,))
+
+    rule = Three()
+    assert rule.concerns("Abs", {"Abs", "Neg", "Relu"})
+    assert not rule.concerns("Abs", {"Abs", "Relu"})
+    assert not rule.concerns("Relu", {"Abs", "Neg", "Relu"})
+
+
+def test_an_operator_that_comes_wakes_the_rules_that_need_it() -> None:
+    """The anchor was not shown to the rule when it came first, since its operator was the only one there."""
+
+    class Pair(PatternRule):
+        name = "Pair"
+        patterns = (Op("Abs", Op("Relu", Op("Exp", "x"))),)
+
+        def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:
+            return NodeTemplate("Sqrt", (match.name("x"),), (match.result,))
+
+    model, _ = run(CHAIN, Pair(), Rule("One", {"Neg"}, become("Exp")))
+    assert [node.op_type for node in model.graph.nodes] == ["Sqrt"]

@@ -6,7 +6,6 @@ Collected are those whose operator has a kernel in the library. Used by the back
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,23 +15,14 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ort_py.contracts.kernel import KernelDef, KernelForms
-from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import KernelNotFoundError
+from ort_py.testing.backend_cases import SuiteCase, compare, plain_value, suite_cases
 from ort_py.testing.kernel_runner import LocalKernelContext, check_ownership, make_node_spec
 from ort_py_array import kernel_defs
 
-__all__ = ["UNDETERMINED", "Case", "cases", "compare", "definition_for", "run_case", "writing_cases"]
+__all__ = ["Case", "cases", "compare", "definition_for", "run_case", "writing_cases"]
 
 DEFINITIONS = kernel_defs()
-
-_RANDOM = "no specification says which numbers a seed gives; test_random_numbers tests the distribution"
-
-UNDETERMINED: dict[str, str] = {
-    "test_bernoulli": _RANDOM,
-    "test_bernoulli_double": _RANDOM,
-    "test_bernoulli_seed": _RANDOM,
-}
-"""Cases whose values no specification determines, and why: they run, and kind, shape and dtype are compared."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +53,10 @@ class Case:
 @functools.cache
 def cases() -> dict[str, Case]:
     """All cases by name."""
-    from onnx.backend.test.loader import load_model_tests
-
     operators = {(definition.domain, definition.op_type) for definition in DEFINITIONS}
-    with warnings.catch_warnings():
-        # Making the cases overflows and casts NaN on purpose.
-        warnings.simplefilter("ignore")
-        loaded = load_model_tests(kind="node")
     found = {}
-    for case in loaded:
-        model = case.model
+    for case in suite_cases():
+        model = case.model if case.kind == "node" else None
         if model is None or len(model.graph.node) != 1 or model.functions:
             continue
         if any(attribute.HasField("g") for attribute in model.graph.node[0].attribute):
@@ -82,10 +66,10 @@ def cases() -> dict[str, Case]:
     return found
 
 
-def _taken_apart(case: Any, model: onnx.ModelProto) -> Case:
+def _taken_apart(case: SuiteCase, model: onnx.ModelProto) -> Case:
     node = model.graph.node[0]
-    given, expected = case.data_sets[0]
-    feeds = dict(zip((value.name for value in model.graph.input), map(_value, given), strict=True))
+    given, expected = case.sets[0]
+    feeds = dict(zip((value.name for value in model.graph.input), map(plain_value, given), strict=True))
     inputs = [feeds[name] if name else None for name in node.input]
     while inputs and inputs[-1] is None:
         inputs.pop()
@@ -97,7 +81,7 @@ def _taken_apart(case: Any, model: onnx.ModelProto) -> Case:
         attributes={attribute.name: _attribute(attribute) for attribute in node.attribute},
         inputs=tuple(inputs),
         mask=tuple(bool(name) for name in node.output),
-        expected=tuple(map(_value, expected)),
+        expected=tuple(map(plain_value, expected)),
         rtol=case.rtol,
         atol=case.atol,
     )
@@ -112,14 +96,6 @@ def _attribute(attribute: onnx.AttributeProto) -> Any:
     if isinstance(value, str | int | float):
         return value
     return tuple(item.decode() if isinstance(item, bytes) else item for item in value)
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, onnx.TensorProto):
-        value = numpy_helper.to_array(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "US":
-        return value.astype(object)
-    return value
 
 
 def definition_for(case: Case) -> KernelDef:
@@ -200,31 +176,3 @@ def writing_cases() -> list[str]:
             if not isinstance(kernel, KernelForms) or kernel.into is not None:
                 found.append(name)
     return found
-
-
-def compare(actual: Any, expected: Any, case: Case) -> None:
-    """Compare kind, shape, dtype and values with the case's tolerances; strings, bools and integers too.
-
-    The values of the cases in `UNDETERMINED` are not compared.
-
-    Raises:
-        AssertionError: They differ.
-    """
-    if isinstance(expected, list):
-        assert isinstance(actual, list), f"{type(actual).__name__} instead of a sequence"
-        assert len(actual) == len(expected)
-        for left, right in zip(actual, expected, strict=True):
-            compare(left, right, case)
-        return
-    left, right = np.asarray(actual), np.asarray(expected)
-    assert left.shape == right.shape, f"{left.shape} instead of {right.shape}"
-    assert data_type_of(left.dtype) == data_type_of(right.dtype), f"{left.dtype} instead of {right.dtype}"
-    if case.name in UNDETERMINED:
-        return
-    if right.dtype.kind in "OUSb":
-        np.testing.assert_array_equal(left, right)
-        return
-    wide = np.complex128 if right.dtype.kind == "c" else np.int64 if right.dtype.kind in "iu" else np.float64
-    # Two steps of bfloat16, as the suite's own runner has it: what it expects is rounded after each operator of a body.
-    rtol = max(case.rtol, 2**-6) if data_type_of(right.dtype) == DataType.BFLOAT16 else case.rtol
-    np.testing.assert_allclose(left.astype(wide), right.astype(wide), rtol=rtol, atol=case.atol)

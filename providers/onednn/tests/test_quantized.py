@@ -216,8 +216,8 @@ def test_integers_stay_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     regions: list[DnnlRegion] = []
     original = DnnlRegion.__init__
 
-    def remember(self: DnnlRegion, *arguments: Any) -> None:
-        original(self, *arguments)
+    def remember(self: DnnlRegion, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
         regions.append(self)
 
     monkeypatch.setattr(DnnlRegion, "__init__", remember)

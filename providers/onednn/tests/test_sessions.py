@@ -241,8 +241,8 @@ def test_the_region_is_one_native_call() -> None:
     made: list[DnnlRegion] = []
     original = DnnlRegion.__init__
 
-    def remember(self: DnnlRegion, *arguments: Any) -> None:
-        original(self, *arguments)
+    def remember(self: DnnlRegion, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
         made.append(self)
 
     with pytest.MonkeyPatch.context() as patch:

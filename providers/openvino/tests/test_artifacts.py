@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,41 @@ def test_a_session_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert not session.fallback_report
             assert {node.provider for node in session.placement.nodes} == {NAME}
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("damage", [lambda blob: blob[: len(blob) // 2], lambda blob: b"", lambda blob: blob[::-1]])
+def test_what_openvino_does_not_import_is_an_error(damage: Callable[[bytes], bytes]) -> None:
+    """It is raised, and the core compiles anew."""
+    from ort_py_openvino.region import OpenVINORegion, imported
+    from ort_py_openvino.runtime import core
+
+    compiled = core().compile_model(core().read_model(parsed(NET).SerializeToString()), "CPU")
+    artifact = OpenVINORegion(compiled, ["x", "w"], 1, target()).serialize()
+    assert artifact is not None
+    header, blob = unpack(artifact)
+    assert imported(header, blob, target()).places == [0, 1]
+    with pytest.raises(RuntimeError):
+        imported(header, damage(blob), target())
+
+
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was written over it: the session is made, and right."""
+    monkeypatch.setenv("ORT_PY_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(mode=0o700)
+    model = tmp_path / "model.onnx"
+    model.write_bytes(parsed(NET).SerializeToString())
+    feeds = {"x": np.ones((3, 64), np.float32), "w": np.eye(64, dtype=np.float32)}
+    options = ort_py.SessionOptions()
+    options.cache_dir = str(tmp_path / "cache")
+    for _ in range(2):
+        with ort_py.InferenceSession(
+            str(model), options, providers=[(NAME, {"claim_small": True}), "CPUExecutionProvider"]
+        ) as session:
+            np.testing.assert_allclose(session.run(None, feeds)[0], np.tanh(feeds["x"]), rtol=1e-5)
+            assert {node.provider for node in session.placement.nodes} == {NAME}
+        kept = [one for one in (tmp_path / "cache").rglob("*") if one.is_file() and one.stat().st_size > 1000]
+        assert kept
+        for file in kept:
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+            file.write_bytes(content)

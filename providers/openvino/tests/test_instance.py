@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +98,55 @@ def test_eight_threads() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(64)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_streams": 2, "num_of_threads": 2},
+        {"device_type": "AUTO:CPU"},
+        {"device_type": "HETERO:CPU"},
+        {"device_type": "MULTI:CPU"},
+        {"device_type": "AUTO"},
+    ],
+)
+def test_streams_and_lists_of_devices(options: dict[str, Any]) -> None:
+    """Run side by side on one session, with right results."""
+    session = opened(NET, **options)
+    assert set(runners(session).values()) <= {NAME, "CPUExecutionProvider"}
+    assert NAME in runners(session).values()
+
+    def work(number: int) -> bool:
+        x = np.full((1 + number % 5, 64), number, np.float32)
+        return all(np.allclose(session.run(None, {"x": x})[0], wanted(x), atol=1e-5) for _ in range(5))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(32)))
+    assert not session.fallback_report
+
+
+def test_asynchronous_runs() -> None:
+    """`run_async` calls back with what `run` gives."""
+    session = opened(NET)
+    done: Queue[tuple[Any, Any, str]] = Queue()
+    feeds = [np.full((size, 64), size, np.float32) for size in range(1, 9)]
+    for x in feeds:
+        session.run_async(None, {"x": x}, lambda results, data, error: done.put((results, data, error)), x)
+    for _ in feeds:
+        results, x, error = done.get(timeout=60)
+        assert error == ""
+        np.testing.assert_allclose(results[0], wanted(x), rtol=1e-5, atol=1e-6)
+
+
+def test_an_output_whose_shape_the_numbers_decide() -> None:
+    """It is as long as this run's numbers make it, whatever the run before was."""
+    text = "g (float[n] x) => (int64[1, m] y) { b = Cast <to = 9> (x) y = NonZero(b) }"
+    session = opened(text)
+    assert runners(session)["NonZero"] == NAME
+    for numbers in ([1, 0, 1, 1], [0, 0, 0, 1], [1, 1, 1, 1], [1, 0, 0, 0, 0, 1]):
+        x = np.array(numbers, np.float32)
+        (result,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(result, np.stack(np.nonzero(x)))
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ def target(context: SessionContext | None = None, **given: Any) -> Target:
 def test_float32_and_the_sessions_threads_by_default() -> None:
     """OpenVINO itself would take bfloat16 where the processor has it, and every processor."""
     found = target()
-    assert (found.device, found.on_processor) == ("CPU", True)
+    assert found.device == "CPU"
     assert found.properties["INFERENCE_PRECISION_HINT"] == "f32"
     assert found.properties["INFERENCE_NUM_THREADS"] == 3
     assert found.properties["NUM_STREAMS"] == 1
@@ -36,6 +36,24 @@ def test_the_option_beats_the_sessions_precision(asked: str, session: str, hint:
     """And is read as onnxruntime's users write it."""
     found = target(SessionContext(precision=session), precision=asked)
     assert found.properties["INFERENCE_PRECISION_HINT"] == hint
+
+
+def test_float32_is_never_rounded() -> None:
+    """By itself OpenVINO rounds to 8 bits what is multiplied with integer weights; told of accuracy, it does not."""
+    assert target().properties["EXECUTION_MODE_HINT"] == "ACCURACY"
+    assert "EXECUTION_MODE_HINT" not in target(precision="BF16").properties
+
+
+def test_devices_of_a_list_are_told_what_they_would_be_alone() -> None:
+    """Threads and precision for the processor; whatever of `load_config` is for one of them."""
+    text = '{"GPU": {"CACHE_MODE": "OPTIMIZE_SIZE"}, "CPU": {"NUM_STREAMS": "3"}, "AUTO": {"PERF_COUNT": "YES"}}'
+    found = target(device_type="AUTO:GPU.1,CPU", num_of_threads=2, load_config=text).properties
+    devices = found["DEVICE_PROPERTIES"]
+    assert (devices["CPU"]["INFERENCE_NUM_THREADS"], devices["CPU"]["NUM_STREAMS"]) == (2, "3")
+    assert devices["GPU.1"]["CACHE_MODE"] == "OPTIMIZE_SIZE"
+    assert "INFERENCE_NUM_THREADS" not in devices["GPU.1"]
+    assert found["PERF_COUNT"] == "YES"
+    assert target(device_type="AUTO").properties["DEVICE_PROPERTIES"]["CPU"]["INFERENCE_NUM_THREADS"] == 3
 
 
 def test_accuracy_leaves_each_tensor_its_type() -> None:
@@ -53,7 +71,6 @@ def test_other_devices_get_no_threads() -> None:
     """They are the processor's."""
     found = target(device_type="gpu.1", num_streams=2, model_priority="HIGH", cache_dir="here")
     assert found.device == "GPU.1"
-    assert not found.on_processor
     assert "INFERENCE_NUM_THREADS" not in found.properties
     assert found.properties["NUM_STREAMS"] == 2
     assert (found.properties["MODEL_PRIORITY"], found.properties["CACHE_DIR"]) == ("HIGH", "here")
@@ -71,6 +88,7 @@ def test_load_config_beats_the_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"reshape_input": "x["}, "reshape_input='x\\[' cannot be read"),
         ({"device_type": "TPU"}, "device_type='TPU' is no device of OpenVINO"),
         ({"precision": "FP8"}, "precision='FP8' is none that OpenVINO computes in"),
         ({"load_config": "{"}, "load_config cannot be read"),

@@ -25,8 +25,9 @@ from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, Region
-from ort_py.partition.cost_model import AlwaysPays, CostModel, TransferCostModel
+from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
 from ort_py.partition.partitioner import partition
+from ort_py.partition.rates import Calibration
 from ort_py.planning.builder import build_plan
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.resources import PlanResources
@@ -71,6 +72,8 @@ class Assembler:
         on_provider_error: Told about a provider that failed while asked or compiling: (provider, error, node).
         compile_region: Compiles one region, or restores it from the cache.
         threads: Threads of one run.
+        calibration: What is known of the providers' times on this machine.
+        explicit: Whether the user named the providers in this order.
     """
 
     def __init__(
@@ -84,6 +87,8 @@ class Assembler:
         on_provider_error: Callable[[str, Exception, str], None],
         compile_region: Callable[[IExecutionProvider, Region, PackedForms], CompiledRegion],
         threads: int,
+        calibration: Calibration,
+        explicit: bool,
     ) -> None:
         self.model = model
         self._options = options
@@ -93,6 +98,8 @@ class Assembler:
         self._on_provider_error = on_provider_error
         self._compile_region = compile_region
         self._threads = threads
+        self._calibration = calibration
+        self._explicit = explicit
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
         """Run the graph transforms of the session's level."""
@@ -126,6 +133,7 @@ class Assembler:
             with report.stage("partition") as notes:
                 assignment = self._partition(providers)
                 notes.extend(f"{name}: {count} nodes" for name, count in assignment.counts().items())
+                notes.extend(assignment.notes)
             constants = self._constants(providers)
             with report.stage("compile"):
                 compiled, failed = self._compile(assignment, providers, constants)
@@ -194,7 +202,9 @@ class Assembler:
         return Assembled(program, assignment, compiled, constants, constants.transfers)
 
     def _partition(self, providers: Sequence[IExecutionProvider]) -> Assignment:
-        cost_model: CostModel = AlwaysPays() if self._options.cost_model == "always" else TransferCostModel()
+        cost_model: CostModel = always_pays()
+        if self._options.cost_model != "always":
+            cost_model = transfer_costs(self._calibration, explicit=self._explicit)
 
         def report_error(provider: str, error: Exception) -> None:
             self._on_provider_error(provider, error, "")

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.api.options import RunOptions
 from ort_py.api.run_arguments import check_run_options, name_list
+from ort_py.api.stoppable_options import StoppableOptions
 from ort_py.errors import ArgumentTypeError, RunTimeoutError, UsageError
 from ort_py.execution.run_queue import Job, RunQueue
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession
 
-__all__ = ["Callback", "StoppableOptions", "run_asyncio", "submit"]
+__all__ = ["Callback", "run_asyncio", "submit"]
 
 _logger = logging.getLogger("ort_py.session")
 
@@ -31,29 +32,6 @@ Callback = Callable[[list[Any], Any, str], Any]
 
 GRACE_SECONDS = 0.25
 """How long a stopped run is waited for: a step under way cannot be stopped, and whoever cancels wants to go on."""
-
-
-class StoppableOptions(RunOptions):
-    """The caller's run options and a second way to set `terminate`, which leaves theirs as they are."""
-
-    __slots__ = ("_original", "_stopped")
-
-    def __init__(self, original: RunOptions | None = None) -> None:
-        # The base is not initialised: its attributes are absent here, so all of them are looked up in the original.
-        object.__setattr__(self, "_original", RunOptions() if original is None else original)
-        object.__setattr__(self, "_stopped", False)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_original"), name)
-
-    @property
-    def terminate(self) -> bool:
-        """Whether the run is to stop."""
-        return bool(self._stopped or self._original.terminate)
-
-    def stop(self) -> None:
-        """Make the run end before its next step."""
-        object.__setattr__(self, "_stopped", True)
 
 
 def submit(

@@ -9,19 +9,31 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ort_py.api.calibration_store import read_calibration
 from ort_py.api.compilation import RegionCompiler
 from ort_py.api.contributions import Contributions
 from ort_py.api.options import SessionOptions
+from ort_py.api.replaced_values import external_folder
 from ort_py.api.reports import LoadReport
-from ort_py.api.session_cache import LEAST_SECONDS, Restored, SessionCache, open_store
-from ort_py.cache.artifacts import ArtifactCache
+from ort_py.api.session_cache import (
+    LEAST_SECONDS,
+    MODEL_CACHE_KEY,
+    Restored,
+    SessionCache,
+    open_store,
+    session_parts,
+)
+from ort_py.api.tuned_placement import TunedPlacement, read_tuned, write_tuned
+from ort_py.cache.artifacts import ArtifactCache, artifact_key
 from ort_py.cache.location import cache_folder
+from ort_py.cache.model_source import SourceFile
 from ort_py.cache.writing import PendingWrite, process_queue
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
 from ort_py.graph.ir import Model
 from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Assignment
+from ort_py.partition.rates import Calibration
 
 __all__ = ["CacheUse", "named_folder"]
 
@@ -101,6 +113,33 @@ class CacheUse:
         if restored is not None:
             self.compiler.keys.update(restored.keys)
         return restored
+
+    def calibration(self, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], threads: int) -> Calibration:
+        """What was measured of the providers on this machine."""
+        return read_calibration(self._store, providers, threads)
+
+    def placement_key(
+        self, source: Any, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
+    ) -> str:
+        """What a measured placement of the model is kept under; ``""`` where none can be. Arguments as of `look`."""
+        if self._store is None or self._options.entry(MODEL_CACHE_KEY) == "0":
+            return ""
+        content = self._options.entry(MODEL_CACHE_KEY) == "1"
+        known = SourceFile.of(source, external_folder(self._options, source), content=content)
+        if known is None:
+            return ""
+        parts = session_parts(
+            known, self._options, list(providers), self._provider_options, self._hooks, ["placement", *wishes]
+        )
+        return "" if parts is None else artifact_key(parts)
+
+    def tuned(self, key: str, providers: Sequence[IExecutionProvider]) -> TunedPlacement | None:
+        """What was measured under a key from `placement_key`."""
+        return read_tuned(self._store, key, providers) if key and self._store is not None else None
+
+    def remember(self, key: str, title: str, tuned: TunedPlacement) -> bool:
+        """Keep what was measured under a key from `placement_key`; returns whether it is kept."""
+        return bool(key) and self._store is not None and write_tuned(self._store, key, title, tuned)
 
     def keep(self, model: Model, assignment: Assignment, report: LoadReport) -> None:
         """Let a prepared model be written, where that is wanted and was worth the time. Returns at once."""

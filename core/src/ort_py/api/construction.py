@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ from ort_py.api.memory_limit import check_memory
 from ort_py.api.memory_report import MemoryReport, memory_report
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.api.options import SessionOptions
+from ort_py.api.placing import Placing
 from ort_py.api.precision import precision_notes
 from ort_py.api.provider_choice import choose, selection_notes
+from ort_py.api.recovery_state import RecoveryState, expect_device
 from ort_py.api.replaced_values import report_negative_sizes
 from ort_py.api.reports import LoadReport
+from ort_py.api.retired_programs import RetiredPrograms, close_regions
+from ort_py.api.run_callbacks import end_run, wants_runs
 from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.discovery import (
     FallbackKind,
@@ -36,16 +40,17 @@ from ort_py.discovery import (
     default_catalog,
     strictness,
 )
-from ort_py.errors import KernelConflictError, OrtPyError
+from ort_py.errors import KernelConflictError
 from ort_py.execution.row_splitter import RowSplitter
 from ort_py.execution.thread_count import ThreadCount, thread_count
 from ort_py.execution.workspace import NO_WORKSPACE, Workspace
 from ort_py.fallback.policy import FallbackPolicy, Strictness
+from ort_py.fallback.report import FallbackLog
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.collection import paused_collection
+from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.graph.weights.weight_store import process_store
-from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.seeds import process_seed
@@ -87,6 +92,7 @@ def construct(
     )
     try:
         construction.choose(selection)
+        construction.place(source, explicit=not selection.automatic)
         with paused_collection():
             if not construction.restore(source):
                 construction.load(source)
@@ -107,9 +113,12 @@ class Construction:
         report: Seconds and notes of each stage.
         fallbacks: What did not go as asked.
         dropped: Providers left out after a failure in a run.
+        retired: Programs that others have replaced.
+        recovery: What is remembered of failures in runs.
         recorder: Profile, None where off.
         profiling_started_ns: When profiling started, in nanoseconds since 1970; 0 where it is off.
         threads: Threads of one run.
+        placing: Which providers take part in the placement, and what is known of their times.
         names: Provider names as asked for.
         records: The providers that were created.
         provider_options: Options of each provider.
@@ -118,20 +127,21 @@ class Construction:
         fingerprint: Hash of the model's content.
         contributions: What its providers and plug-ins bring.
         inputs, outputs, overridable, metadata: What the model declares.
+        selection: How its providers were selected.
     """
 
     inputs: list[NodeArg]
     outputs: list[NodeArg]
     overridable: list[NodeArg]
     metadata: ModelMetadata
+    selection: Selection
 
     def __init__(self, options: SessionOptions, hooks: HookManager, policy: FallbackPolicy, session_id: str) -> None:
         self._options = options
-        self._session_id = session_id
         self.hooks = hooks
         self.policy = policy
         self.report = LoadReport()
-        self.fallbacks: list[FallbackRecord] = []
+        self.fallbacks = FallbackLog(hooks, session_id)
         self.dropped: set[str] = set()
         self.threads: ThreadCount = thread_count(options.intra_op_num_threads)
         self.recorder: Recorder | None = Recorder() if options.enable_profiling else None
@@ -140,13 +150,15 @@ class Construction:
         self.records: list[ProviderRecord] = []
         self.provider_options: dict[str, dict[str, str]] = {}
         self.title = "model"
-        self.fingerprint = ""
+        self.fingerprint = ContentHash()
         self._instances: ProviderInstances | None = None
         self.assembled: Assembled | None = None
-        self._retired: list[Assembled] = []
+        self.retired = RetiredPrograms()
+        self.recovery = RecoveryState(options)
         self._assembler: Assembler | None = None
         self._schemas = schemas_when_needed(hooks)
         self._cache = CacheUse(options, self.provider_options, hooks, session_id)
+        self.placing = Placing(options, self._cache)
         self.contributions = Contributions()
         self._model: Model | None = None
         self._unusable: set[str] = set()
@@ -164,19 +176,24 @@ class Construction:
     @property
     def providers(self) -> list[IExecutionProvider]:
         """Providers in use, in rank order."""
-        if self._instances is None:
-            return []
-        left_out = self.dropped | self._unusable
-        return [provider for provider in self._instances.providers if provider.name not in left_out]
+        if not self.dropped:
+            return self.placing.order(self.created)
+        # Who was left out for speed is there again when another one fails.
+        return [provider for provider in self.created if provider.name not in self.dropped]
+
+    @property
+    def created(self) -> list[IExecutionProvider]:
+        """Providers that were made and can be used, those left out for speed or after failures too."""
+        return [provider for _, provider in self._usable]
+
+    @property
+    def _usable(self) -> list[tuple[ProviderRecord, IExecutionProvider]]:
+        return [pair for pair in self._instances or () if pair[1].name not in self._unusable]
 
     @property
     def has_run_callbacks(self) -> bool:
         """Whether a provider wants to hear of runs."""
-        base = IExecutionProvider
-        return any(
-            type(provider).on_run_start is not base.on_run_start or type(provider).on_run_end is not base.on_run_end
-            for provider in self.providers
-        )
+        return any(wants_runs(provider) for provider in self.providers)
 
     def choose(self, selection: Selection) -> None:
         """Create the selected providers and take what they bring, and what plug-ins add to it."""
@@ -186,12 +203,13 @@ class Construction:
             cache_folder=named_folder(self._options),
             deterministic=self._options.use_deterministic_compute,
         )
+        self.selection = selection
         for record in selection.fallbacks:
-            self._note(record)
+            self.fallbacks.note(record)
         with self.report.stage("providers") as notes:
             self._instances = create_instances(selection.selected, context, strict=self.policy.strictness.value)
             for record in self._instances.fallbacks:
-                self._note(record)
+                self.fallbacks.note(record)
             for found, provider in self._instances:
                 self._introduce(provider, found.origin)
             self.contributions.add_plugins(
@@ -216,6 +234,7 @@ class Construction:
 
     def _introduce(self, provider: IExecutionProvider, origin: str) -> None:
         try:
+            expect_device(provider)
             self.contributions.introduce(provider, origin)
         except KernelConflictError:
             raise
@@ -223,10 +242,16 @@ class Construction:
             self._provider_failed(provider.name, error, "", "initialisation")
             self._unusable.add(provider.name)
 
+    def place(self, source: Any, *, explicit: bool) -> None:
+        """Look who takes part in the placement; see `Placing.decide`."""
+        strict, threads = self.policy.strictness.value, self.threads.count
+        self.placing.decide(source, self._usable, self.report, strict=strict, threads=threads, explicit=explicit)
+
     def restore(self, source: Any) -> bool:
         """Take the model from the cache and plan it; False where it has to be loaded."""
-        wishes = (self.policy.strictness.value, self.threads.count)
-        in_use = [pair for pair in self._instances or () if pair[1].name not in self._unusable]
+        wishes = (self.policy.strictness.value, self.threads.count, self.placing)
+        records = {provider.name: record for record, provider in self._usable}
+        in_use = [(records[provider.name], provider) for provider in self.providers]
         start = time.perf_counter_ns()
         before = len(self.report.stages)
         restored = self._cache.look(source, in_use, self.contributions, wishes, self.report)
@@ -269,6 +294,7 @@ class Construction:
         if self._options.enable_cpu_mem_arena:
             keep_freed_memory()
         services = KernelServices(self._options.limits, RowSplitter(self.threads.count), process_seed())
+        self.recovery.planning_for(self.providers)
         self._assembler = Assembler(
             model,
             options=self._options,
@@ -278,6 +304,8 @@ class Construction:
             on_provider_error=self._provider_failed,
             compile_region=self._cache.compiler.compile,
             threads=self.threads.count,
+            calibration=self.placing.calibration,
+            explicit=self.placing.explicit,
         )
         return self._assembler
 
@@ -292,36 +320,23 @@ class Construction:
         check_completion(self.assembled.assignment, self.providers, self._options, self.policy.strictness)
         self._cache.keep(self._assembler.model, self.assembled.assignment, self.report)
 
-    def replan_without(self, provider: str, error: Exception) -> bool:
-        """Plan again without a provider that failed in a run; False where that is forbidden or impossible."""
-        remaining = [other for other in self.providers if other.name != provider]
-        known = len(remaining) < len(self.providers)
-        if not known or not remaining or not self.policy.may_replace(error) or self._assembler is None:
-            return False
+    def plan_again(self, left_out: Collection[str]) -> Assembled:
+        """A program without some of the providers; nothing of the session changes yet.
+
+        Raises:
+            OrtPyError: The others cannot run the model.
+        """
+        assert self._assembler is not None
         self._cache.settle()  # planning again may change the graph
-        try:
-            assembled = self._assembler.assemble(remaining, self.report)
-        except OrtPyError as replan_error:
-            _logger.warning("planning without %s failed: %s", provider, replan_error)
-            return False
-        # Runs under way in other threads still use the regions of the old program: they are closed with the session.
-        if self.assembled is not None:
-            self._retired.append(self.assembled)
-        self.assembled = assembled
-        self.dropped.add(provider)
-        reason = f"{type(error).__name__}: {error}"
-        node = error.location.node if isinstance(error, OrtPyError) else ""
-        self._note(FallbackRecord("run", provider, reason, node, remaining[0].name))
-        return True
+        created = self.created if left_out else self.placing.order(self.created)
+        remaining = [one for one in created if one.name not in left_out]
+        self.recovery.planning_for(remaining)
+        return self._assembler.assemble(remaining, LoadReport())  # the session's own tells how it was loaded
 
     def end_run(self, started_ns: int) -> None:
-        """Record the run, and tell providers that it ended; what they raise is logged."""
+        """Record the run, and tell providers that it ended."""
         self._record("model_run", started_ns)
-        for provider in self.providers:
-            try:
-                provider.on_run_end()
-            except Exception:  # a plug-in's code, and the run itself has ended: its result counts
-                _logger.exception("%s: on_run_end failed", provider.name)
+        end_run(self.providers)
 
     def end_profiling(self, facts: Mapping[str, str]) -> str:
         """Write the profile, and some facts, next to its prefix; returns the path, also where it cannot be written."""
@@ -362,11 +377,11 @@ class Construction:
         """Release everything, in the reverse order of its making."""
         for provider in self._instances.providers if self._instances is not None else ():
             quietly(f"synchronize() of {provider.name}", provider.synchronize)
-        retired = [*self._retired, *([self.assembled] if self.assembled is not None else [])]
-        for region in [region for assembled in retired for region in assembled.compiled.values()]:
-            quietly("closing a compiled region", region.close)
+        self.retired.close()
+        if self.assembled is not None:
+            close_regions(self.assembled)
         # Programs hold the constants; without them and the graph the weights go with the last session that uses them.
-        self.assembled, self._retired, self._assembler, self._model = None, [], None, None
+        self.assembled, self._assembler, self._model = None, None, None
         self.contributions.close()
         if self._instances is not None:
             self._instances.close()
@@ -377,20 +392,7 @@ class Construction:
         others = [other.name for other in self.providers if other.name != provider]
         if not others or not self.policy.may_replace(error):
             raise provider_failure(provider, error, node, alone=not others) from error
-        self._note(FallbackRecord(kind, provider, f"{type(error).__name__}: {error}", node, others[0]))
-
-    def _note(self, record: FallbackRecord) -> None:
-        self.fallbacks.append(record)
-        # `discovery` has told of those of the selection, and does not repeat itself for each session.
-        level = logging.INFO if record.kind == "selection" else logging.WARNING
-        arrow = f" -> {record.replacement}" if record.replacement else ""
-        _logger.log(level, "fallback (%s): %s%s: %s", record.kind, record.provider, arrow, record.reason)
-        self.hooks.observe(
-            "ort_py_fallback",
-            FallbackEvent(
-                self._session_id, record.kind, record.provider, record.reason, record.node, record.replacement
-            ),
-        )
+        self.fallbacks.note(FallbackRecord(kind, provider, f"{type(error).__name__}: {error}", node, others[0]))
 
     def _record(self, name: str, start_ns: int) -> None:
         if self.recorder is not None:

@@ -71,6 +71,20 @@ class Contributions:
         if allocator is not None:
             self._allocators[provider.name] = allocator
 
+    def move(self, provider: IExecutionProvider) -> None:
+        """Ask a provider again for what belongs to its device, which is another one now.
+
+        Raises:
+            Exception: Whatever the provider raises.
+        """
+        allocator, transfers = provider.allocator(), list(provider.data_transfers())
+        former = self._allocators.pop(provider.name, None)
+        if former is not None:
+            self._replaced.append(former)  # arrays of runs under way: closed with the session
+        if allocator is not None:
+            self._allocators[provider.name] = allocator
+        self.provider_transfers[provider.name] = transfers
+
     def add_plugins(self, hooks: HookManager, providers: Collection[str], *, override_kernels: bool) -> None:
         """Add what plug-ins contribute.
 

@@ -87,7 +87,7 @@ def fingerprint_of(built: Construction, plan: ExecutionPlan, options: SessionOpt
     dropped = built.dropped
     return Fingerprint(
         {
-            "model": built.fingerprint[:16],
+            "model": str(built.fingerprint)[:16],
             "ort-py-core": sys.modules["ort_py"].__version__,  # what was imported, installed or not
             "numpy": np.__version__,
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.api.construction import construct
 from ort_py.api.ep_devices import OrtEpDevice, get_ep_devices
+from ort_py.api.program_changes import settle
 from ort_py.api.reopening import FileReference
 from ort_py.discovery import CPU_ROLE
 from ort_py.errors import InvalidArgument, UsageError
@@ -57,6 +58,7 @@ def rebuild(session: InferenceSession, providers: Any, provider_options: Any) ->
         session._install()
     runner.pool.close()
     runner.pool.wait()
+    settle(former)
     former.close()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from ort_py.api.options import SessionOptions
 from ort_py.errors import InvalidArgument, Location
 from ort_py.execution.frame import session_closed
-from ort_py.graph.reading.fingerprint import content_hash
+from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.limits import human_bytes
 
@@ -143,7 +143,9 @@ def _session(value: Reopenable) -> InferenceSession:
     return cast("InferenceSession", value)  # the only class that has this base
 
 
-def state_of(session: InferenceSession, recipe: Recipe, fingerprint: str, fallback_enabled: bool) -> dict[str, Any]:
+def state_of(
+    session: InferenceSession, recipe: Recipe, fingerprint: ContentHash, fallback_enabled: bool
+) -> dict[str, Any]:
     """What pickle gets: the recipe, and the attributes a subclass added.
 
     Args:
@@ -164,7 +166,7 @@ def state_of(session: InferenceSession, recipe: Recipe, fingerprint: str, fallba
             fix=f"Create it from a path, or set the session config entry '{KEEP_BYTES_KEY}' to '1'.",
         )
     if isinstance(source, FileReference):
-        source = replace(source, fingerprint=fingerprint)
+        source = replace(source, fingerprint=str(fingerprint))
     elif not isinstance(source, bytes):
         source = source.SerializeToString(deterministic=True)
         if content_hash(source) != fingerprint:

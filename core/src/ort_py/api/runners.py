@@ -14,6 +14,7 @@ from ort_py.dtypes import DataType
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.transforms.layout.channels_last import ChannelsLast
 from ort_py.transforms.precision.widening import WidenNarrowFloats
+from ort_py.transforms.quantization.dequantized_weights import DequantizeWeights
 
 __all__ = ["claimants", "wishes"]
 
@@ -21,7 +22,7 @@ _LOG = logging.getLogger("ort_py.session")
 
 
 def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> list[Transform]:
-    """The transforms of a session that serve its providers' wishes for a layout or an element type.
+    """The transforms of a session that serve its providers' wishes: a layout, an element type, weights dequantised.
 
     Args:
         providers: In rank order.
@@ -33,7 +34,12 @@ def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> 
 
     turned = any(type(one).prefers_channels_last is not IExecutionProvider.prefers_channels_last for one in providers)
     widened = frozenset[DataType]().union(*[one.widened_types for one in providers])
-    return [WidenNarrowFloats(widened, runners), ChannelsLast(runners if turned else None)]
+    floats = any(one.dequantizes_constants for one in providers)
+    return [
+        DequantizeWeights(runners if floats else None),
+        WidenNarrowFloats(widened, runners),
+        ChannelsLast(runners if turned else None),
+    ]
 
 
 def claimants(

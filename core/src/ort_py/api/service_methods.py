@@ -16,6 +16,7 @@ from ort_py.execution.memory_pressure import pressure_of_process
 if TYPE_CHECKING:
     from ort_py.api.fingerprint import Fingerprint
     from ort_py.api.reports import LoadReport
+    from ort_py.api.selection_explanation import SelectionExplanation
     from ort_py.api.session import InferenceSession
     from ort_py.api.warmup import WarmupReport
     from ort_py.execution.memory_pressure import MemoryPressure
@@ -30,7 +31,7 @@ _logger = logging.getLogger("ort_py.session")
 
 
 class ServiceMethods:
-    """`InferenceSession.warmup`, `fingerprint`, and the report that has it."""
+    """`InferenceSession.warmup`, `explain_selection`, `fingerprint`, and the report that has it."""
 
     _fingerprint: tuple[ExecutionPlan, Fingerprint] | None = None
 
@@ -66,6 +67,13 @@ class ServiceMethods:
         from ort_py.api.warmup import warm_up
 
         return warm_up(_session(self), shapes, progress, seconds)
+
+    def explain_selection(self) -> SelectionExplanation:
+        """Which providers were considered for the session, in rank order, and why each was taken or not."""
+        from ort_py.api.selection_explanation import selection_of
+
+        session = _session(self)
+        return selection_of(session, session._built.selection, session._recipe.providers)
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -19,19 +19,24 @@ from ort_py.api.memory_report import MemoryReport
 from ort_py.api.metadata import ModelMetadata, NodeArg
 from ort_py.api.options import RunOptions, SessionOptions
 from ort_py.api.placement import Placement, placement_of
+from ort_py.api.program_changes import settle
 from ort_py.api.provider_changes import check_dynamic_options, check_tuning_results, input_devices, rebuild
+from ort_py.api.recovery import before_run, in_fitting_parts, recover, succeeded
+from ort_py.api.recovery_state import fallback_report, session_state
 from ort_py.api.reopening import Recipe, Reopenable, recipe_of
 from ort_py.api.run_arguments import check_run_options
+from ort_py.api.run_callbacks import begin_run
 from ort_py.api.runner import Runner
 from ort_py.api.service_methods import ServiceMethods
 from ort_py.api.session_arguments import fallback_enabled, lanes_of, session_options
 from ort_py.api.streams import ThreadedRuns
 from ort_py.api.value_runs import ValueRuns
-from ort_py.errors import OrtPyError
 from ort_py.execution.frame import session_closed
 from ort_py.execution.run_queue import RunQueue
 from ort_py.execution.watch import RunWatch
 from ort_py.execution.workspace import NO_WORKSPACE
+from ort_py.fallback.report import FallbackReport
+from ort_py.fallback.states import SessionState
 from ort_py.hooks import RunEvent, SessionEvent
 from ort_py.hooks.process_lock import ProcessLock
 
@@ -120,24 +125,15 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
             KernelInputError: A node refused what reached it.
             OrtPyError: A node failed.
         """
-        trimmed = False
-        while True:
-            runner = self._runner
-            if runner is None:
-                raise session_closed()
-            try:
-                if self._observed or run_options is not None:
-                    return self._run_observed(runner, output_names, input_feed, run_options)
-                return runner.run(output_names, input_feed)
-            except Exception as error:  # decided below: some failures are answered, all others raised again
-                if self._runner is not None and self._runner is not runner:
-                    continue  # another thread has planned anew meanwhile, and closed the pool of this runner
-                if isinstance(error.__cause__, MemoryError) and not trimmed:
-                    trimmed = True
-                    _logger.warning("out of memory: giving back what is unused and running once more: %s", error)
-                    self.trim()
-                elif not self._replan_without(runner, error):
-                    raise
+        runner = self._runner
+        if runner is None:
+            raise session_closed()
+        try:
+            if self._observed or run_options is not None:
+                return self._run_observed(runner, output_names, input_feed, run_options)
+            return runner.run(output_names, input_feed)
+        except Exception as error:  # decided there: some failures are answered, all others raised again
+            return recover(self, runner, error, output_names, input_feed, run_options)
 
     def _run_observed(
         self,
@@ -148,6 +144,13 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
     ) -> list[Any]:
         """`run` with everything that may look on: providers' callbacks, limits, cancellation, profile, hooks."""
         check_run_options(run_options)
+        watched = self._built.recovery.watching
+        if watched:
+            runner = before_run(self, runner)
+        if run_options is not None and self._built.recovery.fitting:
+            parts = in_fitting_parts(self, runner, output_names, input_feed, run_options)
+            if parts is not None:
+                return parts
         shrinks = run_options is not None and run_options.shrinks_memory()
         watch = RunWatch(
             terminate=None if run_options is None else lambda: bool(run_options.terminate),
@@ -159,13 +162,14 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
         start, started_ns = time.perf_counter(), time.perf_counter_ns()
         failure: BaseException | None = None
         try:
-            for provider in self._built.providers:
-                provider.on_run_start()
+            begin_run(self._built.providers)
             if run_options is not None:
                 input_feed = run_options.with_adapters(input_feed)
             results = runner.run(output_names, input_feed, None if watch.idle else watch)
             if shrinks:
                 runner.pool.trim()
+            if watched:
+                succeeded(self, runner)
             return results
         except BaseException as error:
             failure = error
@@ -223,14 +227,14 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
         return str(self._assembled().program.plan)
 
     @property
-    def fallback_report(self) -> list[Any]:
-        """Everything that does not run where it was asked to, in order: `FallbackRecord`s."""
-        return list(self._built.fallbacks)
+    def fallback_report(self) -> FallbackReport:
+        """Every event in which something did not run where, or as, it was asked to: `FallbackRecord`s in order."""
+        return fallback_report(self._built)
 
     @property
-    def state(self) -> str:
-        """``ready``, ``recovered`` (planned again without a provider that failed), or ``closed``."""
-        return "closed" if self._closed else "recovered" if self._built.dropped else "ready"
+    def state(self) -> SessionState:
+        """Ready, recovering, degraded, failed or closed; see `SessionState`."""
+        return SessionState.CLOSED if self._closed else session_state(self._built)
 
     def memory_report(self) -> MemoryReport:
         """Bytes of the model's constants, of what kernels made of them and of runs, by device."""
@@ -324,6 +328,7 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
         if leaving is not None:
             leaving.pool.close()
             leaving.pool.wait()  # where this is interrupted, closing again goes on from here
+            settle(self._built)
         with self._lock.held():
             if self._closed:
                 return
@@ -358,11 +363,11 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
             raise session_closed()
         return self._built.assembled
 
-    def _install(self) -> None:
-        """Take over a construction: what `run` and the reports need."""
+    def _install(self, runner: Runner | None = None) -> None:
+        """Take over a construction: what `run` and the reports need; with the runner of its program, where one is."""
         assembled = self._assembled()
         lanes = lanes_of(self._options, self._built.threads.count)
-        self._runner = Runner(assembled.program, lanes, self._joined_pressure())
+        self._runner = runner or Runner(assembled.program, lanes, self._joined_pressure())
         self._placement = placement_of(assembled.assignment, {p.name: str(p.device) for p in self._built.providers})
         self._observe()
 
@@ -375,25 +380,8 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
             or limits.run_seconds is not None
             or limits.total_memory_bytes is not None
             or self._built.has_run_callbacks
+            or self._built.recovery.watching
         )
-
-    def _replan_without(self, failed: Runner, error: Exception) -> bool:
-        """Run fallback: plan again without the provider that failed; False where that is not the answer.
-
-        Where another thread has done so already, there is a new runner to try.
-        """
-        if not isinstance(error, OrtPyError) or not self._built.policy.may_replace(error):
-            return False
-        with self._lock.held():
-            if self._runner is None:
-                return False
-            if self._runner is not failed:
-                return True
-            if not self._built.replan_without(error.location.provider, error):
-                return False
-            self._install()
-        failed.pool.close()
-        return True
 
     def _event(self) -> SessionEvent:
         built = self._built

@@ -22,6 +22,7 @@ from ort_py.api.contributions import Contributions
 from ort_py.api.options import SessionOptions
 from ort_py.api.options.checked import values_of
 from ort_py.api.replaced_values import external_folder
+from ort_py.api.tuned_placement import PLACEMENT_KEY
 from ort_py.cache.artifacts import artifact_key
 from ort_py.cache.circumstances import machine, package_of, package_stamp, versions
 from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableError
@@ -40,7 +41,7 @@ from ort_py.graph.weights.weights import FileIdentity, MappedFile
 from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Assignment, Region
 
-__all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "open_store"]
+__all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "open_store", "session_parts"]
 
 _logger = logging.getLogger("ort_py.cache")
 
@@ -52,6 +53,9 @@ LEAST_SECONDS = 0.1
 """What is prepared faster is not worth a file."""
 
 _KIND = "model"
+
+_OF_THE_CACHE = frozenset({MODEL_CACHE_KEY, PLACEMENT_KEY})
+"""Config entries that are no part of a key."""
 
 _WITHOUT_EFFECT_ON_GRAPHS = frozenset(
     {
@@ -95,6 +99,39 @@ class Restored:
     assignment: Assignment
     keys: Mapping[Region, str]
     notes: Sequence[str]
+
+
+def session_parts(
+    source: SourceFile,
+    options: SessionOptions,
+    pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]],
+    provider_options: Mapping[str, Mapping[str, str]],
+    hooks: HookManager,
+    wishes: Sequence[Any],
+) -> list[str] | None:
+    """Everything that decides how a model is prepared, as parts of a key; arguments as of `SessionCache.of`.
+
+    Returns:
+        None where a package whose code decides has no file that could change.
+    """
+    stamps = _stamps(pairs, hooks)
+    if stamps is None:
+        return None
+    settings = {name: value for name, value in values_of(options).items() if name not in _WITHOUT_EFFECT_ON_GRAPHS}
+    added = options.additions()
+    return [
+        repr(source.identity),
+        machine(),
+        *stamps,
+        repr(sorted((name, repr(value)) for name, value in settings.items())),
+        # Who takes part in the placement, and in which order, is in the providers' lines.
+        repr(sorted((key, value) for key, value in options.entries().items() if key not in _OF_THE_CACHE)),
+        repr(sorted(added.dimensions.items())),
+        repr(sorted(added.denotations.items())),
+        *[_provider_line(record, provider, provider_options) for record, provider in pairs],
+        repr([compat_mode(), *wishes]),
+        repr(_environment()),
+    ]
 
 
 class SessionCache:
@@ -146,23 +183,9 @@ class SessionCache:
         known = SourceFile.of(source, external_folder(options, source), content=wanted == "1")
         if known is None or not store.usable:
             return None
-        pairs = list(providers)
-        stamps = _stamps(pairs, hooks)
-        if stamps is None:
+        parts = session_parts(known, options, list(providers), provider_options, hooks, wishes)
+        if parts is None:
             return None
-        settings = {name: value for name, value in values_of(options).items() if name not in _WITHOUT_EFFECT_ON_GRAPHS}
-        parts = [
-            repr(known.identity),
-            machine(),
-            *stamps,
-            repr(sorted((name, repr(value)) for name, value in settings.items())),
-            repr(sorted((key, value) for key, value in options.entries().items() if key != MODEL_CACHE_KEY)),
-            repr(sorted(added.dimensions.items())),
-            repr(sorted(added.denotations.items())),
-            *[_provider_line(record, provider, provider_options) for record, provider in pairs],
-            repr([compat_mode(), *wishes]),
-            repr(_environment()),
-        ]
         return cls(store, artifact_key(parts), known, options, always=wanted == "1")
 
     def restore(self, contributions: Contributions, providers: Sequence[IExecutionProvider]) -> Restored | None:
@@ -230,7 +253,6 @@ class SessionCache:
             "nodes": len(assignment.nodes),
             "providers": dict(assignment.counts()),
             "racy": self._source.racy,
-            "fingerprint": model.fingerprint,
             "notes": list(notes),
         }
         return partial(self._write, model, assignment, dict(keys), head)
@@ -254,6 +276,7 @@ class SessionCache:
             return
         rows, blocks = constants.finish()
         record = {"graph": graph, "assignment": assigned, "constants": rows, "external": external}
+        head = {**head, "fingerprint": str(model.fingerprint)}  # may read the file: not while somebody waits
         lines = [json.dumps(part, separators=(",", ":")).encode() for part in (head, record)]
         done = self._store.put(self._key, _KIND, b"\n".join(lines), (block() for block in blocks), constants.size)
         if done:

@@ -18,6 +18,7 @@ from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableEr
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.dtypes import DataType, MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.weight_store import process_store
 
 __all__ = ["BROKEN", "MODEL_FIELDS", "ModelReader", "ModelWriter"]
@@ -35,9 +36,9 @@ MODEL_FIELDS = (
     "doc_string",
     "graph_doc_string",
     "metadata",
-    "fingerprint",
 )
-"""Fields of `Model` that are JSON as they are. `source` is where the model is found now, not where it was."""
+"""Fields of `Model` that are JSON as they are; its fingerprint is text in the record. `source` is where the model is
+found now, not where it was."""
 
 _SHAPED: dict[type, str] = {TensorType: "t", SparseTensorType: "s"}
 _WRAPPED: dict[type, str] = {SequenceType: "q", OptionalType: "o"}
@@ -86,7 +87,7 @@ class ModelWriter:
             for graph in self.graphs
         ]
         return {
-            "model": {name: getattr(model, name) for name in MODEL_FIELDS},
+            "model": {name: getattr(model, name) for name in MODEL_FIELDS} | {"fingerprint": str(model.fingerprint)},
             "declared": [self._type(value_type) for value_type in model.declared_outputs],
             "graphs": graphs,
             "values": values,
@@ -234,6 +235,7 @@ class ModelReader:
         self._types = [_read_type(one) for one in record["types"]]
         fields = record["model"]
         self.model = model = Model(**{name: fields[name] for name in MODEL_FIELDS})
+        model.fingerprint = ContentHash(fields["fingerprint"])
         model.declared_outputs = [self._types[number] for number in record["declared"]]
         self.graphs = [Graph(row[0], model) for row in record["graphs"]]
         model.graph = self.graphs[0]

@@ -103,7 +103,7 @@ def _row(one: StoredFile) -> dict[str, Any]:
         "bytes": one.size,
         "written": one.written,
         "used": one.used,
-        "about": _description(one.path) if one.kind == "model" else {},
+        "about": {} if one.kind == "artifact" else _description(one.path),
     }
 
 
@@ -124,8 +124,10 @@ def _about(about: dict[str, Any]) -> str:
         return "damaged"
     if not about:
         return ""
-    counts = ", ".join(f"{name}: {count}" for name, count in (about["providers"] or {}).items())
-    return f"{about['title']} ({counts})"
+    providers = about["providers"] or {}
+    if isinstance(providers, dict):  # of a model, with the nodes of each; those of a placement are in order
+        providers = [f"{name}: {count}" for name, count in providers.items()]
+    return f"{about['title']} ({', '.join(map(str, providers))})" if providers else str(about["title"])
 
 
 def _ago(moment: float) -> str:

@@ -31,7 +31,9 @@ _COMMANDS = {
     "info": "what a model file holds: inputs, outputs, operators, weights",
     "explain": "who runs each node of a model, and who refused it and why",
     "compare": "run a model in two ways and show the first node that computes something else",
+    "tune": "measure the best few placements of a model and remember the fastest, or calibrate the providers",
     "providers": "execution providers: installed, usable here, and if not, why",
+    "doctor": "try every installed provider in a process of its own, and say what to do",
     "new": "begin a plug-in: a package with a provider, a kernel, an operator or a rule, and its tests",
     "cache": "prepared models and compiled artifacts on disk: list, make smaller, check",
 }

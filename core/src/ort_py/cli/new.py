@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", metavar="NAME", help="one word, say acme: ort-py-acme, ort_py_acme, AcmeExecutionProvider"
     )
-    parser.add_argument("--into", metavar="FOLDER", help="where; ./ort-py-NAME where not given. It must be new or empty")
+    parser.add_argument("--into", metavar="FOLDER", help="where, ./ort-py-NAME if not given: a new or an empty folder")
     parser.add_argument("--license", choices=LICENSES, default="Apache-2.0", help="its licence (default %(default)s)")
     parser.add_argument("--author", default="", metavar="NAME", help="who holds the copyright")
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")

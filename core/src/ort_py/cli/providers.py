@@ -60,6 +60,7 @@ def _as_json(record: ProviderRecord) -> dict[str, Any]:
         "device_class": record.device_class.value if record.device_class is not None else None,
         "rank": record.rank,
         "stands_in_for": record.stands_in_for,
+        "automatic": record.automatic,
         "devices": [str(device) for device in record.devices],
         "options": [
             {

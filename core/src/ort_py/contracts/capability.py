@@ -31,7 +31,9 @@ class Claim:
             to make it convex, never join it with another.
         kind: Kernels or one compiled region.
         reason: Shown in the placement report, e.g. ``"kernel Softmax(13)"`` or ``"parser accepts nodes 3-41"``.
-        cost_us: Estimated microseconds for one run at the view's shapes; None leaves the estimate to the core.
+        cost_us: Estimated microseconds for one run at the view's shapes, copies not counted; None leaves the estimate
+            to the core. Weighed against the next providers: on another device always, on the host where they state
+            costs too.
     """
 
     nodes: tuple[int, ...]

@@ -26,6 +26,8 @@ class NodeTemplate:
         name: Name; made from the transform's name and the first output where empty.
         body: What the node computes, written in other operators: taken by providers that lack the operator.
             `GraphEditor.fuse` makes it of the nodes that are replaced.
+        opset: Opset of its domain where it needs another than the model's, with a `body` of the model's; 0 for that of
+            the model.
     """
 
     op_type: str
@@ -35,6 +37,7 @@ class NodeTemplate:
     domain: str = ""
     name: str = ""
     body: FunctionBody | None = None
+    opset: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -198,6 +198,15 @@ class IExecutionProvider(ABC):
         """
         return frozenset()
 
+    @property
+    def dequantizes_constants(self) -> bool:
+        """Optional. Whether it has no use for a DequantizeLinear of constants that it would run.
+
+        From level EXTENDED on the session does that once, then, and the provider gets floating-point weights. False
+        where not overridden: who computes in integers, or packs weights as they are, looks for these nodes.
+        """
+        return False
+
     def prefers_channels_last(self, node: NodeSpec) -> bool:
         """Optional. Whether it would rather compute a node with the channels as the last axis of its data.
 
@@ -209,9 +218,10 @@ class IExecutionProvider(ABC):
         return False
 
     def estimate_cost(self, node: NodeSpec) -> float | None:
-        """Optional. Microseconds one run of a node takes on it, None to leave the estimate to the core.
+        """Optional. Microseconds one run of a node takes on it, copies not counted; None to leave it to the core.
 
-        An exception leaves the island that is being weighed to the next provider.
+        Asked for each node of a claim without a cost of its own. An exception leaves the node to the next provider,
+        with the reason.
         """
         return None
 
@@ -301,6 +311,13 @@ class ProviderFactory(ABC):
     def stands_in_for(self) -> str | None:
         """Optional. A role it fills when that role is asked for: ``"CPUExecutionProvider"`` for fast CPU providers."""
         return None
+
+    @property
+    def automatic(self) -> bool:
+        """Optional. Whether sessions that name no provider use it. Without it, listings put it behind all others, and
+        it runs nothing unless somebody asks for it by name: right for oracles, for hardware that costs money by the
+        run, and for what is on trial."""
+        return True
 
     @property
     def option_schema(self) -> Sequence[OptionSpec]:

@@ -57,7 +57,8 @@ def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]
     """Connected groups that no path leaves and enters again, each as large as a walk in order makes it.
 
     A node's level counts how often the paths to it left the set and came back: what is of one level is convex together.
-    Linear in the graph.
+    A node that reads constants alone may be as late as its readers let it be: with them, in one group. Linear in the
+    graph.
 
     Args:
         graph: The graph.
@@ -68,11 +69,24 @@ def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]
     """
     wanted = set(able)
     level = [0] * len(graph.nodes)
+    near: list[list[int]] = [[] for _ in graph.nodes]
     for node in graph.nodes:
+        index = node.index
+        inside = index in wanted
+        here = level[index]
         for value in node.outputs:
             for reader in graph.consumers(value.name) if value is not None else ():
-                after = level[node.index] + (node.index in wanted and reader not in wanted)
+                if inside and reader in wanted:
+                    near[index].append(reader)
+                    near[reader].append(index)
+                after = here + (inside and reader not in wanted)
                 level[reader] = max(level[reader], after)
+    for node in reversed(graph.nodes):
+        if node.index in wanted and all(
+            value is None or graph.constant(value.name) is not None for value in node.inputs
+        ):
+            readers = [reader for value in node.outputs if value is not None for reader in graph.consumers(value.name)]
+            level[node.index] = min((level[one] - (one not in wanted) for one in readers), default=level[node.index])
     groups: list[tuple[int, ...]] = []
     left = set(wanted)
     for start in sorted(wanted):
@@ -81,23 +95,10 @@ def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]
         left.discard(start)
         group, pending = [start], [start]
         while pending:
-            for near in _neighbours(graph, pending.pop()):
-                if near in left and level[near] == level[start]:
-                    left.discard(near)
-                    group.append(near)
-                    pending.append(near)
+            for other in near[pending.pop()]:
+                if other in left and level[other] == level[start]:
+                    left.discard(other)
+                    group.append(other)
+                    pending.append(other)
         groups.append(tuple(sorted(group)))
     return groups
-
-
-def _neighbours(graph: GraphView, index: int) -> Sequence[int]:
-    node = graph.nodes[index]
-    found: list[int] = []
-    for value in node.outputs:
-        if value is not None:
-            found += graph.consumers(value.name)
-    for value in node.inputs:
-        producer = graph.producer(value.name) if value is not None else None
-        if producer is not None:
-            found.append(producer)
-    return found

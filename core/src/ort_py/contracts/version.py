@@ -2,14 +2,15 @@
 
 A plug-in declares the range it supports; the core supports a range too. They fit where the ranges meet, so neither
 side has to be released with the other. The version grows by one when a required member changes meaning; new optional
-members with a default do not change it.
+members with a default do not change it. An old version is deprecated first, for two minor releases of the core and half
+a year at least, and then leaves the core's range; see ``docs/plugin-author/versioning.md``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["API_VERSION", "CORE_API_RANGE", "ApiRange"]
+__all__ = ["API_VERSION", "CORE_API_RANGE", "OLDEST_CURRENT", "ApiRange", "deprecation"]
 
 API_VERSION = 1
 """Version of the contracts described here. A plug-in written today declares ``ApiRange(1, 1)``."""
@@ -32,3 +33,16 @@ class ApiRange:
 
 CORE_API_RANGE = ApiRange(1, API_VERSION)
 """Contract versions this core can drive."""
+
+OLDEST_CURRENT = 1
+"""Versions of `CORE_API_RANGE` before this one are deprecated: driven as ever, with a remark in the record."""
+
+
+def deprecation(written_for: ApiRange) -> str:
+    """What to tell about a plug-in that fits by deprecated versions alone; ``""`` where nothing is to be told."""
+    if written_for.last >= OLDEST_CURRENT:
+        return ""
+    return (
+        f"it is written for contract version {written_for}, which is deprecated: a later core will drive "
+        f"{OLDEST_CURRENT} to {API_VERSION} only"
+    )

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-__all__ = ["FallbackKind", "FallbackRecord"]
+__all__ = ["FallbackAction", "FallbackKind", "FallbackRecord"]
 
 FallbackKind = Literal["selection", "assignment", "initialisation", "run"]
 """When a fallback happened: choosing providers, assigning or compiling nodes, creating a provider, or in a run."""
 
+FallbackAction = Literal[
+    "left out",
+    "run again",
+    "memory freed",
+    "batch split",
+    "device reset",
+    "device changed",
+    "tried again",
+    "raised",
+]
+"""What was done: the provider left out, for good or until it is tried again; the run repeated as it was, with memory
+given back, or in parts; the device reset or exchanged; the provider taken in again; nothing, and the error raised."""
+
+_SENTENCES: dict[FallbackAction, str] = {
+    "left out": "is not used",
+    "run again": "ran once more",
+    "memory freed": "ran once more with memory given back",
+    "batch split": "ran in parts",
+    "device reset": "goes on with its device reset",
+    "device changed": "goes on with another device",
+    "tried again": "is used again",
+    "raised": "failed, and nobody could take over",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class FallbackRecord:
-    """Something does not run where it was asked to run.
+    """Something does not run where, or as, it was asked to run.
 
     Attributes:
         kind: When it happened.
-        provider: Provider that was asked for.
+        provider: Provider that was asked for, ``""`` where it was the core itself.
         reason: Why it does not run there, as the provider or its exception says.
         node: The node concerned, ``""`` where the whole provider is.
-        replacement: Provider that takes over, ``""`` where it is not known yet.
+        replacement: Who runs it instead, ``""`` where it is not known yet: a provider, or a device.
+        action: What was done.
+        time: Seconds since 1970, of the last time.
+        count: How often the same happened.
     """
 
     kind: FallbackKind
@@ -28,8 +56,27 @@ class FallbackRecord:
     reason: str
     node: str = ""
     replacement: str = ""
+    action: FallbackAction = "left out"
+    time: float = field(default_factory=time.time, compare=False)
+    count: int = 1
+
+    def is_like(self, other: FallbackRecord) -> bool:
+        """Whether both tell of the same thing at two times."""
+        return self._key() == other._key()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def _key(self) -> tuple[str, ...]:
+        return (self.kind, self.provider, self.node, self.replacement, self.action)
 
     def __str__(self) -> str:
         where = f" (node '{self.node}')" if self.node else ""
-        after = f" {self.replacement} takes over." if self.replacement else ""
-        return f"{self.provider}{where} is not used, {self.kind}: {self.reason.rstrip('.')}.{after}"
+        after = f" {self.replacement} takes over." if self.replacement and self.action == "left out" else ""
+        if self.replacement and self.action == "device changed":
+            after = f" Now: {self.replacement}."
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        who = self.provider or "The session"
+        done = _SENTENCES[self.action]
+        return f"{who}{where} {done}, {self.kind}: {self.reason.rstrip('.')}.{after}{times}"

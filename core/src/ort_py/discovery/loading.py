@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from ort_py.contracts import CORE_API_RANGE, ApiRange, OptionSpec, ProviderFactory
+from ort_py.contracts.version import deprecation
 from ort_py.devices import DeviceClass
 from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.discovery.suggestions import did_you_mean
@@ -82,11 +83,13 @@ def describe_factory(record: ProviderRecord, factory: ProviderFactory) -> Provid
     stands_in_for = factory.stands_in_for
     return replace(
         record,
+        reason=deprecation(written_for),
         factory=factory,
         device_class=_typed(factory.device_class, DeviceClass, "device_class"),
         rank=_typed(factory.default_rank, int, "default_rank"),
         vendor=_typed(factory.vendor, str, "vendor"),
         stands_in_for=None if stands_in_for is None else _typed(stands_in_for, str, "stands_in_for"),
+        automatic=_typed(factory.automatic, bool, "automatic"),
         options=tuple(_typed(option, OptionSpec, "option_schema") for option in factory.option_schema),
     )
 

@@ -87,7 +87,7 @@ def probe(record: ProviderRecord, seconds: float | None = None) -> ProviderRecor
             ),
         )
     if answer.available:
-        remark = answer.reason or record.reason
+        remark = "; ".join(filter(None, (record.reason, answer.reason)))
         return replace(record, state=RecordState.AVAILABLE, reason=remark, fix="", devices=answer.devices)
     return replace(
         record,

@@ -1,7 +1,8 @@
 """The automatic order of providers: the same on every run and every machine with the same packages.
 
 Device class first (NPU, GPU, other accelerators, CPU), then the declared rank, then the name; the provider that can run
-everything, CPUExecutionProvider, is always last. Comes after `probing`, before `selection`.
+everything, CPUExecutionProvider, is always the last of these. Behind it stand those that are used by name only. Comes
+after `probing`, before `selection`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,6 @@ def ranked(records: Iterable[ProviderRecord]) -> list[ProviderRecord]:
     return sorted(records, key=_key)
 
 
-def _key(record: ProviderRecord) -> tuple[bool, int, int, str, str]:
+def _key(record: ProviderRecord) -> tuple[bool, bool, int, int, str, str]:
     device_class = _CLASSES.index(record.device_class or DeviceClass.CPU)
-    return record.name == CPU_ROLE, device_class, -record.rank, record.name, record.distribution
+    return not record.automatic, record.name == CPU_ROLE, device_class, -record.rank, record.name, record.distribution

@@ -63,6 +63,7 @@ class ProviderRecord:
         location: Folder its distribution lies in.
         vendor: Who makes the device or library.
         stands_in_for: Role it fills, e.g. ``"CPUExecutionProvider"``.
+        automatic: Whether sessions that name no provider use it.
         options: Options it takes.
         devices: Devices its probe found.
     """
@@ -81,6 +82,7 @@ class ProviderRecord:
     location: str = ""
     vendor: str = ""
     stands_in_for: str | None = None
+    automatic: bool = True
     options: tuple[OptionSpec, ...] = field(default=())
     devices: tuple[Device, ...] = field(default=())
 

@@ -152,7 +152,7 @@ class _Chooser:
                 passed_over.append(record)
                 if record.state in FAULTY or (_lacks_something(record) and not self.plain_cpu):
                     self._note(record, raises=record.state in FAULTY)
-            elif stands_in and self.plain_cpu:
+            elif not record.automatic or (stands_in and self.plain_cpu):
                 passed_over.append(record)
             elif stands_in:
                 self._add(record, {}, CPU_ROLE, Origin.STAND_IN)
@@ -209,7 +209,7 @@ class _Chooser:
     def _add_stand_ins(self, named: set[str], origin: Origin) -> None:
         """Put the providers that fill the CPU role before it; one the user names has its own place."""
         for record in ranked(self.catalog.records()):
-            if record.name in named or record.address in named:
+            if record.name in named or record.address in named or not record.automatic:
                 continue
             if record.usable and record.stands_in_for == CPU_ROLE:
                 self._add(record, {}, CPU_ROLE, origin)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -159,6 +159,7 @@ class FramePool:
         self._made: set[Frame] = set()
         self._lock = ProcessLock()
         self._closed = False
+        self._when_empty: Callable[[], object] | None = None
         tell_in_children(self)
 
     def take(self) -> Frame:
@@ -197,6 +198,11 @@ class FramePool:
             frame.thread = 0
             with self._lock.held():
                 self._made.discard(frame)
+                call = None if self._made else self._when_empty
+                if call is not None:
+                    self._when_empty = None
+            if call is not None:
+                call()
 
     def trim(self) -> None:
         """Close all idle frames."""
@@ -231,6 +237,14 @@ class FramePool:
         """Close idle frames now and borrowed ones when they come back; no frame can be taken any more."""
         self._closed = True
         self.trim()
+
+    def when_empty(self, call: Callable[[], object]) -> None:
+        """Call once, when the last frame has come back: now, or on the thread that brings it. Only after `close`."""
+        with self._lock.held():
+            if self._made:
+                self._when_empty = call
+                return
+        call()
 
     def wait(self) -> None:
         """Block until no other thread runs a frame. Only after `close`; a run of this very thread is not waited for."""

@@ -20,6 +20,9 @@ RETRY_KEY = "session.fallback_retry_seconds"
 
 _USUAL_PAUSE = 60.0
 
+_FUTILE = 3
+"""Plans that did not help until no more are made for the same failure."""
+
 _HOPELESS = 64
 """Failures remembered that no other provider could help; the one met first goes first."""
 
@@ -33,6 +36,7 @@ class Circuits:
         clock: Tells the time.
 
     Attributes:
+        clock: As given.
         alone: The last failure could not be answered.
         watching: Whether runs have to look at this: a provider is left out, or `alone` may end.
     """
@@ -41,17 +45,19 @@ class Circuits:
         self.alone = False
         self._failures = failures
         self._pause = pause
-        self._clock = clock
+        self.clock = clock
         self._breakers: dict[str, CircuitBreaker] = {}
         self._hopeless: dict[tuple[str, str], CircuitBreaker] = {}
 
     @property
     def watching(self) -> bool:
-        return self.alone or any(one.state is not BreakerState.CLOSED for one in self._breakers.values())
+        if not self._pause:
+            return self.alone  # what is left out stays left out: runs have nothing to look at
+        return self.alone or any(one.state is not BreakerState.CLOSED for one in list(self._breakers.values()))
 
     def of(self, provider: str) -> CircuitBreaker:
         """The breaker of a provider."""
-        return self._breakers.setdefault(provider, CircuitBreaker(self._failures, self._pause, self._clock))
+        return self._breakers.setdefault(provider, CircuitBreaker(self._failures, self._pause, self.clock))
 
     def next_trial(self) -> str:
         """A provider that is to be tried once more by the caller, ``""`` for none."""
@@ -59,6 +65,11 @@ class Circuits:
             if breaker.state is BreakerState.HALF_OPEN and breaker.begin_trial():
                 return name
         return ""
+
+    def after_fork(self) -> None:
+        """In a forked child: trials that the parent's other threads had begun do not end here."""
+        for breaker in self._breakers.values():
+            breaker.abandon()
 
     def is_hopeless(self, provider: str, node: str) -> bool:
         """Whether, a short time ago, other providers failed like this one: no plan is made for it again so soon."""
@@ -69,7 +80,13 @@ class Circuits:
         """Other providers failed at the same: the model or its inputs are to blame."""
         if len(self._hopeless) >= _HOPELESS and (provider, node) not in self._hopeless:
             del self._hopeless[next(iter(self._hopeless))]
-        self._hopeless.setdefault((provider, node), CircuitBreaker(1, self._pause, self._clock)).trip()
+        fresh = CircuitBreaker(_FUTILE, self._pause or _USUAL_PAUSE, self.clock)
+        self._hopeless.setdefault((provider, node), fresh).failed()
+
+    def helped(self, provider: str) -> None:
+        """A plan without the provider proved right: what it failed at was its own failure."""
+        for key in [key for key in self._hopeless if key[0] == provider]:
+            self._hopeless.pop(key, None)
 
     def seen(self) -> tuple[Circuit, ...]:
         """How each breaker that ever counted a failure stands."""
@@ -100,6 +117,8 @@ def _number(key: str, text: str, wanted: str, *, whole: bool = False) -> float:
         found = -1.0
     if not (1 if whole else 0) <= found < float("inf"):
         raise OptionError(
-            f"The config entry '{key}' is {text!r}.", why=f"it takes {wanted}", fix="Correct the value, or leave it out."
+            f"The config entry '{key}' is {text!r}.",
+            why=f"it takes {wanted}",
+            fix="Correct the value, or leave it out.",
         )
     return found

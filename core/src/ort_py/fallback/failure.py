@@ -45,7 +45,7 @@ def failure_of(error: Exception, providers: Iterable[IExecutionProvider]) -> Fai
     """
     place = error.location if isinstance(error, OrtPyError) else None
     name = place.provider if place is not None else ""
-    chain = [error, error.__cause__] if error.__cause__ is not None else [error]
+    chain: list[BaseException] = [error, error.__cause__] if error.__cause__ is not None else [error]
     kind = FailureKind.CALLER if isinstance(error, InvalidArgument | InvalidGraph) else None
     if kind is None and isinstance(chain[-1], Exception):
         kind = _as_told(chain[-1], next((one for one in providers if one.name == name), None))

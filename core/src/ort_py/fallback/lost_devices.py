@@ -72,22 +72,30 @@ class LostDevices:
             if lost.breaker.failed():
                 return False
             for _ in range(TRIES):
-                try:
-                    usable = call()
-                except Exception:  # a plug-in's code, whose device is gone
-                    _logger.exception("%s: reset_device failed", provider)
-                    usable = False
-                if usable:
+                if _called(provider, call):
                     lost.generation += 1
                     return True
             lost.breaker.trip()
             return False
 
-    def works(self, provider: str, device: Device) -> None:
-        """A trial on the device went well: it counts as usable again."""
-        found = self._lost.get((provider, device))
-        if found is not None:
-            found.breaker.succeeded()
+    def retry(self, provider: str, device: Device, call: Callable[[], bool]) -> bool:
+        """Whether a device may be used by a provider that was left out: it never was lost for good, or, where it is
+        time, a reset has succeeded now."""
+        lost = self._lost.get((provider, device))
+        if lost is None:
+            return True
+        with lost.lock.held():
+            if lost.breaker.state is BreakerState.CLOSED:
+                return True
+            if not lost.breaker.begin_trial():
+                return False
+            usable = _called(provider, call)
+            if usable:
+                lost.generation += 1
+                lost.breaker.succeeded()
+            else:
+                lost.breaker.failed()
+            return usable
 
     def seen(self) -> tuple[Circuit, ...]:
         """How the breaker of each device that was ever lost stands."""
@@ -96,6 +104,14 @@ class LostDevices:
     def forget(self) -> None:
         """Begin anew: for tests."""
         self._lost.clear()
+
+
+def _called(provider: str, call: Callable[[], bool]) -> bool:
+    try:
+        return bool(call())
+    except Exception:  # a plug-in's code, whose device is gone
+        _logger.exception("%s: reset_device failed", provider)
+        return False
 
 
 _process = LostDevices()

@@ -15,7 +15,7 @@ from ort_py.errors import (
     InvalidGraph,
     KernelNotFoundError,
     LimitError,
-    NotImplemented,
+    NotImplemented,  # noqa: A004 - onnxruntime's name of the class
     OrtPyError,
 )
 

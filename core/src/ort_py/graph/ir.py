@@ -19,6 +19,7 @@ import numpy as np
 from ort_py.contracts.function_body import FunctionBody
 from ort_py.dtypes import DataType, ValueType
 from ort_py.errors import Location
+from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.kept_bytes import KeptBytes
 
 __all__ = ["Graph", "Model", "Node", "Value", "Weight", "connect", "disconnect", "walk"]
@@ -295,7 +296,7 @@ class Model:
     graph_doc_string: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     source: str = ""
-    fingerprint: str = ""
+    fingerprint: ContentHash = field(default_factory=ContentHash)
     problems: list[str] = field(default_factory=list)
     kept: KeptBytes | None = None
     declared_outputs: list[ValueType | None] = field(default_factory=list)

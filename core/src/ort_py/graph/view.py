@@ -141,6 +141,7 @@ class NodesView(GraphView):
         self._index: dict[Node, int] | None = None
         self._names: dict[str, Value] | None = None
         self._nested_returns: dict[Value, dict[Node, None]] | None = None
+        self._readers: dict[str, Sequence[int]] = {}
 
     @property
     def name(self) -> str:
@@ -172,8 +173,11 @@ class NodesView(GraphView):
         return self._position(value.producer)
 
     def consumers(self, name: str) -> Sequence[int]:
-        value = self.ir_value(name)
-        return () if value is None else self._consumers(value)
+        found = self._readers.get(name)  # every provider asks, for every value
+        if found is None:
+            value = self.ir_value(name)
+            found = self._readers[name] = () if value is None else self._consumers(value)
+        return found
 
     def region(self, nodes: Iterable[int]) -> RegionView:
         indices = sorted(set(nodes))

@@ -73,12 +73,14 @@ class Assignment:
         regions: Regions of each graph.
         unassigned: Nodes nobody runs, with every refusal.
         specs: The record of each node that the providers saw; planning binds kernels with the same ones.
+        notes: What was weighed, in lines for the load report: placements with their estimates, operators that cut.
     """
 
     nodes: dict[Node, NodeAssignment] = field(default_factory=dict)
     regions: dict[Graph, list[Region]] = field(default_factory=dict)
     unassigned: dict[Node, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     specs: dict[Node, NodeSpec] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def counts(self) -> Counter[str]:
         """Nodes each provider runs."""

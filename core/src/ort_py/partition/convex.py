@@ -1,16 +1,21 @@
 """Making regions convex: a compiled region must not depend on anything that depends on it.
 
 Works on one graph with the regions built so far contracted to single points, because two regions that are convex
-alone can still wait for each other.
+alone can still wait for each other. All groups of a provider are looked at together, in one walk: nearly always they
+fit as they are. Only groups that wait for each other are cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ort_py.contracts import GraphView
 
 __all__ = ["ContractedGraph"]
+
+_EXACT_STEPS = 400_000
+"""Steps that may be spent on cutting groups one by one, each a walk over the graph; beyond it they are cut together,
+into more parts than they need."""
 
 
 class ContractedGraph:
@@ -22,14 +27,14 @@ class ContractedGraph:
         """Unit of each node: its own index, or a number from `count` on for a region."""
         self._members: dict[int, list[int]] = {}
         self._next = count
-        self._successors: list[list[int]] = [[] for _ in range(count)]
+        self._successors: list[Sequence[int]] = []
         for node in view.nodes:
             seen: set[int] = set()
             for value in node.outputs:
                 if value is not None:
                     seen.update(view.consumers(value.name))
             seen.discard(node.index)
-            self._successors[node.index] = sorted(seen)
+            self._successors.append(sorted(seen))
 
     def add_region(self, nodes: Iterable[int]) -> None:
         """Contract nodes that `split` returned together."""
@@ -38,6 +43,73 @@ class ContractedGraph:
             self._unit[node] = self._next
         self._members[self._next] = members
         self._next += 1
+
+    def split_all(self, groups: Sequence[Iterable[int]]) -> list[list[tuple[int, ...]]]:
+        """Cut sets of nodes that share none into parts that can all be contracted, and contract them.
+
+        Args:
+            groups: The sets; nodes of regions are not among them.
+
+        Returns:
+            The parts of each, in order.
+        """
+        sets = [tuple(sorted(group)) for group in groups]
+        parts: list[list[tuple[int, ...]]] = [[group] for group in sets]
+        first = self._next
+        for group in sets:
+            self.add_region(group)
+        waiting = self._waiting()
+        tied = [place for place in range(len(sets)) if first + place in waiting]
+        if not tied:
+            return parts
+        for place in tied:
+            for node in self._members.pop(first + place):
+                self._unit[node] = node
+        if len(tied) * len(self._unit) <= _EXACT_STEPS:
+            for place in tied:
+                parts[place] = self.split(sets[place])
+                for part in parts[place]:
+                    self.add_region(part)
+        else:
+            levels = self._levels({node: place for place in tied for node in sets[place]})
+            for place in tied:
+                by_level: dict[int, list[int]] = {}
+                for node in sets[place]:
+                    by_level.setdefault(levels[node], []).append(node)
+                parts[place] = [tuple(by_level[level]) for level in sorted(by_level)]
+                for part in parts[place]:
+                    self.add_region(part)
+        return parts
+
+    def _waiting(self) -> set[int]:
+        """Units that wait for themselves, and those between them."""
+        left = set(self._unit) - set(self._order())
+        behind = {unit: self._unit_successors(unit) & left for unit in left}
+        before: dict[int, list[int]] = {unit: [] for unit in left}
+        for unit, successors in behind.items():
+            for successor in successors:
+                before[successor].append(unit)
+        # What only comes after them waits for nothing of its own: it is taken off from the end.
+        ends = [unit for unit, successors in behind.items() if not successors]
+        while ends:
+            unit = ends.pop()
+            left.discard(unit)
+            for earlier in before[unit]:
+                behind[earlier].discard(unit)
+                if not behind[earlier]:
+                    ends.append(earlier)
+        return left
+
+    def _levels(self, group_of: Mapping[int, int]) -> dict[int, int]:
+        """How often the longest path to each node left a group: nodes of one group and level can be contracted, with
+        all other such sets, because a path that leaves one only reaches higher levels."""
+        level: dict[int, int] = {}
+        for unit in self._order():
+            here = level.setdefault(unit, 0)
+            for successor in self._unit_successors(unit):
+                leaves = unit in group_of and group_of.get(successor) != group_of[unit]
+                level[successor] = max(level.get(successor, 0), here + leaves)
+        return level
 
     def split(self, nodes: Iterable[int]) -> list[tuple[int, ...]]:
         """Cut a set of nodes into convex groups, fewest by a greedy walk; linear in the graph.

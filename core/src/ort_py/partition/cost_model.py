@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from ort_py.partition.rates import Calibration
 
-__all__ = ["AlwaysPays", "CostModel", "TransferCostModel"]
+__all__ = ["CostModel", "always_pays", "transfer_costs"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CostModel:
     """How placements are weighed.
 
@@ -31,20 +31,16 @@ class CostModel:
     weighs: bool = True
 
 
-class AlwaysPays(CostModel):
+def always_pays() -> CostModel:
     """Keeps every island: for tests, and for users who know better."""
-
-    def __init__(self) -> None:
-        super().__init__(weighs=False)
+    return CostModel(weighs=False)
 
 
-class TransferCostModel(CostModel):
+def transfer_costs(calibration: Calibration | None = None, *, explicit: bool = False) -> CostModel:
     """Compares the time saved with the time the copies at the borders take.
 
     Args:
         calibration: What was measured on this machine; orders of magnitude where None.
         explicit: Whether the user named the providers in this order: a strong wish, which only twice the speed beats.
     """
-
-    def __init__(self, calibration: Calibration | None = None, *, explicit: bool = False) -> None:
-        super().__init__(calibration or Calibration(), order_margin=2.0 if explicit else 1.25)
+    return CostModel(calibration or Calibration(), order_margin=2.0 if explicit else 1.25)

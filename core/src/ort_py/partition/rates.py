@@ -7,7 +7,7 @@ Data only. Comes before `work_table`, which prices nodes with them. Who measures
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import ItemsView, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -91,5 +91,6 @@ class Calibration:
         found = self._measured.get(provider.name)
         return found or (HOST_RATES if provider.device == HOST else DEVICE_RATES)
 
-    def __bool__(self) -> bool:
-        return bool(self._measured)
+    def items(self) -> ItemsView[str, Rates]:
+        """What was measured, by the provider's name."""
+        return self._measured.items()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider
 from ort_py.kernels.registry import KernelRegistry
 
-__all__ = ["Answer", "OnProviderError", "survey"]
+__all__ = ["Answer", "OnProviderError", "estimates", "survey"]
 
 OnProviderError = Callable[[str, Exception], None]
 
@@ -37,9 +37,19 @@ class Answer:
     reasons: dict[int, str] = field(default_factory=dict)
     failure: str = ""
 
+    @property
+    def states_costs(self) -> bool:
+        """Whether the provider itself says what its nodes cost."""
+        return estimates(self.provider) or any(claim.cost_us is not None for claim in (*self.regions, *self.kernels))
+
     def refusal(self, node: int) -> str:
         """Why the provider does not run a node."""
         return self.failure or self.reasons.get(node, "not claimed")
+
+
+def estimates(provider: IExecutionProvider) -> bool:
+    """Whether a provider has an answer of its own to `estimate_cost`."""
+    return type(provider).estimate_cost is not IExecutionProvider.estimate_cost
 
 
 def survey(

@@ -1,7 +1,7 @@
-"""How much a node computes and moves: arithmetic of products, bytes of everything else, from operator, shapes and types.
+"""How much a node computes and moves: arithmetic of products, bytes of everything, from operator, shapes and types.
 
-Knows no provider and no time; `work_table` prices what is counted here. Orders of magnitude are enough: what they decide
-is which side of a copy a node belongs to. Dimensions that are not known before a run count as a few.
+Knows no provider and no time; `work_table` prices what is counted here. Orders of magnitude are enough: what they
+decide is which side of a copy a node belongs to. Dimensions that are not known before a run count as a few.
 """
 
 from __future__ import annotations

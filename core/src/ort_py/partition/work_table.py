@@ -1,8 +1,8 @@
 """A graph as arrays: what each node costs with each provider that claims it, and what its values cost to copy.
 
-Between `survey`, whose answers it prices, and `candidates` and `islands`, which weigh placements with it. A placement is
-an array: for each node the place of its provider in the answers, -1 where it is nobody's. All steps are linear in nodes
-and uses of values. Times are microseconds for one run.
+Between `survey`, whose answers it prices, and `candidates` and `islands`, which weigh placements with it. A placement
+is an array: for each node the place of its provider in the answers, -1 where it is nobody's. All steps are linear in
+nodes and uses of values. Times are microseconds for one run.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ort_py.contracts import Claim, ClaimKind, GraphView, IExecutionProvider, NodeSpec
+from ort_py.contracts import ClaimKind, GraphView, NodeSpec
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph
 from ort_py.partition.rates import Calibration, Rates
-from ort_py.partition.survey import Answer
-from ort_py.partition.work import Work, bytes_of, work_of
+from ort_py.partition.survey import Answer, estimates
+from ort_py.partition.work import bytes_of, work_of
 
 __all__ = ["OUTSIDE", "Ints", "Placed", "WorkTable"]
 
@@ -48,9 +48,11 @@ class WorkTable:
         cost: For each answer and node, microseconds; infinite where the provider does not claim the node. Calls of
             regions are not in it: see `launch`.
         launch: Microseconds of one call of a region, for each answer.
-        region: For each answer and node, the number of its region's claim; -1 where it is a kernel's, or states what the
-            whole of it costs.
+        region: For each answer and node, the number of its region's claim; -1 where it is a kernel's, or states what
+            the whole of it costs.
         device: Number of the device of each answer, 0 for the host.
+        stated: Whether each answer's provider itself says what its nodes cost.
+        known: Whether it does, or its rates were measured.
         copy_us, copy_rate: Of each device: microseconds a copy and bytes in a microsecond.
         producer, reader, value: Uses: who makes a value, who reads it, which it is. Constants are not among them.
         nbytes: Of each value.
@@ -60,7 +62,7 @@ class WorkTable:
         self.view = view
         self.answers = answers
         self._sizes: dict[str, int] = {}
-        self._works: list[Work | None] = [None] * len(view.nodes)
+        self._known: dict[int, tuple[float, float]] = {}
         self._price(calibration)
         self._connect(graph)
 
@@ -72,6 +74,8 @@ class WorkTable:
         self.region: Ints = np.full((len(self.answers), count), -1, dtype=np.int64)
         self.launch: Floats = np.zeros(len(self.answers))
         self.device: Ints = np.zeros(len(self.answers), dtype=np.int64)
+        self.stated = [answer.states_costs for answer in self.answers]
+        self.known = list(self.stated)
         for place, answer in enumerate(self.answers):
             provider, rates = answer.provider, calibration.of(answer.provider)
             if provider.device not in devices:
@@ -79,38 +83,59 @@ class WorkTable:
                 copies.append((rates.copy_us, rates.copy_bytes_per_us))
             self.device[place] = devices.index(provider.device)
             self.launch[place] = rates.launch_us
+            self.known[place] |= rates.measured
             self._price_answer(place, answer, rates)
         self.copy_us: Floats = np.array([one[0] for one in copies])
         self.copy_rate: Floats = np.array([one[1] for one in copies])
 
     def _price_answer(self, place: int, answer: Answer, rates: Rates) -> None:
-        nodes = self.view.nodes
-        asks = type(answer.provider).estimate_cost is not IExecutionProvider.estimate_cost
+        asks = estimates(answer.provider)
         numbers: dict[int, int] = {}
-        costs: dict[int, float] = {}
+        regions = self.region[place]
+        stated: dict[int, float] = {}
+        guessed: list[int] = []
         for index, claim in answer.claims.items():
             if claim.cost_us is not None:
                 # A claim's cost is that of all its nodes: a part of it has a part of the cost.
-                costs[index] = claim.cost_us / len(claim.nodes)
+                stated[index] = claim.cost_us / len(claim.nodes)
                 continue
             if claim.kind is ClaimKind.COMPILE:
-                self.region[place, index] = numbers.setdefault(id(claim), len(numbers))
-            try:
-                stated = answer.provider.estimate_cost(nodes[index]) if asks else None
-            except Exception as error:  # a plug-in's code: its claim is left to others, with the reason
-                answer.reasons[index] = f"estimate_cost raised {type(error).__name__}: {error}"
-                continue
-            costs[index] = self._estimate(nodes[index], claim, rates) if stated is None else stated
-        if costs:
-            found = np.fromiter(costs.values(), np.float64, len(costs))
-            self.cost[place, np.fromiter(costs.keys(), np.int64, len(costs))] = np.maximum(found, _NOTHING)
+                regions[index] = numbers.setdefault(id(claim), len(numbers))
+            if not asks:
+                guessed.append(index)
+            else:
+                self._ask(answer, index, stated, guessed)
+        if guessed:
+            at = np.array(guessed, dtype=np.int64)
+            flops, nbytes = self._works(guessed)
+            calls = np.where(regions[at] >= 0, rates.node_us, rates.launch_us)
+            self.cost[place, at] = calls + np.maximum(flops / rates.flops_per_us, nbytes / rates.bytes_per_us)
+        for index, cost in stated.items():
+            self.cost[place, index] = max(cost, _NOTHING)
 
-    def _estimate(self, node: NodeSpec, claim: Claim, rates: Rates) -> float:
-        work = self._works[node.index]
-        if work is None:
-            work = self._works[node.index] = work_of(node, self._sizes)
-        call = rates.node_us if claim.kind is ClaimKind.COMPILE else rates.launch_us
-        return call + max(work.flops / rates.flops_per_us, work.nbytes / rates.bytes_per_us)
+    def _ask(self, answer: Answer, index: int, stated: dict[int, float], guessed: list[int]) -> None:
+        try:
+            cost = answer.provider.estimate_cost(self.view.nodes[index])
+        except Exception as error:  # a plug-in's code: its claim is left to others, with the reason
+            answer.reasons[index] = f"estimate_cost raised {type(error).__name__}: {error}"
+            return
+        if cost is None:
+            guessed.append(index)
+        else:
+            stated[index] = cost
+
+    def _works(self, nodes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Arithmetic and bytes of nodes."""
+        known = self._known
+        found: list[tuple[float, float]] = []
+        for index in nodes:
+            work = known.get(index)
+            if work is None:
+                one = work_of(self.view.nodes[index], self._sizes)
+                work = known[index] = (one.flops, one.nbytes)
+            found.append(work)
+        pairs = np.array(found, dtype=np.float64)
+        return pairs[:, 0], pairs[:, 1]
 
     def _connect(self, graph: Graph) -> None:
         numbers: dict[str, int] = {}
@@ -137,9 +162,7 @@ class WorkTable:
                     numbers[value.name] = len(producers)
                     producers.append(node.index)
                     sizes.append(known.get(value.name) or bytes_of(value))
-        for value in self.view.outputs:
-            if value.name in numbers:
-                uses.append((numbers[value.name], OUTSIDE))
+        uses.extend([(numbers[value.name], OUTSIDE) for value in self.view.outputs if value.name in numbers])
         self.nbytes: Floats = np.array(sizes, dtype=np.float64)
         pairs = np.array(uses, dtype=np.int64).reshape(-1, 2)
         self.value: Ints = pairs[:, 0]
@@ -155,6 +178,27 @@ class WorkTable:
     def claimed(self) -> npt.NDArray[np.bool_]:
         """For each answer and node, whether it is claimed."""
         return np.isfinite(self.cost)
+
+    @cached_property
+    def ends_of_values(self) -> list[list[int]]:
+        """Who makes each value, then who reads it: once for each use; `OUTSIDE` among them."""
+        found: list[list[int]] = [[OUTSIDE] for _ in self.nbytes]
+        for producer, reader, value in zip(
+            self.producer.tolist(), self.reader.tolist(), self.value.tolist(), strict=True
+        ):
+            found[value][0] = producer
+            found[value].append(reader)
+        return found
+
+    @cached_property
+    def values_of_nodes(self) -> list[list[int]]:
+        """Values each node makes or reads, once for each use."""
+        found: list[list[int]] = [[] for _ in self.view.nodes]
+        for value, ends in enumerate(self.ends_of_values):
+            for node in ends:
+                if node != OUTSIDE:
+                    found[node].append(value)
+        return found
 
     def owners(self, order: Sequence[int]) -> Placed:
         """Each node with the first answer of an order that claims it."""
@@ -175,7 +219,7 @@ class WorkTable:
         places = owner[assigned]
         regions = self.region[places, assigned]
         compiled = regions >= 0
-        calls = np.unique(np.stack([places[compiled], regions[compiled]]), axis=1)[0]
+        calls = np.unique(places[compiled] * len(owner) + regions[compiled]) // max(1, len(owner))
         spent = float(self.cost[places, assigned].sum() + self.launch[calls].sum())
         return spent + float(self.copies(owner).sum())
 

@@ -66,7 +66,8 @@ def package_files(kind: str, names: PackageNames, licence: str = "Apache-2.0", a
         "api": str(API_VERSION),
         "author": holder,
         "core": f"ort-py-core>={__version__},<{major}.{int(minor) + 1}",
-        "cpu": f"ort-py-cpu>={__version__},<{major}.{int(minor) + 1}",
+        # ONNX's own tests hold pictures and regular expressions.
+        "cpu": f"ort-py-cpu[images,regex]>={__version__},<{major}.{int(minor) + 1}",
         "distribution": names.distribution,
         "entry": names.provider if provides else names.word,
         "entry_comment": _ENTRY_COMMENTS[provides],

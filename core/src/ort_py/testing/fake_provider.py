@@ -63,6 +63,7 @@ class FakeBehaviour:
         channels_last: Operators it prefers with the channels last, and has kernels for.
         lacks_channels_last: It has no such kernels after all.
         widened_types: Types it computes faster in float32.
+        dequantizes_constants: Whether it wants constants dequantised once.
     """
 
     kernels: Sequence[KernelDef] | None = None
@@ -75,6 +76,7 @@ class FakeBehaviour:
     channels_last: Collection[str] = ()
     lacks_channels_last: bool = False
     widened_types: frozenset[DataType] = frozenset()
+    dequantizes_constants: bool = False
 
 
 class FakeProvider(IExecutionProvider):
@@ -132,6 +134,10 @@ class FakeProvider(IExecutionProvider):
     @property
     def widened_types(self) -> frozenset[DataType]:
         return self.behaviour.widened_types
+
+    @property
+    def dequantizes_constants(self) -> bool:
+        return self.behaviour.dequantizes_constants
 
     def prefers_channels_last(self, node: NodeSpec) -> bool:
         return node.op_type in self.behaviour.channels_last

@@ -54,7 +54,7 @@ class Sample:
     def size_of(self, nbytes: int) -> int:
         """The size for which the inputs take about so many bytes."""
         one, two = (sum(array.nbytes for array in self.feeds(size).values()) for size in (16, 32))
-        return max(16, 16 * nbytes // max(1, two - one))
+        return max(16, 16 * nbytes // max(1, int(two - one)))
 
     def _numbers(self, declared: onnx.TypeProto.Tensor, size: int, generator: np.random.Generator) -> Any:
         shape = tuple([dim.dim_value if dim.HasField("dim_value") else size for dim in declared.shape.dim])
@@ -122,7 +122,9 @@ def sample_models() -> tuple[Sample, ...]:
             {"s": (8,), "b": (8,)},
         ),
         sample_from_text("Transpose", "g (float[N, 8] x) => (float[8, N] y) { y = Transpose<perm = [1, 0]>(x) }"),
-        sample_from_text("Concat", "g (float[N, 8] a, float[N, 4] b) => (float[N, 12] y) { y = Concat<axis = 1>(a, b) }"),
+        sample_from_text(
+            "Concat", "g (float[N, 8] a, float[N, 4] b) => (float[N, 12] y) { y = Concat<axis = 1>(a, b) }"
+        ),
         sample_from_text(
             "two layers",
             "g (float[N, 8] x) => (float[N, 5] y, float[N, 8] h) "

@@ -21,10 +21,10 @@ from ort_py.hooks.guard import Failure, guarded
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.testing.graphs import typed_model
 
-__all__ = ["Subject"]
+__all__ = ["Subject", "forget_providers"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subject:
     """A provider and how it is asked for.
 
@@ -54,7 +54,7 @@ class Subject:
             raise ProviderNotFoundError(
                 f"No provider is called '{self.name}'.",
                 why=f"Installed are: {', '.join(ort_py.get_installed_providers()) or 'none'}.",
-                fix="Install its distribution, whose entry point in the group ort_py.providers has the provider's name; "
+                fix="Install its distribution, whose entry point in the group ort_py.providers has its name; "
                 "or name the module that registers it: `plugin` of the suite, --provider-plugin on the command line.",
             )
         return record
@@ -139,6 +139,11 @@ class Subject:
         if isinstance(registered, Failure):
             raise registered.error
         catalog.register_provider(fitting[0])
+
+
+def forget_providers() -> None:
+    """Forget the providers that tests registered, and look anew at those that are installed."""
+    default_catalog().reset()
 
 
 def _session_options(optimise: bool, arguments: Mapping[str, Any] | None) -> ort_py.SessionOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ort_py.contracts import Transform
+from ort_py.transforms.attention.grouped import FuseGroupedAttention
 from ort_py.transforms.attention.multi_head import FuseAttention
 from ort_py.transforms.attention.operator import attention_operator_rules
 from ort_py.transforms.attention.rotary import FuseRotaryEmbedding
@@ -16,10 +17,12 @@ from ort_py.transforms.elimination.no_ops import EliminateDropout, EliminateIden
 from ort_py.transforms.elimination.unused_outputs import DropUnusedOutputs
 from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.folding.constant_if import ConstantIf
+from ort_py.transforms.folding.loop_constants import ReadLoopConstants
 from ort_py.transforms.folding.loop_unrolling import UnrollLoops
 from ort_py.transforms.folding.shape_computation import ShapeComputationFolding
 from ort_py.transforms.functions.activations import activation_fusions
 from ort_py.transforms.functions.gelu import FuseBiasGelu, FuseGelu, FuseQuickGelu, FuseTanhGelu
+from ort_py.transforms.functions.group_normalization import FuseGroupNormalization
 from ort_py.transforms.functions.layer_normalization import (
     FuseLayerNormalization,
     FuseNormalizationBias,
@@ -55,6 +58,7 @@ def builtin_transforms() -> list[Transform]:
         ShapeComputationFolding(),
         ConstantFolding(),
         ConstantIf(),
+        ReadLoopConstants(),
         UnrollLoops(),
         EliminateIdentity(),
         EliminateDropout(),
@@ -83,6 +87,7 @@ def builtin_transforms() -> list[Transform]:
         EliminateDeadCode(),
         FuseAttention(),
         FuseRotaryEmbedding(),
+        FuseGroupedAttention(),
         *attention_operator_rules(),
         MoveQuantized(),
         FuseQuantizedActivation(),
@@ -95,6 +100,7 @@ def builtin_transforms() -> list[Transform]:
         FuseLayerNormalization(),
         FuseNormalizationBias(),
         FuseSimplifiedLayerNormalization(),
+        FuseGroupNormalization(),
         FuseConvAdd(),
         FuseConvActivation(),
         FuseGemmActivation(),

@@ -143,9 +143,14 @@ class Sweep:
         self._state.take_journal()
         graphs = list(walk(self._state.model.graph))
         self._rules.begin({node.op_type for graph in graphs for node in graph.nodes})
-        for graph in graphs:
-            for node in graph.nodes:
-                self._push(node)
+        for order, graph in enumerate(graphs):
+            self._graphs[graph] = order
+            rank = self._editor(graph).list.rank
+            wanted = [node for node in graph.nodes if self._rules.of(node.op_type)]
+            self._queue += [(order, rank(node), number, node) for number, node in enumerate(wanted)]
+            self._queued.update(wanted)
+        self._pushed = len(self._queue)
+        heapq.heapify(self._queue)
         rewrites = 0
         while self._queue:
             node = heapq.heappop(self._queue)[3]

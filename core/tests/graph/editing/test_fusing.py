@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ort_py.contracts import NodeSpec, NodeTemplate
+from ort_py.contracts import FunctionBody, NodeSpec, NodeTemplate
 from ort_py.errors import InvalidGraph
 from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
@@ -170,3 +170,44 @@ def test_what_cannot_be_a_function_is_refused(names: str, inputs: tuple[str, ...
     with pytest.raises(InvalidGraph, match="cannot be its function") as caught:
         edited.fuse(nodes, NodeTemplate("New", inputs, (output,), domain="org.example"))
     assert text in str(caught.value)
+
+
+def _newer() -> Editor:
+    """A node of opset 20 in a model of opset 17, with its function in the model's operators."""
+    edited = Editor(typed_model("g (float[2, 3] x) => (float[2, 3] y) { a = Relu(x) y = Neg(a) }", 17).graph)
+    body = FunctionBody(
+        ("x",), ("y",), (NodeTemplate("Tanh", ("x",), ("t",)), NodeTemplate("Erf", ("t",), ("y",))), {}, {"": 17}
+    )
+    made = NodeTemplate("Gelu", ("a",), ("y",), {"approximate": "tanh"}, body=body, opset=20)
+    edited.replace_nodes([node for node in edited.nodes if node.op_type == "Neg"], [made])
+    return edited
+
+
+def test_a_node_may_be_of_a_newer_opset() -> None:
+    """It is typed by its own opset; the model keeps its own, and so do other nodes."""
+    edited = _newer()
+    relu, gelu = edited.graph.nodes
+    assert (gelu.op_type, gelu.since_version, gelu.opset_version) == ("Gelu", 20, 20)
+    assert (relu.opset_version, edited.graph.model.opset_imports[""]) == (17, 17)
+    verify(edited.graph)
+
+
+def test_its_function_is_of_the_opset_of_the_model() -> None:
+    """Expanded, nothing is left of the newer one."""
+    edited = _newer()
+    edited.expand(edited.graph.nodes[1])
+    assert [(node.op_type, node.opset_version) for node in edited.graph.nodes] == [
+        ("Relu", 17),
+        ("Tanh", 17),
+        ("Erf", 17),
+    ]
+
+
+def test_a_node_of_a_newer_opset_is_written_as_its_function() -> None:
+    """Runtimes that put functions in place of calls do not mix opsets."""
+    proto = model_to_proto(_newer().graph.model)
+    onnx.checker.check_model(proto)
+    assert [entry.version for entry in proto.opset_import if not entry.domain] == [17]
+    (function,) = proto.functions
+    assert ([node.op_type for node in function.node], function.opset_import[0].version) == (["Tanh", "Erf"], 17)
+    assert not onnx.defs.has(function.name)

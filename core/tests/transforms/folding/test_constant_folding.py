@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 import pytest
 
 from core.tests.transforms.support import notes, operators, optimise
 from ort_py.contracts import Array, NodeSpec
 from ort_py.errors import InvalidArgument
-from ort_py.testing.graphs import ReferenceContext, typed_model
+from ort_py.graph.weights.weights import ArrayWeight
+from ort_py.testing.graphs import ReferenceContext, model_from_text, typed_model
 from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
@@ -154,3 +156,38 @@ def test_large_results_fold_while_there_is_room(reserved: int, left: int) -> Non
     report = run_transforms(model, [ConstantFolding()], 1, ReferenceContext(reserved), check=True)
     assert operators(model)["ConstantOfShape"] == left
     assert ("more than the" in notes(report)) == bool(left)
+
+
+_TABLE = """g (float[1] x) => (float[100000] y, float[100000] z) <float[100000] t> {
+    a = AXES (t) y = Add (a, x) z = Sub (a, x)
+}"""
+
+
+def _folded(operator: str, table: Array) -> ArrayWeight:
+    text = _TABLE.replace("AXES", operator)
+    proto = model_from_text(text.replace(" <float[100000] t>", "").replace("float[1] x", "float[1] x, float[100000] t"))
+    del proto.graph.input[1]
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(table, "t"))
+    model = typed_model(proto)
+    run_transforms(model, [ConstantFolding()], 1, ReferenceContext(), check=True)
+    (name,) = [one for one in model.graph.initializers if one.endswith("/folded")]
+    weight = model.graph.initializers[name].weight
+    assert isinstance(weight, ArrayWeight)
+    return weight
+
+
+def test_large_results_are_known_by_what_they_are_made_of() -> None:
+    """Equal operators of equal constants are one constant, without a look at it; others are others."""
+    table = np.linspace(-1, 1, 100_000, dtype=np.float32)
+    exponential, again = _folded("Exp", table), _folded("Exp", table)
+    assert exponential is again
+    np.testing.assert_allclose(exponential.array(), np.exp(table), rtol=1e-6)
+    others = [
+        _folded("Abs", table),
+        _folded("Exp", table * 2),
+        _folded("LeakyRelu", table),
+        _folded("LeakyRelu <alpha = 0.5>", table),
+    ]
+    assert len({id(one) for one in (exponential, *others)}) == 5
+    np.testing.assert_array_equal(others[0].array(), np.abs(table))
+    assert others[3].array()[0] == -0.5

@@ -34,6 +34,7 @@ class DnnlProvider(IExecutionProvider):
         self._name = name
         self._claim_small = claim_small
         self._threads = max(1, context.threads)
+        self._steady = context.deterministic
         self._engine = engine()
         self._precision = precision or context.precision
         guard_forks(self._engine.library)
@@ -57,4 +58,5 @@ class DnnlProvider(IExecutionProvider):
         from ort_py_onednn.execution.region import DnnlRegion
 
         with gate.making():
-            return DnnlRegion(region, self._engine, self._threads, product_type(self._precision, self._engine.library))
+            chosen = product_type(self._precision, self._engine.library)
+            return DnnlRegion(region, self._engine, self._threads, chosen, steady=self._steady)

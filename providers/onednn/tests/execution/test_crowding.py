@@ -2,72 +2,155 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
-from ort_py_onednn.execution.crowding import Crowding
+import ort_py as ort
+from ort_py_onednn.execution import instance
+from ort_py_onednn.execution.crowding import Crowding, Pace
+from providers.onednn.tests.models import PROVIDER, model, node
+
+Machine = Callable[[int], tuple[float, float]]
+"""What a run on so many threads takes, and for how long the calling thread works."""
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that the judgement sees; tests move it."""
+    """The time that the judgement sees; runs move it."""
     now = [100.0]
     monkeypatch.setattr("ort_py_onednn.execution.crowding.time.perf_counter", lambda: now[0])
     return now
 
 
-def test_runs_that_waited_are_followed_by_one_thread(clock: list[float]) -> None:
-    """Three in a row that were off the processor for longer than a second thread saves; two are not enough."""
-    judge = Crowding()
-    for _ in range(2):
-        judge.note(0.010, 0.004, 2)
-    assert judge.threads(2) == 2
-    judge.note(0.010, 0.004, 2)
-    assert judge.threads(2) == 1
-    clock[0] += 1.0
-    assert judge.threads(2) == 2
+def _taken(
+    judge: Crowding, clock: list[float], pace: Pace, machine: Machine, runs: int, cores: int = 2, size: int = 100
+) -> list[int]:
+    """The numbers of threads of some runs."""
+    found = []
+    for _ in range(runs):
+        found.append(judge.threads(cores, pace))
+        elapsed, worked = machine(found[-1])
+        clock[0] += elapsed
+        judge.note(pace, found[-1], elapsed, worked, size)
+    return found
+
+
+def _quiet(count: int) -> tuple[float, float]:
+    return 0.003 / count, 0.003 / count
+
+
+def _crowded(count: int) -> tuple[float, float]:
+    return (0.0031, 0.003) if count == 1 else (0.007, 0.002)
+
+
+def _uneven(count: int) -> tuple[float, float]:
+    """The calling thread has little to do, sleeps, and all are faster for it."""
+    return (0.003, 0.003) if count == 1 else (0.002, 0.0005)
+
+
+def test_runs_that_wait_and_are_slower_are_followed_by_one_thread(clock: list[float]) -> None:
+    """Three in a row that were off the processor for longer than a second thread saves are a suspicion, three runs on
+    one thread confirm it."""
+    judge, pace = Crowding(), Pace()
+    assert _taken(judge, clock, pace, _crowded, 12) == [2, 2, 2, *[1] * 9]
+
+
+def test_a_thread_that_sleeps_is_not_crowded(clock: list[float]) -> None:
+    """Where several threads wait and are the faster all the same they stay, and are trusted for a while."""
+    judge, pace = Crowding(), Pace()
+    assert _taken(judge, clock, pace, _uneven, 100) == [2, 2, 2, 1, 1, 1, *[2] * 94]
 
 
 def test_a_run_that_did_not_wait_is_forgiven_all(clock: list[float]) -> None:
     """Its thread worked for most of the time, so strikes before it do not count."""
-    judge = Crowding()
-    for _ in range(2):
-        judge.note(0.010, 0.004, 2)
-    judge.note(0.006, 0.006, 2)
-    for _ in range(2):
-        judge.note(0.010, 0.004, 2)
-    assert judge.threads(2) == 2
+    judge, pace = Crowding(), Pace()
+    for machine in (_crowded, _crowded, _quiet, _crowded, _crowded, _quiet):
+        assert _taken(judge, clock, pace, machine, 1) == [2]
 
 
-def test_the_pause_grows_while_nothing_changes(clock: list[float]) -> None:
-    """A quarter of a second, then twice as long for each try that fails, at most four seconds; a good one ends it."""
-    judge = Crowding()
-    for _ in range(3):
-        judge.note(0.010, 0.001, 2)
-    pauses = []
-    for _ in range(6):
-        begun = clock[0]
-        while judge.threads(2) == 1:
-            clock[0] += 0.05
-        pauses.append(clock[0] - begun)
-        judge.note(0.010, 0.001, 2)
-    assert pauses == pytest.approx([0.25, 0.5, 1.0, 2.0, 4.0, 4.0], abs=0.06)
-    clock[0] += 5.0
-    judge.note(0.010, 0.010, 2)
-    judge.note(0.010, 0.001, 2)
-    assert judge.threads(2) == 2
+def test_several_threads_are_back_soon_after_the_neighbour_has_gone(clock: list[float]) -> None:
+    """After a tenth of a second at most where a run takes milliseconds, and it was crowded for a moment only."""
+    judge, pace = Crowding(), Pace()
+    _taken(judge, clock, pace, _crowded, 7)
+    begun = clock[0]
+    while _taken(judge, clock, pace, _quiet, 1) == [1]:
+        assert clock[0] - begun < 0.1
+    assert _taken(judge, clock, pace, _quiet, 50) == [2] * 50
+
+
+def test_what_failed_tries_cost_stays_a_twentieth(clock: list[float]) -> None:
+    """While nothing changes."""
+    judge, pace = Crowding(), Pace()
+    _taken(judge, clock, pace, _crowded, 6)
+    begun = clock[0]
+    tries = _taken(judge, clock, pace, _crowded, 2000).count(2)
+    assert 0 < tries * 0.004 < 0.05 * (clock[0] - begun)
+
+
+def test_what_is_crowded_for_one_region_is_so_for_all(clock: list[float]) -> None:
+    """A processor that is taken is taken; a region that has not run on one thread does so before it may try."""
+    judge, pace, other = Crowding(), Pace(), Pace()
+    _taken(judge, clock, pace, _crowded, 6)
+    clock[0] += 10.0
+    assert _taken(judge, clock, other, _quiet, 2) == [1, 2]
+    assert _taken(judge, clock, pace, _quiet, 1) == [2]
+
+
+def test_sizes_may_change_from_run_to_run(clock: list[float]) -> None:
+    """Times are compared an element: longer runs of larger inputs are not slower."""
+    judge, pace = Crowding(), Pace()
+    sizes = [100, 200, 400, 800, 1600, 3200, 6400]
+    found = []
+    for size in sizes:
+
+        def machine(count: int, factor: int = size) -> tuple[float, float]:
+            elapsed, worked = _uneven(count)
+            return elapsed * factor / 100, worked * factor / 100
+
+        found += _taken(judge, clock, pace, machine, 1, size=size)
+    assert found == [2, 2, 2, 1, 1, 1, 2]
 
 
 def test_many_threads_must_have_lost_more(clock: list[float]) -> None:
     """With eight, a run that was off the processor for half of its time still is faster than one thread."""
-    judge = Crowding()
-    for _ in range(5):
-        judge.note(0.010, 0.005, 8)
-    assert judge.threads(8) == 8
+    judge, pace = Crowding(), Pace()
+    assert _taken(judge, clock, pace, lambda _: (0.010, 0.005), 5, cores=8) == [8] * 5
 
 
 def test_runs_of_microseconds_say_nothing(clock: list[float]) -> None:
     """Clocks of processors tick too slowly for them."""
-    judge = Crowding()
-    for _ in range(5):
-        judge.note(0.00005, 0.0, 2)
-    assert judge.threads(2) == 2
+    judge, pace = Crowding(), Pace()
+    assert _taken(judge, clock, pace, lambda _: (0.00005, 0.0), 5) == [2] * 5
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_deterministic_sessions_keep_their_threads(monkeypatch: pytest.MonkeyPatch, deterministic: bool) -> None:
+    """`use_deterministic_compute`: sums are added in an order that depends on the number of threads, so it stays."""
+
+    class _Full(Crowding):
+        def threads(self, count: int, pace: Pace) -> int:
+            return 1
+
+    monkeypatch.setattr(instance, "CROWDING", _Full())
+    counts: list[tuple[int, int]] = []
+    planned = instance.DnnlInstance._form_for
+
+    def noted(one: instance.DnnlInstance, shapes: tuple[tuple[int, ...], ...]) -> instance._Form:
+        form = planned(one, shapes)
+        counts.append((max(step.threads for step in form.plan.steps), one._threads))
+        return form
+
+    monkeypatch.setattr(instance.DnnlInstance, "_form_for", noted)
+    rng = np.random.default_rng(5)
+    feeds = {"x": rng.standard_normal((512, 512), np.float32)}
+    data = model([node("MatMul", "x w", "y")], feeds, {"w": rng.standard_normal((512, 512), np.float32)})
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.use_deterministic_compute = deterministic
+    with ort.InferenceSession(data, options, providers=[PROVIDER, "CPUExecutionProvider"]) as session:
+        for _ in range(2):
+            session.run(None, feeds)
+    assert counts
+    assert all(taken == (given if deterministic else 1) for taken, given in counts)

@@ -33,8 +33,8 @@ def regions(monkeypatch: pytest.MonkeyPatch) -> list[DnnlRegion]:
     found: list[DnnlRegion] = []
     original = DnnlRegion.__init__
 
-    def remember(self: DnnlRegion, *arguments: Any) -> None:
-        original(self, *arguments)
+    def remember(self: DnnlRegion, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
         found.append(self)
 
     monkeypatch.setattr(DnnlRegion, "__init__", remember)

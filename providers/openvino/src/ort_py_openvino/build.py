@@ -6,6 +6,7 @@ Comes between a region's view and `region`, which compiles the model.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,35 +14,52 @@ import numpy as np
 from ort_py.contracts import RegionView
 from ort_py_openvino.elements import module_once, tensor
 from ort_py_openvino.runtime import core
+from ort_py_openvino.shapes import Bounds, partial_shape
 
 __all__ = ["model_of", "writable"]
 
 
-def model_of(region: RegionView) -> tuple[Any, list[np.ndarray[Any, Any]]]:
-    """OpenVINO's model of a region, and the arrays that its constants are: they must outlive what is compiled of it,
-    for the plug-in packs most weights and goes on reading the others where they are.
+def model_of(region: RegionView, shapes: Mapping[str, Bounds] | None = None) -> tuple[Any, list[object]]:
+    """OpenVINO's model of a region, and what must outlive whatever is compiled of it: its constants.
+
+    The plug-in packs weights of products and convolutions and goes on reading the others where they are, without saying
+    which: no constant is given up.
+
+    Args:
+        region: What to build.
+        shapes: Sizes of inputs that are promised, by name.
 
     Raises:
-        RuntimeError: OpenVINO's, where its reader does not convert the region.
+        RuntimeError: OpenVINO's, where its reader does not convert the region, or the sizes do not fit it.
     """
     openvino = module_once()
     model = core().read_model(region.to_model("reference", standard=True))
-    types = {value.name: value.data_type for value in region.initializers}
-    kept: list[np.ndarray[Any, Any]] = []
+    kept: list[object] = []
     for parameter in model.get_parameters():
-        name = next((name for name in parameter.output(0).get_names() if name in types), None)
-        if name is None:
+        name, weight = next(
+            ((name, found) for name in parameter.output(0).get_names() if (found := region.weight(name)) is not None),
+            ("", None),
+        )
+        if weight is None:
             continue
-        array, data_type = region.constant(name), types[name]
-        assert array is not None, f"{name} is an initializer"
-        assert data_type is not None, f"{name} is a tensor"
-        whole = writable(np.ascontiguousarray(array))
-        kept.append(whole)
-        constant = openvino.op.Constant(tensor(whole, data_type), shared_memory=True)
-        constant.set_friendly_name(name)
-        parameter.output(0).replace(constant.output(0))
+        whole = writable(np.ascontiguousarray(weight.array()))
+        kept += [whole, weight.held()]
+        # A constant for each reader, on the same memory: the plug-in fuses a bias only where nobody else reads it.
+        for reader in parameter.output(0).get_target_inputs():
+            constant = openvino.op.Constant(tensor(whole, weight.data_type), shared_memory=True)
+            constant.set_friendly_name(name)
+            reader.replace_source_output(constant.output(0))
         model.remove_parameter(parameter)
-    model.validate_nodes_and_infer_types()
+    promised = {
+        port: partial_shape(openvino, shapes[name])
+        for port in model.inputs
+        for name in port.get_names()
+        if shapes and name in shapes
+    }
+    if promised:
+        model.reshape(promised)
+    else:
+        model.validate_nodes_and_infer_types()
     return model, kept
 
 

@@ -14,8 +14,10 @@ import numpy as np
 
 from ort_py.contracts import RegionInstance
 from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.errors import InvalidArgument
 from ort_py_openvino.build import writable
 from ort_py_openvino.elements import new_array, tensor
+from ort_py_openvino.forks import Inheritance
 
 __all__ = ["Copy", "OpenVINOInstance", "Port"]
 
@@ -28,11 +30,15 @@ class Port:
         index: Its number there.
         data_type: Element type.
         shape: Its shape where that is known.
+        name: Its name, of an input.
+        bounds: The sizes that its model was compiled for, where the caller promised them.
     """
 
     index: int
     data_type: DataType
     shape: tuple[int, ...] | None
+    name: str = ""
+    bounds: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +62,19 @@ class OpenVINOInstance(RegionInstance):
         inputs: Ports of the model's inputs.
         places: The region's input that each of them is.
         outputs: Ports of the region's outputs, or what they are copies of.
+        inheritance: Whether a forked child can run it.
     """
 
     def __init__(
-        self, request: Any, inputs: Sequence[Port], places: Sequence[int], outputs: Sequence[Port | Copy]
+        self,
+        request: Any,
+        inputs: Sequence[Port],
+        places: Sequence[int],
+        outputs: Sequence[Port | Copy],
+        inheritance: Inheritance,
     ) -> None:
         self._request = request
+        self._inheritance = inheritance
         self._inputs = list(zip(places, inputs, strict=True))
         self._outputs = list(outputs)
         self._given: Sequence[Any] = ()
@@ -74,13 +87,20 @@ class OpenVINOInstance(RegionInstance):
         Args:
             inputs: C-contiguous.
             outputs: Arrays to write to, or None for new ones.
+
+        Raises:
+            InvalidArgument: An input has a size that `reshape_input` excluded.
+            RuntimeError: OpenVINO's, where a tensor does not fit for another reason.
         """
         request = self._request
         given = self._given = [np.asarray(array) for array in inputs]  # a kernel of NumPy's may give a scalar
         held = self._held = []
         for place, port in self._inputs:
             read = tensor(writable(given[place]), port.data_type)
-            request.set_input_tensor(port.index, read)
+            try:
+                request.set_input_tensor(port.index, read)
+            except RuntimeError as error:
+                raise self._unfit(port, given[place]) or error from error
             held.append(read)
         made = self._made = []
         for number, output in enumerate(self._outputs):
@@ -94,7 +114,14 @@ class OpenVINOInstance(RegionInstance):
             made.append(array)
 
     def __call__(self) -> Sequence[Any]:
-        """Run; one array an output."""
+        """Run; one array an output.
+
+        Raises:
+            EPFail: In a forked child, for a device whose threads it does not have.
+            RuntimeError: OpenVINO's.
+        """
+        if self._inheritance.useless:
+            self._inheritance.check()
         self._request.infer()
         results: list[Any] = []
         for output, array in zip(self._outputs, self._made, strict=True):
@@ -106,6 +133,15 @@ class OpenVINOInstance(RegionInstance):
         self._held, self._made, self._given = [], [], ()
         return results
 
+    def _unfit(self, port: Port, array: np.ndarray[Any, Any]) -> InvalidArgument | None:
+        """The caller's own mistake, where OpenVINO does not take an input of this shape."""
+        if not port.bounds:
+            return None
+        return InvalidArgument(
+            f"'{port.name}' has shape {list(array.shape)}; reshape_input promised {port.bounds}.",
+            fix="feed sizes within these bounds, or give wider ones in the provider option reshape_input",
+        )
+
     def _copied(self, port: Port, array: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
         """An output whose shape the run decided, out of the request's own memory."""
         found = self._request.get_output_tensor(port.index)
@@ -115,6 +151,7 @@ class OpenVINOInstance(RegionInstance):
 
     def close(self) -> None:
         """Let go of the request."""
+        self._inheritance.release(self._request)
         self._request = None
 
 

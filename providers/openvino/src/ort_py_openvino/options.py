@@ -21,6 +21,13 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "model_priority", str, "DEFAULT", "Order among models on one device.", ("DEFAULT", "LOW", "MEDIUM", "HIGH")
     ),
+    OptionSpec(
+        "reshape_input",
+        str,
+        "",
+        "Sizes of inputs, or their bounds, that a model leaves open: ids[1,1..128],picture[1,3,224,224]. OpenVINO "
+        "compiles for these; other shapes are run by the next provider.",
+    ),
     OptionSpec("disable_dynamic_shapes", bool, False, "Leave graphs with unknown sizes to other providers."),
     OptionSpec(
         "load_config",

@@ -1,7 +1,7 @@
 """A session's wishes as OpenVINO's device and properties.
 
-float32 is computed as float32 unless somebody asks for less: OpenVINO itself would take bfloat16 where the processor
-has it. Knows no graphs.
+float32 is computed as float32 unless somebody asks for less. OpenVINO itself would take bfloat16 where the processor
+has it, and round to 8 bits what is multiplied with weights that are integers with a scale. Knows no graphs.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ort_py.contracts import SessionContext
 from ort_py.errors import OptionError
+from ort_py_openvino.shapes import Bounds, bounds_of
 
 __all__ = ["Target", "target_of"]
 
@@ -26,7 +27,9 @@ _PRECISIONS = {
     "BF16": "bf16",
     "FP16": "f16",
 }
-_DEVICE = re.compile(r"(?:CPU|GPU|NPU)(?:\.\d+)?|(?:AUTO|HETERO|MULTI)(?::.+)?|BATCH:.+")
+_SEVERAL = frozenset({"AUTO", "HETERO", "MULTI"})
+_SINGLE = re.compile(r"(?:CPU|GPU|NPU)(?:\.\d+)?")
+_DEVICE = re.compile(r"(?:CPU|GPU|NPU)(?:\.\d+)?|(?:AUTO|HETERO|MULTI)(?::.+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +40,23 @@ class Target:
         device: OpenVINO's name of the device.
         properties: For `compile_model` and `import_model`.
         static_only: Whether sizes must be known.
+        shapes: Inputs whose sizes the caller promises, by name.
     """
 
     device: str
     properties: Mapping[str, Any]
     static_only: bool
+    shapes: Mapping[str, Bounds] = field(default_factory=dict)
 
     @property
-    def on_processor(self) -> bool:
-        """Whether the device is the processor and nothing else."""
-        return self.device.split(".")[0] == "CPU"
+    def has_threads(self) -> bool:
+        """Whether OpenVINO runs requests on threads of its own, and not on the one that asks."""
+        return self.device.partition(".")[0] != "CPU" or str(self.properties["NUM_STREAMS"]) != "1"
 
     @property
     def key(self) -> str:
         """Text that differs where artifacts must."""
-        return json.dumps([self.device, sorted((name, str(value)) for name, value in self.properties.items())])
+        return json.dumps([self.device, self.properties, self.shapes], sort_keys=True, default=str)
 
 
 def target_of(options: Mapping[str, Any], context: SessionContext) -> Target:
@@ -70,22 +75,41 @@ def target_of(options: Mapping[str, Any], context: SessionContext) -> Target:
             f"device_type={options['device_type']!r} is no device of OpenVINO.",
             fix="name CPU, GPU, NPU, one of several as GPU.1, or AUTO:, HETERO: or MULTI: with a list of them",
         )
-    properties: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", **_precision(str(options["precision"]), context)}
-    if device.split(".")[0] == "CPU":
-        properties |= {
-            "INFERENCE_NUM_THREADS": int(options["num_of_threads"]) or max(1, context.threads),
-            "NUM_STREAMS": max(1, int(options["num_streams"])),
-            # The core counts threads; who else runs on this machine is not OpenVINO's to know.
-            "ENABLE_CPU_PINNING": False,
-        }
-    elif int(options["num_streams"]) > 1:
-        properties["NUM_STREAMS"] = int(options["num_streams"])
+    given = _given(str(options["load_config"]))
+    properties: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
     if options["model_priority"] != "DEFAULT":
         properties["MODEL_PRIORITY"] = options["model_priority"]
     if options["cache_dir"]:
         properties["CACHE_DIR"] = str(options["cache_dir"])
-    properties |= _given(str(options["load_config"]), device)
-    return Target(device, properties, bool(options["disable_dynamic_shapes"]))
+    family = re.split(r"[.:]", device)[0]
+    if family in _SEVERAL:
+        named = {"CPU", *given, *(one.strip().lstrip("-") for one in device.partition(":")[2].split(","))}
+        devices = sorted(one for one in named if _SINGLE.fullmatch(one))
+        properties["DEVICE_PROPERTIES"] = {one: _of_device(one, options, context, given) for one in devices}
+        properties |= given.get(family, {}) | given.get(device, {})
+    else:
+        properties |= _of_device(device, options, context, given)
+    shapes = bounds_of(str(options["reshape_input"]))
+    return Target(device, properties, bool(options["disable_dynamic_shapes"]), shapes)
+
+
+def _of_device(
+    device: str, options: Mapping[str, Any], context: SessionContext, given: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What a single device is told, alone or as one of several."""
+    family = device.partition(".")[0]
+    found: dict[str, Any] = _precision(str(options["precision"]), context)
+    streams = int(options["num_streams"])
+    if family == "CPU":
+        found |= {
+            "INFERENCE_NUM_THREADS": int(options["num_of_threads"]) or max(1, context.threads),
+            "NUM_STREAMS": max(1, streams),
+            # The core counts threads; who else runs on this machine is not OpenVINO's to know.
+            "ENABLE_CPU_PINNING": False,
+        }
+    elif streams > 1:
+        found["NUM_STREAMS"] = streams
+    return {**found, **given.get(device, given.get(family, {}))}
 
 
 def _precision(asked: str, context: SessionContext) -> dict[str, str]:
@@ -96,19 +120,19 @@ def _precision(asked: str, context: SessionContext) -> dict[str, str]:
         raise OptionError(
             f"precision={asked!r} is none that OpenVINO computes in.", fix="use FP32, BF16, FP16 or ACCURACY"
         )
-    return {"INFERENCE_PRECISION_HINT": _PRECISIONS[name]}
+    found = {"INFERENCE_PRECISION_HINT": _PRECISIONS[name]}
+    return {**found, "EXECUTION_MODE_HINT": "ACCURACY"} if _PRECISIONS[name] == "f32" else found
 
 
-def _given(text: str, device: str) -> dict[str, Any]:
-    """Properties from `load_config`: those of the device's section."""
+def _given(text: str) -> dict[str, dict[str, Any]]:
+    """The sections of `load_config`, by device."""
     if not text:
         return {}
     try:
         read = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
-        found = {section: dict(values) for section, values in read.items()}
+        return {section.upper(): dict(values) for section, values in read.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise OptionError(
             f"load_config cannot be read: {error}.",
             fix='give JSON text such as {"CPU": {"NUM_STREAMS": "2"}}, or the path of a file with it',
         ) from error
-    return found.get(device, found.get(re.split(r"[.:]", device)[0], {}))

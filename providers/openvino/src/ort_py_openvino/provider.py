@@ -17,10 +17,13 @@ from ort_py.contracts import (
     RegionView,
     SessionContext,
 )
+from ort_py.errors import OptionError
 from ort_py_openvino.artifacts import unpack, validity
+from ort_py_openvino.forks import check_process
 from ort_py_openvino.properties import target_of
 from ort_py_openvino.region import OpenVINORegion, imported
 from ort_py_openvino.runtime import check_device, core
+from ort_py_openvino.shapes import Bounds
 from ort_py_openvino.support import refusal
 
 __all__ = ["OpenVINOProvider"]
@@ -45,13 +48,14 @@ class OpenVINOProvider(RegionProvider):
 
     Raises:
         OptionError: An option's value is none that OpenVINO takes.
-        EPFail: OpenVINO does not start, or has no such device.
+        EPFail: OpenVINO does not start, has no such device, or had been started by the process that forked this one.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
         self._name = name
         self._claim_small = bool(options["claim_small"])
         self._target = target_of(options, context)
+        check_process(self._target)
         core()
         check_device(self._target.device)
 
@@ -68,10 +72,16 @@ class OpenVINOProvider(RegionProvider):
         """A request costs some 10 µs: it takes a product, or a large tensor."""
         if self._claim_small or any(_pays(node) for node in nodes):
             return None
-        return f"too little work for a request to OpenVINO: no product, and no tensor of {_LARGE} elements or more"
+        return f"does not pay: too little work for a request, no product and no tensor of {_LARGE:,} elements or more"
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        """Regions of what OpenVINO's reader converts."""
+        """Regions of what OpenVINO's reader converts.
+
+        Raises:
+            OptionError: `reshape_input` names an input that the model does not have.
+        """
+        if graph.nodes and not graph.nodes[0].path:  # a nested graph's inputs are others
+            _check_names(self._target.shapes, [value.name for value in graph.inputs])
         return super().get_capability(graph, kernels)
 
     def compile(self, region: RegionView) -> CompiledRegion:
@@ -86,6 +96,15 @@ class OpenVINOProvider(RegionProvider):
         """Import what was exported."""
         header, blob = unpack(artifact)
         return imported(header, blob, self._target)
+
+
+def _check_names(shapes: Mapping[str, Bounds], inputs: Sequence[str]) -> None:
+    for name in shapes:
+        if name not in inputs:
+            raise OptionError(
+                f"reshape_input names {name!r}, which is no input of the model.",
+                fix=f"name one of its inputs: {', '.join(inputs)}",
+            )
 
 
 def _pays(node: NodeSpec) -> bool:

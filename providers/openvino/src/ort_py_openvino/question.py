@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec
+from ort_py.hooks.process_lock import ProcessLock
 from ort_py_openvino.runtime import core, module
 
 __all__ = ["refusal_of_reader"]
@@ -28,7 +28,7 @@ _UNKNOWN_NODE = "NotSupportedONNXNode"
 _WORDS = re.compile(r"with a message:\n(?P<words>.+?)\n\n", re.DOTALL)
 _PLACES = re.compile(r"(?:While validating ONNX node '.*?': )?(?:Exception from|Check '.*?' failed at) \S+:\d+:\s*")
 
-_lock = threading.Lock()
+_lock = ProcessLock()
 _answers: OrderedDict[Hashable, str | None] = OrderedDict()
 
 
@@ -40,12 +40,12 @@ def refusal_of_reader(node: NodeSpec, graph: GraphView) -> str | None:
         graph: The graph.
     """
     key = _key(node, graph)
-    with _lock:
+    with _lock.held():
         if key in _answers:
             _answers.move_to_end(key)
             return _answers[key]
     answer = _ask(node, graph)
-    with _lock:
+    with _lock.held():
         _answers[key] = answer
         if len(_answers) > _MOST:
             _answers.popitem(last=False)

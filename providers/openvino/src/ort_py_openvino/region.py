@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView
@@ -15,6 +16,7 @@ from ort_py.errors import EPFail
 from ort_py_openvino.artifacts import pack
 from ort_py_openvino.build import model_of
 from ort_py_openvino.elements import data_type_of_port
+from ort_py_openvino.forks import Inheritance
 from ort_py_openvino.instance import Copy, OpenVINOInstance, Port
 from ort_py_openvino.properties import Target
 from ort_py_openvino.runtime import core
@@ -41,14 +43,18 @@ class OpenVINORegion(CompiledRegion):
         self._compiled = compiled
         self._target = target
         self._kept = kept
+        self._inheritance = Inheritance(compiled, target)
         if len(compiled.outputs) != outputs:
             raise EPFail(
                 f"OpenVINO's model has {len(compiled.outputs)} outputs, its region {outputs}.",
                 fix="run it with another provider",
             )
         self._names = inputs
-        self.inputs = [_port(port, index) for index, port in enumerate(compiled.inputs)]
         self.places = _places(compiled, inputs)
+        self.inputs: list[Port] = []
+        for index, (port, place) in enumerate(zip(compiled.inputs, self.places, strict=True)):
+            bounds = str(port.get_partial_shape()) if inputs[place] in target.shapes else ""
+            self.inputs.append(replace(_port(port, index), name=inputs[place], bounds=bounds))
         # One tensor may be two outputs, or an input and an output where nothing is computed in between: OpenVINO then
         # writes to one array, or to none.
         read = {name: index for index, port in enumerate(compiled.inputs) for name in port.get_names()}
@@ -73,13 +79,19 @@ class OpenVINORegion(CompiledRegion):
         Raises:
             RuntimeError: OpenVINO's, where it cannot.
         """
-        model, kept = model_of(region)
+        model, kept = model_of(region, target.shapes)
         compiled = core().compile_model(model, target.device, dict(target.properties))
         return cls(compiled, [value.name for value in region.inputs], len(region.outputs), target, kept)
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
-        """An infer request."""
-        return OpenVINOInstance(self._compiled.create_infer_request(), self.inputs, self.places, self.outputs)
+        """An infer request.
+
+        Raises:
+            EPFail: In a forked child, for a device whose threads it does not have.
+        """
+        self._inheritance.check()
+        request = self._compiled.create_infer_request()
+        return OpenVINOInstance(request, self.inputs, self.places, self.outputs, self._inheritance)
 
     def serialize(self) -> bytes | None:
         """OpenVINO's export, None for devices that export nothing."""
@@ -93,6 +105,7 @@ class OpenVINORegion(CompiledRegion):
     def close(self) -> None:
         """Let go of the compiled model."""
         self._compiled = self._kept = None
+        self._inheritance.close()
 
 
 def imported(header: dict[str, Any], blob: bytes, target: Target) -> OpenVINORegion:

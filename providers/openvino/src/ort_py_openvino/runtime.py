@@ -5,15 +5,15 @@ Comes after `installed`; everything else here takes the module and its core from
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from ort_py.errors import EPFail
+from ort_py.hooks.process_lock import ProcessLock
 from ort_py_openvino.installed import Missing, find
 
 __all__ = ["check_device", "core", "module"]
 
-_lock = threading.Lock()
+_lock = ProcessLock()
 _started: list[Any] = []
 
 
@@ -42,7 +42,7 @@ def core() -> Any:
     Raises:
         EPFail: As `module`.
     """
-    with _lock:
+    with _lock.held():
         if not _started:
             _started.append(module().Core())
         return _started[0]

@@ -22,19 +22,23 @@ HONOURED: frozenset[str] = frozenset(
         "memory.enable_memory_arena_shrinkage",
         "optimization.disable_specified_optimizers",
         "session.disable_cpu_ep_fallback",
+        "session.fallback_failures",
+        "session.fallback_retry_seconds",
         "session.keep_model_bytes",
         "session.load_model_format",
         "session.model_cache",
         "session.model_external_initializers_file_folder_path",
         "session.optimized_model_external_initializers_file_name",
         "session.optimized_model_external_initializers_min_size_in_bytes",
+        "session.placement",
         "session.plugin_kernels_override",
         "session.record_ep_graph_assignment_info",
         "session.save_model_format",
         "session.trim_when_memory_is_short",
     }
 )
-"""Keys that change something here; bytes kept, prepared models, plug-ins' kernels, memory pressure are ort-py's own."""
+"""Keys that change something here; bytes kept, prepared models, placement, plug-ins' kernels and memory pressure are
+ort-py's own."""
 
 _WITHOUT_EFFECT = """
     ep.context_embed_mode ep.context_model_external_initializers_file_name ep.context_node_name_prefix

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ort_py.api.options.checked import CheckedOptions
 from ort_py.api.options.config_values import check_run_entries
-from ort_py.errors import ArgumentTypeError
+from ort_py.errors import ArgumentTypeError, OptionError
 
 if TYPE_CHECKING:
     from ort_py.api.adapters import LoraAdapter
@@ -19,12 +20,16 @@ class RunOptions(CheckedOptions):
     """Options of one run: `log_severity_level`, `log_verbosity_level`, `logid`, `only_execute_path_to_fetches`,
     `terminate`. Setting `terminate` from another thread stops the run between two steps; the others have no effect.
 
+    `batch_axis`, ort-py's own, names the axis of inputs and outputs along which items do not depend on each other, from
+    0 on: a run that finds memory short is then repeated in parts, whose results are put together in order.
+
     The config entry ``memory.enable_memory_arena_shrinkage`` gives back, after the run, what is kept for speed.
     """
 
     __slots__ = ("_adapters",)
 
     _DEFAULTS: ClassVar[dict[str, Any]] = {
+        "batch_axis": None,
         "log_severity_level": -1,
         "log_verbosity_level": 0,
         "logid": "",
@@ -32,6 +37,7 @@ class RunOptions(CheckedOptions):
         "terminate": False,
     }
     _TYPES: ClassVar[dict[str, tuple[type, ...]]] = {
+        "batch_axis": (int, NoneType),
         "log_severity_level": (int,),
         "log_verbosity_level": (int,),
         "logid": (str,),
@@ -44,6 +50,16 @@ class RunOptions(CheckedOptions):
     def __init__(self) -> None:
         super().__init__()
         object.__setattr__(self, "_adapters", [])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "batch_axis" and value is not None and value < 0:
+            self._values[name] = None
+            raise OptionError(
+                f"RunOptions.batch_axis cannot be {value}.",
+                why="counted from the end, it would be another axis for inputs of another rank",
+                fix="Count from the first axis, which is 0.",
+            )
 
     def add_run_config_entry(self, key: str, value: str, /) -> None:
         """Set a config entry of the run.

@@ -91,7 +91,7 @@ class Flow:
                 home = self.graph_of[value.producer]
                 for reader in value.readers:
                     lifted = self.lifted(reader, home)
-                    if lifted != NOBODY and lifted != value.producer:
+                    if lifted not in (NOBODY, value.producer):
                         yield value.producer, lifted
 
     def lifted(self, node: int, graph: int) -> int:

@@ -58,7 +58,9 @@ class Border:
         return self.from_device != self.to_device
 
 
-def island_groups(flow: Flow, runs: Sequence[Hashable], regions: Sequence[str], order: Sequence[Hashable]) -> list[list[int]]:
+def island_groups(
+    flow: Flow, runs: Sequence[Hashable], regions: Sequence[str], order: Sequence[Hashable]
+) -> list[list[int]]:
     """Nodes of each island, graph by graph, in an order in which they can run.
 
     Args:
@@ -87,8 +89,8 @@ def island_groups(flow: Flow, runs: Sequence[Hashable], regions: Sequence[str], 
         successors[source].append(target)
     groups: list[list[int]] = []
     for units in units_of_graph:
-        for group in turns(units, successors, runs, order, single):
-            groups.append(sorted(node for unit in group for node in members[unit]))
+        taken = turns(units, successors, runs, order, single)
+        groups.extend(sorted(node for unit in group for node in members[unit]) for group in taken)
     return groups
 
 
@@ -175,9 +177,11 @@ def borders_of(flow: Flow, islands: Sequence[Island], devices: Mapping[str, str]
     for value in flow.values:
         source = NOBODY if value.producer == NOBODY else island_of[value.producer]
         origin = host if source == NOBODY else device_of[source]
-        for target in dict.fromkeys([island_of[reader] for reader in value.readers]):
-            if target != source and (source != NOBODY or device_of[target] != host):
-                found.append(Border(source, target, value, origin, device_of[target]))
+        found.extend(
+            Border(source, target, value, origin, device_of[target])
+            for target in dict.fromkeys([island_of[reader] for reader in value.readers])
+            if target != source and (source != NOBODY or device_of[target] != host)
+        )
         if value.returned and origin != host:
             found.append(Border(source, NOBODY, value, origin, host))
     return tuple(found)

@@ -46,7 +46,7 @@ class Suggestion:
         op_type: Operator.
         domain: Its domain.
         nodes: Number of nodes refused.
-        islands_before: Islands of the model without its support.
+        islands_before: Islands of the model without its support, were all nodes that it can run given to the provider.
         islands_after: Islands with it.
     """
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument, operator_title
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["NodePlacement", "Placement", "placement_of"]
 
 _HOST = "cpu:0"
-_NOT_WORTH = "does not pay"
-"""How the cost model's refusals begin: the provider could run the node."""
+_NOT_WORTH = ("does not pay", "too little work")
+"""How refusals begin of a node that its provider could run: the cost model's, and those of providers that say so
+themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +194,7 @@ class Placement:
         """
         from ort_py.api.placement.page import html_page
 
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(html_page(self, title))
+        Path(path).write_text(html_page(self, title), encoding="utf-8", newline="\n")
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the model as it runs, with who runs each node in the node's ``metadata_props``.
@@ -218,8 +219,11 @@ class Placement:
                 fix="Call to_onnx() while the session is open.",
             )
         data = annotated_model(model, self._assignment, self.nodes, self.islands)
-        with open(path, "wb") as file:
-            file.write(data)
+        Path(path).write_bytes(data)
+
+    def ranked(self) -> list[str]:
+        """Everybody who runs a node, in the order in which they were asked; ``core`` for control flow."""
+        return [name for name in self._ranks() if name in self._counts]
 
     def flow(self) -> Flow:
         """What flows between the nodes, for pictures."""

@@ -114,6 +114,9 @@ class NodeMaker:
             node.attributes[name] = self._attribute(value, node)
         node.outputs = [self._output(name, node) if name else None for name in template.outputs]
         node.body = template.body
+        imports = self._graph.model.opset_imports
+        if template.opset and imports.setdefault(node.domain, template.opset) != template.opset:
+            node.opset = template.opset
         return node
 
     def _input(self, name: str, node: Node) -> Value:

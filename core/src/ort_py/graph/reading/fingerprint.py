@@ -1,16 +1,26 @@
-"""The hash that tells one model's bytes from another's. A leaf: sessions that load nothing ask for it too."""
+"""The hash that tells one model's bytes from another's. A leaf: sessions that load nothing ask for it too.
+
+A file is hashed when somebody asks: a session does not need to know, and reading all of a large model takes longer than
+making one.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 from typing import Any
 
 from ort_py.graph.weights.paging import forget_pages
+from ort_py.graph.weights.weights import FileIdentity
 
-__all__ = ["content_hash"]
+__all__ = ["ContentHash", "content_hash"]
 
 _HASHED_AT_ONCE = 4 << 20
-"""Bytes of a mapped file that are in memory at once while it is hashed."""
+"""Bytes of a file that are in memory at once while it is hashed."""
+
+_SMALL = 1 << 20
+"""Bytes of a file that are hashed at once, whoever asks: a millisecond."""
 
 
 def content_hash(content: Any) -> str:
@@ -22,3 +32,53 @@ def content_hash(content: Any) -> str:
         found.update(view[start:stop])
         forget_pages(view, start, stop)
     return found.hexdigest()
+
+
+class ContentHash:
+    """`content_hash` of a model; ``str()`` gives it, and reads the file where nobody has yet.
+
+    Args:
+        known: The hash, or ``""`` where there is none.
+        path: The file to hash.
+        identity: Which content it has to have. A file that has not any more is told from others by this.
+    """
+
+    __slots__ = ("_identity", "_known", "_path")
+
+    def __init__(self, known: str = "", path: str = "", identity: FileIdentity | None = None) -> None:
+        self._known = known
+        self._path = path
+        self._identity = identity
+
+    @classmethod
+    def of_file(cls, path: str, identity: FileIdentity, content: Any) -> ContentHash:
+        """Of a file that was just read."""
+        return cls(content_hash(content)) if identity.size <= _SMALL else cls("", os.path.abspath(path), identity)  # noqa: PTH100 - links stay as they are
+
+    def __str__(self) -> str:
+        if not self._known and self._identity is not None:
+            self._known = _hash_of_file(self._path, self._identity)
+        return self._known
+
+    def __repr__(self) -> str:
+        return f"ContentHash({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other) if isinstance(other, ContentHash | str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+def _hash_of_file(path: str, identity: FileIdentity) -> str:
+    found = hashlib.blake2b(digest_size=20)
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            if FileIdentity.of(os.fstat(file.fileno())) == identity:
+                buffer = bytearray(_HASHED_AT_ONCE)
+                while count := file.readinto(buffer):
+                    found.update(memoryview(buffer)[:count])
+                return found.hexdigest()
+    except OSError:
+        pass  # it is gone, as good as changed
+    return content_hash(f"the content that a file had: {tuple(identity)}".encode())

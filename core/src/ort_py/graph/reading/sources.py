@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Location, NoSuchFile
 from ort_py.graph.reading.cutting import CutModel, cut
-from ort_py.graph.reading.fingerprint import content_hash
+from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.paging import forget_pages, mapped
 from ort_py.graph.weights.weights import FileIdentity
 from ort_py.limits import Limits
@@ -39,7 +39,7 @@ class ModelSource:
     Attributes:
         proto: The message. Whoever parses it drops it here, so that its memory goes before the graph is built.
         path: The file, ``""`` for bytes and messages.
-        fingerprint: Hash of the bytes.
+        fingerprint: Hash of the bytes; of a large file, computed when it is asked for.
         size: Number of bytes.
         folder: Where external data lies, None where the model has no folder.
         real_folder: Where the file really lies, if `path` is a link.
@@ -48,7 +48,7 @@ class ModelSource:
 
     proto: Any
     path: str
-    fingerprint: str
+    fingerprint: ContentHash
     size: int
     folder: Path | None
     real_folder: Path | None = None
@@ -80,13 +80,13 @@ def read_source(
     folder = None if external_data_folder is None else Path(external_data_folder)
     if isinstance(source, onnx.ModelProto):
         size = source.ByteSize()
-        read = ModelSource(source, "", _fingerprint_of(source), size, folder)
+        read = ModelSource(source, "", ContentHash(_fingerprint_of(source)), size, folder)
     elif isinstance(source, bytes | bytearray | memoryview):
         size = len(source) if not isinstance(source, memoryview) else source.nbytes
         _check_size(size, limits, "the bytes given")
         content = memoryview(source).cast("B")
         proto, cut_model = _parsed(content, "the bytes given", whole)
-        read = ModelSource(proto, "", content_hash(content), size, folder, cut=cut_model)
+        read = ModelSource(proto, "", ContentHash(content_hash(content)), size, folder, cut=cut_model)
     elif isinstance(source, str | os.PathLike):
         read = _read_file(os.fspath(source), limits, folder, whole)
     else:
@@ -142,7 +142,7 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
         ) from error
     except ValueError as error:  # a NUL in the path
         raise NoSuchFile(f"{path!r} is no path.", why=str(error), fix="Check the path.") from error
-    fingerprint = content_hash(content)
+    fingerprint = ContentHash.of_file(path, identity, content)
     proto, cut_model = _parsed(content, where, whole)
     if cut_model is not None:
         cut_model.path, cut_model.identity = os.path.abspath(path), identity  # noqa: PTH100 - links stay as they are

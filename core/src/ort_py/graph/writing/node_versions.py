@@ -67,14 +67,13 @@ class FunctionWriter:
         Raises:
             NotImplemented: The node holds graphs: a function cannot see what they capture.
         """
-        known = node.domain in _FUSED_ELSEWHERE or onnx.defs.has(node.op_type, node.domain)
-        if node.body is not None and (self._standard or not known):
+        own = since_version(node.op_type, node.domain, node.opset) if node.opset else 0
+        in_force = since_version(node.op_type, node.domain, self._imports.get(node.domain, 0))
+        known = node.domain in _FUSED_ELSEWHERE or bool(in_force)
+        if node.body is not None and (self._standard or not known or own not in (0, in_force)):
             self._fused(message, node, node.body)
             return
-        if not node.opset:
-            return
-        since = since_version(node.op_type, node.domain, node.opset)
-        if since == since_version(node.op_type, node.domain, self._imports.get(node.domain, 0)):
+        if own in (0, in_force):
             return
         if node.subgraphs:
             if not self._strict:
@@ -100,7 +99,9 @@ class FunctionWriter:
         """Call the function that a fused node carries: one for all nodes that carry it."""
         name = self._bodies.get(body)
         if name is None:
-            name = f"{node.op_type}_{len(self._bodies)}" if self._bodies else node.op_type
+            # One called like an operator of ONNX would be taken for it by readers that look at names only.
+            plain = not self._bodies and not onnx.defs.has(node.op_type)
+            name = node.op_type if plain else f"{node.op_type}_{len(self._bodies)}"
             self._bodies[body] = name
             function = self._proto.functions.add(domain=_FUSED, name=name)
             fill_function(function, body)

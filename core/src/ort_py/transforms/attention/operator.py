@@ -11,7 +11,7 @@ import numpy as np
 
 from ort_py.contracts import GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.transforms.attention.cache import past_of
-from ort_py.transforms.attention.parts import merged_heads, operator, shape_of, split_heads
+from ort_py.transforms.attention.parts import merged_heads, operator, repeated_heads, shape_of, split_heads
 
 __all__ = ["JoinAttentionHeads", "ShareAttentionHeads", "TakeAttentionPast", "attention_operator_rules"]
 
@@ -50,9 +50,9 @@ class ShareAttentionHeads(_AttentionRule):
     name = "AttentionSharedHeads"
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        if node.domain or len(node.inputs) <= _VALUES:
+        if node.domain or node.body is not None or len(node.inputs) <= _VALUES:
             return False
-        sources = [_repeated(graph, node.inputs[index]) for index in (_KEYS, _VALUES)]
+        sources = [repeated_heads(graph, node.inputs[index]) for index in (_KEYS, _VALUES)]
         if sources[0] is None and sources[1] is None:
             return False
         shapes = [shape_of(one) for one in (node.inputs[0], *sources)]
@@ -68,34 +68,18 @@ class ShareAttentionHeads(_AttentionRule):
         return True
 
 
-def _repeated(graph: GraphEditor, value: ValueSpec | None) -> ValueSpec | None:
-    """What ``(batch, heads, length, size)`` holds every head of several times in a row."""
-    join = operator(graph, value, "Reshape")
-    spread = operator(graph, join.inputs[0], "Expand") if join is not None else None
-    insert = operator(graph, spread.inputs[0], "Unsqueeze", "Reshape") if spread is not None else None
-    if join is None or spread is None or insert is None:
-        return None
-    given, one, many, result = (shape_of(x) for x in (insert.inputs[0], insert.outputs[0], spread.outputs[0], value))
-    if given is None or one is None or many is None or result is None or len(given) != 4 or None in given:
-        return None
-    heads, group = given[1], many[2] if len(many) == 5 else None
-    if not isinstance(heads, int) or not isinstance(group, int):
-        return None
-    fits = (
-        one == (*given[:2], 1, *given[2:])
-        and many == (*given[:2], group, *given[2:])
-        and result == (given[0], heads * group, *given[2:])
-    )
-    return insert.inputs[0] if fits else None
-
-
 class TakeAttentionPast(_AttentionRule):
     """Keys and values behind those of the past: the operator puts them there and writes the present ones."""
 
     name = "AttentionPast"
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        if node.domain or len(node.inputs) <= _VALUES or any(_input(node, index) is not None for index in (4, 5, 6)):
+        if (
+            node.domain
+            or node.body is not None
+            or len(node.inputs) <= _VALUES
+            or any(_input(node, index) is not None for index in (4, 5, 6))
+        ):
             return False
         keys, values = node.inputs[_KEYS], node.inputs[_VALUES]
         if any(operator(graph, one, "Concat") is None for one in (keys, values)):
@@ -125,7 +109,7 @@ class JoinAttentionHeads(_AttentionRule):
     name = "AttentionColumns"
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        if node.domain or len(node.inputs) <= _VALUES:
+        if node.domain or node.body is not None or len(node.inputs) <= _VALUES:
             return False
         sources = [split_heads(graph, one) for one in node.inputs[:3]]
         if all(one is None for one in sources):

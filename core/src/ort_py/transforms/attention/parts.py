@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
 from ort_py.dtypes import Shape, TensorType
 
-__all__ = ["Keys", "is_swap", "keys_of", "merged_heads", "operator", "shape_of", "split_heads", "unscaled"]
+__all__ = [
+    "Keys",
+    "is_swap",
+    "keys_of",
+    "merged_heads",
+    "operator",
+    "repeated_heads",
+    "shape_of",
+    "split_heads",
+    "unscaled",
+]
 
 _SWAP = (0, 2, 1, 3)
 """Between (batch, length, heads, size) and (batch, heads, length, size)."""
@@ -131,6 +141,27 @@ def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> ValueSpec | str | N
     if len(given) != 4 or len(flat) != 3 or flat[1:] != given[2:] or result != (*given[:2], given[3], given[2]):
         return f"the keys go from {list(given)} over {list(flat)} to {list(result)}, which is no Transpose"
     return first.inputs[0]
+
+
+def repeated_heads(graph: GraphEditor, value: ValueSpec | None) -> ValueSpec | None:
+    """What ``(batch, heads, length, size)`` holds every head of several times in a row."""
+    join = operator(graph, value, "Reshape")
+    spread = operator(graph, join.inputs[0], "Expand") if join is not None else None
+    insert = operator(graph, spread.inputs[0], "Unsqueeze", "Reshape") if spread is not None else None
+    if join is None or spread is None or insert is None:
+        return None
+    given, one, many, result = (shape_of(x) for x in (insert.inputs[0], insert.outputs[0], spread.outputs[0], value))
+    if given is None or one is None or many is None or result is None or len(given) != 4 or None in given:
+        return None
+    heads, group = given[1], many[2] if len(many) == 5 else None
+    if not isinstance(heads, int) or not isinstance(group, int):
+        return None
+    fits = (
+        one == (*given[:2], 1, *given[2:])
+        and many == (*given[:2], group, *given[2:])
+        and result == (given[0], heads * group, *given[2:])
+    )
+    return insert.inputs[0] if fits else None
 
 
 def merged_heads(graph: GraphEditor, value: ValueSpec, wanted: Shape) -> tuple[NodeSpec, NodeSpec] | None:

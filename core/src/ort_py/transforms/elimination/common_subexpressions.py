@@ -58,9 +58,9 @@ class EliminateCommonSubexpressions(GraphTransform):
     @staticmethod
     def _key(node: NodeSpec, graph: GraphEditor, contents: dict[str, Hashable]) -> Hashable:
         inputs = tuple([None if value is None else _input_key(value, graph, contents) for value in node.inputs])
-        attributes = tuple(sorted((name, _attribute_key(value)) for name, value in node.attributes.items()))
+        attributes = sorted((name, _attribute_key(value)) for name, value in node.attributes.items())
         present = tuple([value is not None for value in node.outputs])
-        return node.op_type, node.domain, node.since_version, inputs, repr(attributes), present
+        return node.op_type, node.domain, node.since_version, inputs, repr(attributes) if attributes else "", present
 
     @staticmethod
     def _both_returned(

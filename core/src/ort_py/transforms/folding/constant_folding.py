@@ -23,6 +23,9 @@ __all__ = ["ConstantFolding"]
 _FREE = 1 << 20
 """Bytes a result may have in any case."""
 
+_NAMED = 256 << 10
+"""Bytes from which a result is known by what it was computed of: to hash it costs more than to compute it."""
+
 _GROWTH = 4
 """How many times the room of its inputs a larger result may take: int8 weights widened to float32 take four times."""
 
@@ -137,14 +140,30 @@ def _returned(graph: GraphEditor, node: NodeSpec) -> bool:
 def _replace(graph: GraphEditor, node: NodeSpec, results: list[Array]) -> bool:
     for value, array in zip(node.outputs, results, strict=False):
         if value is not None:
-            name = graph.add_constant(f"{value.name}/folded", array, made_of=_made_of(node, array))
+            made_of = _made_of(node, value, array, graph)
+            name = graph.add_constant(f"{value.name}/folded", array, made_of=made_of)
             graph.replace_uses(value.name, name)
     graph.replace_nodes([node], ())
     return True
 
 
-def _made_of(node: NodeSpec, array: Array) -> str:
-    """What tells the content of a large constant of equal numbers: reading it would take longer than filling it."""
-    if node.op_type != "ConstantOfShape" or node.domain or array.nbytes <= _FREE or not array.flags.owndata:
+def _made_of(node: NodeSpec, output: ValueSpec, array: Array, graph: GraphEditor) -> str:
+    """What tells the content of a large constant, "" where its content does.
+
+    Only for operators of ONNX: those of other domains may have one meaning in this session and another in the next.
+    """
+    if array.nbytes <= _NAMED or node.domain or not _is_own(array):
         return ""
-    return f"equal numbers {array.reshape(-1)[:1].tobytes().hex()}"
+    if node.op_type == "ConstantOfShape":
+        return f"equal numbers {array.reshape(-1)[:1].tobytes().hex()}"
+    if any(not isinstance(one, int | float | str | bytes | tuple) for one in node.attributes.values()):
+        return ""
+    keys = ["" if value is None else graph.constant_key(value) for value in node.inputs]
+    operator = (node.op_type, node.since_version, sorted(node.attributes.items()))
+    return f"{operator!r} {keys} output {node.outputs.index(output)}"
+
+
+def _is_own(array: Array) -> bool:
+    """Whether nobody else has the memory: a kernel may return what it was given, or a view of it."""
+    owns = array.flags.owndata and array.flags.writeable and array.flags.c_contiguous
+    return bool(owns and not array.dtype.hasobject)

@@ -19,9 +19,10 @@ ELEMENTS: Mapping[DataType, Element] = {
     DataType.FLOAT: Element.F32,
     DataType.INT32: Element.S32,
     DataType.INT8: Element.S8,
+    DataType.BOOL: Element.U8,
     DataType.UINT8: Element.U8,
 }
-"""The element types that oneDNN has."""
+"""The element types that oneDNN has; true is a byte of 1. The last of a kind is what oneDNN's type is for NumPy."""
 
 _ONNX = {element: kind for kind, element in ELEMENTS.items()}
 

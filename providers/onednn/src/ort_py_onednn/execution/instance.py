@@ -6,6 +6,7 @@ calls, and makes one call. Used by one thread at a time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import allowed
 from ort_py_onednn.binding.status import check
-from ort_py_onednn.execution.crowding import CROWDING
+from ort_py_onednn.execution.crowding import CROWDING, Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan
@@ -87,14 +88,16 @@ class _Form:
         opaque: The same for inputs whose arrays do not speak the buffer protocol.
         outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
-        threads: The most threads that a step takes.
+        size: Elements of the inputs.
+        judged: Whether it is worth asking how many threads it should take.
     """
 
-    __slots__ = ("_kept", "calls", "inputs", "opaque", "outputs", "plan", "restore", "threads")
+    __slots__ = ("_kept", "calls", "inputs", "judged", "opaque", "outputs", "plan", "restore", "size")
 
-    def __init__(self, region: DnnlRegion, plan: Plan, arena: np.ndarray[Any, Any]) -> None:
+    def __init__(self, region: DnnlRegion, plan: Plan, arena: np.ndarray[Any, Any], *, size: int, judged: bool) -> None:
         self.plan = plan
-        self.threads = max((step.threads for step in plan.steps), default=1)
+        self.size = size
+        self.judged = judged
         memories = _Memories(region.engine, arena)
         work, zeroed = _work(region.engine, plan, memories)
         rebind = ffi.addressof(region.engine.c, "dnnl_memory_set_data_handle")
@@ -167,10 +170,13 @@ class DnnlInstance(RegionInstance):
     def __init__(self, region: DnnlRegion, threads: int) -> None:
         self._region = region
         self._threads = max(1, threads)
+        self._pace = Pace()
         self._looked_at = region.looked_at
         self._forms: OrderedDict[tuple[Shapes, int], _Form] = OrderedDict()
+        self._adapts = self._threads > 1 and not region.steady
         self._arena = _NOTHING
         self._shapes: Shapes | None = None
+        self._taken = self._threads
         self._form: _Form | None = None
         self._outputs: list[Any] = []
         self._inputs: Sequence[Any] = ()
@@ -186,7 +192,7 @@ class DnnlInstance(RegionInstance):
         shapes: Shapes = tuple([array.shape for array in inputs])
         if self._looked_at:
             shapes += tuple([tuple(inputs[number].reshape(-1).tolist()) for number in self._looked_at])
-        if shapes != self._shapes or self._threads > 1:
+        if shapes != self._shapes or self._adapts:
             self._form = self._form_for(shapes)
             self._shapes = shapes
         form = self._form
@@ -217,13 +223,13 @@ class DnnlInstance(RegionInstance):
         assert form is not None, "bind() comes before the call"
         if form.restore >= 0:
             form.calls.words[form.restore] = self._max_threads()
-        if form.threads == 1:
-            form.calls.run()
-        else:
+        if form.judged:
             begun, worked = time.perf_counter(), time.thread_time()
             form.calls.run()
             worked = time.thread_time() - worked
-            CROWDING.note(time.perf_counter() - begun, worked, form.threads)
+            CROWDING.note(self._pace, self._taken, time.perf_counter() - begun, worked, form.size)
+        else:
+            form.calls.run()
         self._inputs = ()
         made, self._outputs = self._outputs, []
         return made
@@ -246,7 +252,7 @@ class DnnlInstance(RegionInstance):
         self._arena = _NOTHING
 
     def _form_for(self, shapes: Shapes) -> _Form:
-        threads = CROWDING.threads(self._threads) if self._threads > 1 else 1
+        self._taken = threads = CROWDING.threads(self._threads, self._pace) if self._adapts else self._threads
         key = shapes, threads
         found = self._forms.get(key)
         if found is not None:
@@ -259,7 +265,12 @@ class DnnlInstance(RegionInstance):
                 self._forms.clear()
                 self._form, self._shapes = None, None
                 self._arena = aligned(plan.arena_bytes)
-            found = self._forms[key] = _Form(self._region, plan, self._arena)
+            shared = any(step.threads > 1 for step in plan.steps)
+            size = sum(math.prod(shape) for shape in shapes)
+            found = _Form(self._region, plan, self._arena, size=size, judged=self._adapts and (shared or threads == 1))
+            self._forms[key] = found
+            if not shared:
+                self._forms[shapes, 1] = found  # work that is never shared
             if len(self._forms) > _FORMS_KEPT:
                 self._forms.popitem(last=False)
         return found

@@ -7,6 +7,7 @@ place that lives for one step.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -108,7 +109,6 @@ def lay_out(steps: Sequence[Step]) -> int:
                 break
             offset = max(offset, end)
         buffer.offset = offset
-        placed.append((offset, offset + size, first, last))
-        placed.sort()
+        insort(placed, (offset, offset + size, first, last))
         total = max(total, offset + size)
     return total

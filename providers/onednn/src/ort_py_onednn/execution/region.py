@@ -25,9 +25,9 @@ from ort_py_onednn.execution.elements import ELEMENTS
 from ort_py_onednn.execution.instance import DnnlInstance
 from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
 from ort_py_onednn.execution.plan import Plan
-from ort_py_onednn.graph.quantization import fuse
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.precision import assign
+from ort_py_onednn.graph.quantization import fuse
 from ort_py_onednn.graph.support import read_while_planning
 from ort_py_onednn.lowering.planner import Planner
 from ort_py_onednn.lowering.table import LOWERINGS
@@ -51,11 +51,16 @@ class DnnlRegion(CompiledRegion):
         engine: The process's engine.
         threads: Threads of a run where they are known, for planning ahead; frames say their own.
         chosen: Type of the products of float32 values.
+        steady: Whether runs take the same number of threads whatever else the machine does: parts of sums are added in
+            an order that depends on it.
     """
 
-    def __init__(self, view: RegionView, engine: Engine, threads: int, chosen: Element = F32) -> None:
+    def __init__(
+        self, view: RegionView, engine: Engine, threads: int, chosen: Element = F32, *, steady: bool = False
+    ) -> None:
         fused = fuse(view)
         self.engine = engine
+        self.steady = steady
         self.inputs = tuple(value.name for value in view.inputs)
         self.outputs = tuple(value.name for value in view.outputs)
         looked_at = read_while_planning(fused.nodes, fused.known)

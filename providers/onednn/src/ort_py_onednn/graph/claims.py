@@ -6,16 +6,14 @@ faster than a region's call. Knows nothing of how a region is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, NodeSpec, Refusal
+from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, NodeSpec, Refusal, convex_groups
 from ort_py.dtypes import DataType
 from ort_py_onednn.graph.cost import numpy_us, pays, region_us
 from ort_py_onednn.graph.shape_values import broken, follow_from_shapes, worth_claiming
 from ort_py_onednn.graph.support import is_heavy, refusal
 from ort_py_onednn.graph.support.rule import FLOATING
 
-__all__ = ["capability", "convex_groups"]
+__all__ = ["capability"]
 
 
 _OUTSIDE = "it follows from shapes: a region that reads it is told what it comes to"
@@ -70,52 +68,3 @@ def _unfit(node: NodeSpec, types: frozenset[DataType]) -> str | None:
         if value is not None and value.data_type in FLOATING - types:
             return f"'{value.name}' is {value.data_type.onnx_name}, for which this CPU has no instructions"
     return None
-
-
-def convex_groups(graph: GraphView, able: Iterable[int]) -> list[tuple[int, ...]]:
-    """Connected groups that no path leaves and enters again, each as large as a walk in order makes it.
-
-    A node's level counts how often the paths to it left the set and came back: what is of one level is convex together.
-    """
-    wanted = set(able)
-    level = [0] * len(graph.nodes)
-    for node in graph.nodes:
-        for value in node.outputs:
-            for reader in graph.consumers(value.name) if value is not None else ():
-                after = level[node.index] + (node.index in wanted and reader not in wanted)
-                level[reader] = max(level[reader], after)
-    for node in reversed(graph.nodes):
-        # What is made of constants may be as late as its readers let it be: with them, in one group.
-        if node.index in wanted and all(
-            value is None or graph.constant(value.name) is not None for value in node.inputs
-        ):
-            readers = [reader for value in node.outputs if value is not None for reader in graph.consumers(value.name)]
-            level[node.index] = min((level[one] - (one not in wanted) for one in readers), default=level[node.index])
-    groups: list[tuple[int, ...]] = []
-    left = set(wanted)
-    for start in sorted(wanted):
-        if start not in left:
-            continue
-        left.discard(start)
-        group, pending = [start], [start]
-        while pending:
-            for near in _neighbours(graph, pending.pop()):
-                if near in left and level[near] == level[start]:
-                    left.discard(near)
-                    group.append(near)
-                    pending.append(near)
-        groups.append(tuple(sorted(group)))
-    return groups
-
-
-def _neighbours(graph: GraphView, index: int) -> Sequence[int]:
-    node = graph.nodes[index]
-    found: list[int] = []
-    for value in node.outputs:
-        if value is not None:
-            found += graph.consumers(value.name)
-    for value in node.inputs:
-        producer = graph.producer(value.name) if value is not None else None
-        if producer is not None:
-            found.append(producer)
-    return found

@@ -39,7 +39,7 @@ CALLS: Mapping[str, float] = {
     **dict.fromkeys(("Resize", "Upsample"), 22.0),
     **dict.fromkeys(("BiasGelu", "FastGelu", "Gelu", "QuickGelu"), 18.0),
     **dict.fromkeys(("AveragePool", "GroupNormalization", "InstanceNormalization", "LayerNormalization"), 13.0),
-    **dict.fromkeys(("MaxPool", "SkipLayerNormalization"), 13.0),
+    **dict.fromkeys(("MaxPool", "RotaryEmbedding", "SkipLayerNormalization"), 13.0),
     **dict.fromkeys(("LogSoftmax", "RMSNormalization", "SimplifiedLayerNormalization", "Softmax"), 8.0),
     **dict.fromkeys(("BatchNormalization", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "LRN", "PRelu"), 6.5),
     **dict.fromkeys(("Celu", "Elu", "Pad", "Selu"), 5.0),

@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping
 from ort_py.contracts import ValueSpec
 from ort_py_onednn.graph.steps import Steps
 
-__all__ = ["DECOMPOSED"]
+__all__ = ["DECOMPOSED", "FIRST"]
+
+FIRST = "@first"
+"""Attribute of a RotaryEmbedding whose fourth input is the position of the first row."""
 
 
 def _softsign(steps: Steps) -> bool:
@@ -114,6 +117,19 @@ def _dropout(steps: Steps) -> bool:
     return True
 
 
+def _contributed_rotary(steps: Steps) -> bool:
+    """The one of com.microsoft: a table of cosines and the position of the first row, where it is one number."""
+    attributes = {**steps.node.attributes, FIRST: 1}
+    if attributes.get("is_packed_batching", 0):
+        return False
+    positions = steps.input(1)
+    if positions is None or positions.shape not in {(), (1,)}:
+        return False
+    inputs = steps.input(0), steps.input(2), steps.input(3), positions
+    steps.add("RotaryEmbedding", inputs, steps.output(0), attributes, 23)
+    return True
+
+
 DECOMPOSED: Mapping[tuple[str, str], Callable[[Steps], bool]] = {
     ("", "BatchNormalization"): _batch_normalization,
     ("", "Clip"): _clip,
@@ -124,5 +140,6 @@ DECOMPOSED: Mapping[tuple[str, str], Callable[[Steps], bool]] = {
     ("", "ReduceL2"): _reduction("Mul", "Sqrt"),
     ("", "ReduceSumSquare"): _reduction("Mul", ""),
     ("", "Softsign"): _softsign,
+    ("com.microsoft", "RotaryEmbedding"): _contributed_rotary,
 }
 """By domain and operator: writes the simpler nodes, or returns False where it cannot."""

@@ -17,7 +17,7 @@ from ort_py_onednn.graph.operation import Operation
 
 __all__ = ["FLOATING", "Types", "assign"]
 
-_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "MultiHeadAttention"})
+_PRODUCTS = frozenset({"Attention", "Conv", "ConvTranspose", "Gemm", "MatMul", "MultiHeadAttention"})
 _STATISTICS = frozenset({"ReduceMean", "ReduceSum"})
 _PROBABILITIES = frozenset({"LogSoftmax", "Softmax"})
 _NORMALIZATIONS = _PROBABILITIES | {"GroupNormalization", "InstanceNormalization", "LayerNormalization"}

@@ -13,6 +13,7 @@ from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.lowering.geometry import window
 from ort_py_onednn.lowering.numbers import Numbers, floating
 from ort_py_onednn.lowering.planner import Planner, Value
+from ort_py_onednn.lowering.tiled_convolution import tiled
 
 __all__ = ["convolution", "transposed_convolution"]
 
@@ -93,6 +94,11 @@ def transposed_convolution(planner: Planner, operation: Operation) -> None:
             for axis, (one, more) in enumerate(zip(full, extra, strict=True))
         ]
     end = [one - first - size for one, first, size in zip(full, begin, sizes, strict=True)]
+    if rank == 2 and group == 1 and strides == tuple(kernel) and not any((*begin, *end)) and set(dilations) == {1}:
+        found = tiled(planner, operation)
+        if found is not None:
+            planner.bind(operation.outputs[0], found)
+            return
     dims = (source.dims[0], inner * group, *sizes)
     # oneDNN wants (group, M, C, kernel…): the array is read with two dimensions exchanged.
     held = (group, inputs // group, inner, *kernel)

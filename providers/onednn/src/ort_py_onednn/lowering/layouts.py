@@ -134,6 +134,10 @@ class LayoutPlanner:
         if value.buffer is not None:
             self._sharers.setdefault(value.buffer, []).append(value)
 
+    def has(self, name: str) -> bool:
+        """Whether a value was given this name."""
+        return name in self._values
+
     def alias(self, name: str, value: Value, original: str) -> None:
         """Give a form of a value a name of its own, free as soon as the original is."""
         self._uses[name] = self._uses.get(original, 0)

@@ -24,6 +24,7 @@ from ort_py_onednn.lowering import (
     quantized,
     recurrent,
     resizing,
+    rotary,
 )
 from ort_py_onednn.lowering.planner import Planner
 from ort_py_onednn.lowering.shape_values import evaluate
@@ -73,6 +74,7 @@ def _prelu(planner: Planner, operation: Operation) -> None:
 
 LOWERINGS: Mapping[str, Lowering] = {
     **{f"shape:{name}": evaluate for name in SHAPE_OPERATORS},
+    "Attention": attention.attention,
     "AveragePool": pooling.pool,
     "Cast": casting.cast,
     "Concat": movement.concatenate,
@@ -108,6 +110,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "ReduceMean": pooling.reduce,
     "ReduceSum": pooling.reduce,
     "Reshape": movement.reshape,
+    "RotaryEmbedding": rotary.rotary_embedding,
     "Resize": resizing.resize,
     "Slice": movement.slice_,
     "Softmax": normalization.softmax,

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py_onednn.graph.expansion import expand
 from ort_py_onednn.graph.support import (
+    attention,
     convolution,
     elementwise,
     movement,
@@ -21,7 +22,18 @@ from ort_py_onednn.graph.support.rule import Rules
 
 __all__ = ["is_heavy", "read_while_planning", "refusal"]
 
-_FAMILIES = (convolution, elementwise, movement, normalization, pooling, products, quantized, recurrent, resizing)
+_FAMILIES = (
+    attention,
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+    pooling,
+    products,
+    quantized,
+    recurrent,
+    resizing,
+)
 _RULES: Rules = {key: rule for family in _FAMILIES for key, rule in family.RULES.items()}
 _MOST_DIMENSIONS = 6
 

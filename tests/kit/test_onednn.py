@@ -1,21 +1,25 @@
-"""The backend suite with oneDNN ahead of the CPU provider: what it claims passes, and nothing falls back."""
+"""oneDNN at the door that every provider goes through; and that it really takes part there."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 
-import ort_py
-from tests.conformance.backend_suite import SuiteCase, compare, suite_cases
+from ort_py.testing import ProviderSuite
+from ort_py.testing.backend_cases import SuiteCase, compare
+from ort_py.testing.subject import Subject
+from ort_py.testing.suites.results import backend_cases
 
 library = pytest.importorskip("ort_py_onednn.binding.library", reason="ort-py-onednn is not installed")
 
-NAME = "DnnlExecutionProvider"
-CASES = {f"{case.kind}/{case.name}": case for case in suite_cases()}
+CASES = backend_cases()
+SMALL = {"claim_small": True}
+"""Cases have a few numbers each: take them too."""
 
 pytestmark = [
     pytest.mark.slow,  # two thousand sessions
@@ -25,29 +29,25 @@ pytestmark = [
 ]
 
 
-def _run(case: SuiteCase) -> bool:
+class TestOneDnn(ProviderSuite):
+    """DnnlExecutionProvider, which compiles regions; nothing is known to fail."""
+
+    provider = "DnnlExecutionProvider"
+    options: ClassVar[dict[str, object]] = SMALL
+
+
+def _ran(case: SuiteCase) -> bool:
     """Compare each data set; whether oneDNN ran a node.
 
     Raises:
-        AssertionError: A result differs, or a region had to be run by another provider.
+        AssertionError: A result differs.
     """
-    options = [{"claim_small": True}, {}]
-    providers = [NAME, "CPUExecutionProvider"]
-    with ort_py.InferenceSession(
-        case.model.SerializeToString(), providers=providers, provider_options=options
-    ) as session:
+    subject = Subject("DnnlExecutionProvider", SMALL)
+    with subject.session(case.model) as session:
         for feeds, expected in case.data_sets():
             for actual, wanted in zip(session.run(None, dict(feeds)), expected, strict=True):
                 compare(actual, wanted, case)
-        assert not session.fallback_report, session.fallback_report
-        return any(node.provider == NAME for node in session.placement.nodes)
-
-
-@pytest.mark.parametrize("name", sorted(name for name in CASES if not name.startswith("real/")))
-def test_case(name: str) -> None:
-    """The session's outputs are what the suite expects, whoever runs which node."""
-    with np.errstate(all="ignore"):  # cases divide by zero and overflow on purpose
-        _run(CASES[name])
+        return bool(subject.operators_run(session))
 
 
 RECURRENT = sorted(
@@ -60,7 +60,7 @@ RECURRENT = sorted(
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers(name: str) -> None:
     """With weights that are constants, as models have them, recurrent layers are run here."""
-    assert _run(_with_constant_weights(CASES[name]))
+    assert _ran(_with_constant_weights(CASES[name]))
 
 
 def _with_constant_weights(case: SuiteCase) -> SuiteCase:
@@ -102,4 +102,4 @@ def test_it_claims_cases() -> None:
         "spacetodepth_example",
     )
     for name in names:
-        assert _run(CASES[f"node/test_{name}"]), name
+        assert _ran(CASES[f"node/test_{name}"]), name

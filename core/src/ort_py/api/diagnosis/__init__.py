@@ -1,0 +1,6 @@
+"""What is wrong with this installation: each provider tried in a process of its own, and facts about the machine.
+
+In reading order: `examine` is what the command calls; `child` is what runs in the other process, one provider each;
+`files` compares installed files with their record; `machine` reads the facts; `report` holds what was found. The
+process that asks imports no plug-in: whatever one does, it does to its own process.
+"""

@@ -1,0 +1,98 @@
+"""What a session knows before it places nodes: who takes part, in which order, and what is known of their times.
+
+Between `construction`, which holds one, and `partition`, which decides. The order is that of the config entry, else the
+one that was measured for this model here, else the session's own. Strict sessions take no measured order: it may leave
+out a provider that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py.api.cache_use import CacheUse
+from ort_py.api.options import SessionOptions
+from ort_py.api.reports import LoadReport
+from ort_py.api.tuned_placement import PLACEMENT_KEY, TunedPlacement, in_placement, named_placement
+from ort_py.contracts import IExecutionProvider
+from ort_py.discovery import ProviderRecord
+from ort_py.partition.rates import Calibration
+
+__all__ = ["Placing"]
+
+
+class Placing:
+    """The placement of one session, as far as it is decided beforehand.
+
+    Args:
+        options: The session's options.
+        cache: Where measurements are.
+
+    Attributes:
+        key: What a measured order is kept under, ``""`` where none can be.
+        names: Providers that take part, in order; empty for all as they are.
+        explicit: Whether the user named the providers in their order.
+        calibration: What is known of their times.
+    """
+
+    def __init__(self, options: SessionOptions, cache: CacheUse) -> None:
+        self._options = options
+        self._cache = cache
+        self.key = ""
+        self.names: tuple[str, ...] = ()
+        self.explicit = False
+        self.calibration = Calibration()
+
+    def decide(
+        self,
+        source: Any,
+        pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]],
+        report: LoadReport,
+        *,
+        strict: str,
+        threads: int,
+        explicit: bool,
+    ) -> None:
+        """Look what is named or was measured.
+
+        Args:
+            source: The model.
+            pairs: Records and providers of the session, in rank order.
+            report: Gets a stage where the order is not the session's.
+            strict: Level of strictness.
+            threads: Threads of a run.
+            explicit: Whether the user named the providers.
+
+        Raises:
+            OptionError: The config entry names what is no provider of the session.
+        """
+        self.explicit = explicit
+        if len(pairs) < 2:
+            return
+        providers = [provider for _, provider in pairs]
+        self.calibration = self._cache.calibration(pairs, threads)
+        self.key = "" if strict else self._cache.placement_key(source, pairs, [threads])
+        named = named_placement(self._options, providers)
+        tuned = self._cache.tuned(self.key, providers) if named is None else None
+        if tuned is None and not named:
+            return
+        with report.stage("placement") as notes:
+            if tuned is not None:
+                self.names = tuned.providers
+                notes.append(str(tuned))
+            elif named:
+                self.names = named
+                notes.append(f"the config entry {PLACEMENT_KEY} names {', '.join(named)}")
+
+    def order(self, providers: Sequence[IExecutionProvider]) -> list[IExecutionProvider]:
+        """The providers that take part, in order."""
+        return in_placement(providers, self.names)
+
+    def remember(self, title: str, tuned: TunedPlacement) -> bool:
+        """Keep what was measured for this session's model; returns whether it is kept."""
+        return self._cache.remember(self.key, title, tuned)
+
+    def __repr__(self) -> str:
+        """All that decides, besides the providers that take part: part of a prepared model's key."""
+        rates = sorted((name, repr(found)) for name, found in self.calibration.items())
+        return f"Placing({self.explicit}, {rates})"

@@ -1,0 +1,55 @@
+"""Programs of a session that others have replaced: released as soon as the last run in them has ended.
+
+What is released is what only a program has: frames by their pool, compiled regions here, constants with the references.
+Knows neither sessions nor why a program was replaced.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ort_py.api.assembly import Assembled
+from ort_py.api.contributions import quietly
+from ort_py.execution.frame import FramePool
+
+__all__ = ["RetiredPrograms", "close_regions"]
+
+
+class RetiredPrograms:
+    """Replaced programs that runs under way still use. Methods are called from any thread."""
+
+    def __init__(self) -> None:
+        self._retired: list[tuple[Assembled, FramePool]] = []
+
+    def add(self, program: Assembled, pool: FramePool) -> None:
+        """Release a program now, or when the last of its runs has ended; none begins any more."""
+        retired = (program, pool)
+        self._retired.append(retired)
+        pool.close()
+        pool.when_empty(partial(self._release, retired))
+
+    def wait(self) -> None:
+        """Block until no other thread runs any of them."""
+        for _, pool in list(self._retired):
+            pool.wait()
+
+    def close(self) -> None:
+        """Release all; after `wait`, or where nobody runs."""
+        for retired in list(self._retired):
+            self._release(retired)
+
+    def __len__(self) -> int:
+        return len(self._retired)
+
+    def _release(self, retired: tuple[Assembled, FramePool]) -> None:
+        try:
+            self._retired.remove(retired)
+        except ValueError:
+            return  # another thread was faster
+        close_regions(retired[0])
+
+
+def close_regions(program: Assembled) -> None:
+    """Close a program's compiled regions; what one raises is logged."""
+    for region in program.compiled.values():
+        quietly("closing a compiled region", region.close)

@@ -1,0 +1,137 @@
+"""Which of a session's providers take part, and in which order: named by a config entry, or measured and remembered.
+
+Between `construction`, which asks before it looks for a prepared model, and the cache's store. `tuning` measures and
+writes what is read here. A remembered order is a file of a few names under a key over the model, the machine, the
+providers with their versions and the options; it holds no code and no weights.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ort_py.api.options import SessionOptions
+from ort_py.cache.format import description_of
+from ort_py.cache.store import CacheStore
+from ort_py.contracts import IExecutionProvider
+from ort_py.errors import OptionError
+from ort_py.suggestions import did_you_mean
+
+__all__ = [
+    "IN_ORDER",
+    "PLACEMENT_KEY",
+    "TunedPlacement",
+    "in_placement",
+    "named_placement",
+    "read_tuned",
+    "write_tuned",
+]
+
+PLACEMENT_KEY = "session.placement"
+"""Config entry: names of the session's providers that take part in its placement, in this order, separated by commas;
+or `IN_ORDER`, for all of them in their order, whatever was measured."""
+
+IN_ORDER = "order"
+
+_KIND = "placement"
+_logger = logging.getLogger("ort_py.cache")
+
+
+@dataclass(frozen=True, slots=True)
+class TunedPlacement:
+    """What was measured for a model.
+
+    Attributes:
+        providers: Who takes part, in order; all of them in the session's order where that was the fastest.
+        milliseconds: Of one run.
+        in_order: The same for all providers in the session's order; 0 where that could not be run.
+        measured: When, as a date.
+    """
+
+    providers: tuple[str, ...]
+    milliseconds: float
+    in_order: float
+    measured: str
+
+    def __str__(self) -> str:
+        against = f", {self.in_order:.3g} ms in the order of providers" if self.in_order else ""
+        return (
+            f"tuned on {self.measured}: {', '.join(self.providers)}: {self.milliseconds:.3g} ms a run{against}; "
+            f"the config entry {PLACEMENT_KEY} = '{IN_ORDER}' ignores it"
+        )
+
+
+def named_placement(options: SessionOptions, providers: Sequence[IExecutionProvider]) -> tuple[str, ...] | None:
+    """The providers that the config entry names; empty for all in their order, None where it is not set.
+
+    Raises:
+        OptionError: It names none, or one that the session does not have.
+    """
+    text = options.entry(PLACEMENT_KEY).strip()
+    if not text:
+        return None
+    if text == IN_ORDER:
+        return ()
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    known = [provider.name for provider in providers]
+    for name in names:
+        if name not in known:
+            raise OptionError(
+                f"The config entry '{PLACEMENT_KEY}' names '{name}', which is no provider of this session.",
+                why=f"it has {', '.join(known)}",
+                fix=f"{did_you_mean(name, known)} Name some of these, or '{IN_ORDER}' for all.".strip(),
+            )
+    if not names:
+        raise OptionError(f"The config entry '{PLACEMENT_KEY}' names no provider.", fix=f"Name some, or '{IN_ORDER}'.")
+    return names
+
+
+def in_placement(providers: Sequence[IExecutionProvider], names: Sequence[str]) -> list[IExecutionProvider]:
+    """The providers with these names, in the order of the names; all as they are where there are no names."""
+    if not names:
+        return list(providers)
+    by_name = {provider.name: provider for provider in providers}
+    return [by_name[name] for name in names if name in by_name]
+
+
+def read_tuned(store: CacheStore, key: str, providers: Sequence[IExecutionProvider]) -> TunedPlacement | None:
+    """What was measured under a key; None where nothing was, or a provider of it is not there."""
+    content = store.read(key, _KIND)
+    if content is None:
+        return None
+    try:
+        data: dict[str, Any] = json.loads(description_of(content)[0])
+        found = TunedPlacement(
+            tuple(map(str, data["providers"])),
+            float(data["milliseconds"]),
+            float(data["in_order"]),
+            str(data["measured"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        _logger.info("the tuned placement %s does not fit: %s: %s", key, type(error).__name__, error)
+        store.discard(key, _KIND)
+        return None
+    names = {provider.name for provider in providers}
+    return found if found.providers and names.issuperset(found.providers) else None
+
+
+def write_tuned(store: CacheStore, key: str, title: str, tuned: TunedPlacement) -> bool:
+    """Remember what was measured; returns whether it is there.
+
+    Args:
+        store: The folder.
+        key: As `read_tuned` will be asked with.
+        title: The model's name, for who lists the folder.
+        tuned: What was measured.
+    """
+    data = {
+        "title": title,
+        "providers": list(tuned.providers),
+        "milliseconds": tuned.milliseconds,
+        "in_order": tuned.in_order,
+        "measured": tuned.measured,
+    }
+    return store.put(key, _KIND, json.dumps(data).encode())

@@ -1,0 +1,34 @@
+"""All checks of an execution provider in one class: what an author subclasses.
+
+The whole conformance test of a provider is often::
+
+    class TestMine(ProviderSuite):
+        provider = "MyExecutionProvider"
+        expected_failures = Path(__file__).with_name("mine.xfail.txt")
+"""
+
+from __future__ import annotations
+
+from ort_py.testing.suites.capability import CapabilityChecks
+from ort_py.testing.suites.growth import GrowthChecks
+from ort_py.testing.suites.lifetimes import LifetimeChecks
+from ort_py.testing.suites.listing import ListingChecks
+from ort_py.testing.suites.options import OptionChecks
+from ort_py.testing.suites.results import ResultChecks
+from ort_py.testing.suites.shapes import ShapeChecks
+from ort_py.testing.suites.threads import ThreadChecks
+
+__all__ = ["ProviderSuite"]
+
+
+class ProviderSuite(
+    ListingChecks,
+    OptionChecks,
+    CapabilityChecks,
+    ResultChecks,
+    LifetimeChecks,
+    ThreadChecks,
+    GrowthChecks,
+    ShapeChecks,
+):
+    """The conformance tests of an execution provider; `ProviderChecks` has the attributes to set."""

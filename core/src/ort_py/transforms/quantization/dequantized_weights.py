@@ -1,0 +1,93 @@
+"""Quantised weights made floating-point numbers once, where who runs them computes with floating-point numbers.
+
+`ConstantFolding` leaves DequantizeLinear alone: providers draw it into the products behind it and compute in integers.
+For one that does not, each run would dequantise the same weights again. Such a provider says so
+(`IExecutionProvider.dequantizes_constants`), and is asked for in the graph as it is, as for layout and precision. What
+this adds to the model is bounded like all folding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ort_py.contracts import GraphEditor, GraphTransform, Level, NodeSpec, TransformContext, TransformResult
+from ort_py.dtypes import DataType, TensorType, nbytes_of
+from ort_py.transforms.runners import Runners
+
+__all__ = ["DequantizeWeights"]
+
+
+class DequantizeWeights(GraphTransform):
+    """DequantizeLinear of constants, of those providers that wish it.
+
+    Args:
+        runners: Says who would run each node; None where no provider wishes it.
+    """
+
+    name = "ConstantFoldingDQ"
+
+    def __init__(self, runners: Runners | None) -> None:
+        self._runners = runners
+
+    @property
+    def level(self) -> Level:
+        return Level.EXTENDED
+
+    def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
+        changes, notes = 0, list[str]()
+        pending = [graph] if self._runners is not None else []
+        while pending:
+            editor = pending.pop()
+            for node in self._wanted(editor):
+                reason = _fold(node, editor, context)
+                changes += not reason
+                if reason:
+                    notes.append(f"{node.name} stays: {reason}")
+            pending += editor.subgraphs()
+        return TransformResult(changes, tuple(notes))
+
+    def _wanted(self, graph: GraphEditor) -> Iterator[NodeSpec]:
+        found = [node for node in graph.nodes if _reads_constants(node)]
+        if not found or self._runners is None:
+            return
+        claims = self._runners(graph.view)
+        for node in found:
+            provider = claims.get(node.name)
+            if provider is not None and provider.dequantizes_constants:
+                yield node
+
+
+def _reads_constants(node: NodeSpec) -> bool:
+    return (
+        node.op_type == "DequantizeLinear"
+        and not node.domain
+        and all(value is None or value.constant for value in node.inputs)
+    )
+
+
+def _fold(node: NodeSpec, graph: GraphEditor, context: TransformContext) -> str:
+    """Why a node stays; empty where it went."""
+    output = node.outputs[0]
+    kind = None if output is None else output.type
+    if output is None or not isinstance(kind, TensorType) or kind.shape is None:
+        return "the size of its result is unknown"
+    sizes = tuple([size for size in kind.shape if isinstance(size, int)])
+    if len(sizes) < len(kind.shape):
+        return "the size of its result is unknown"
+    if graph.is_output(output):
+        return "the graph returns its result"
+    nbytes = nbytes_of(kind.data_type, sizes)
+    if not context.reserve(nbytes):
+        return f"its result has {nbytes:,} bytes, more than constants may grow by"
+    results = context.evaluate(node, [graph.constant(value) for value in node.inputs])
+    if results is None or kind.data_type not in (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16):
+        return "no kernel on the host computes it"
+    array = np.asarray(results[0])
+    keys = [graph.constant_key(value) for value in node.inputs if value is not None]
+    own = array.flags.owndata and array.flags.writeable and array.flags.c_contiguous
+    made_of = f"DequantizeLinear {sorted(node.attributes.items())} {keys}" if own else ""
+    graph.replace_uses(output, graph.add_constant(f"{output.name}/dequantized", array, made_of=made_of))
+    graph.replace_nodes([node], ())
+    return ""

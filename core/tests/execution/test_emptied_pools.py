@@ -1,0 +1,41 @@
+"""Pools that are told to say when the last frame is back: at once, or on the thread that brings it."""
+
+from __future__ import annotations
+
+import threading
+
+from core.tests.driving import drive
+from ort_py.execution.frame import FramePool
+
+TEXT = "g (float[n] x) => (float[n] y) { y = Neg(x) }"
+
+
+def pool() -> FramePool:
+    """The pool of a small program."""
+    return drive(TEXT).pool
+
+
+def test_an_idle_pool_says_so_at_once() -> None:
+    """Closing it has closed its frames."""
+    found, told = pool(), []
+    found.give_back(found.take())
+    found.close()
+    found.when_empty(lambda: told.append(1))
+    assert told == [1]
+
+
+def test_a_pool_with_runs_under_way_says_so_once_later() -> None:
+    """When the last of them ends, and never again."""
+    found, told = pool(), []
+    frames = [found.take() for _ in range(3)]
+    found.close()
+    found.when_empty(lambda: told.append(threading.get_ident()))
+    found.give_back(frames[0])
+    found.discard(frames[1])
+    assert told == []
+    thread = threading.Thread(target=found.give_back, args=(frames[2],))
+    thread.start()
+    thread.join()
+    assert told == [thread.ident]
+    found.trim()
+    assert len(told) == 1

@@ -1,0 +1,50 @@
+"""The support table: cases by operator, what passed, and the known failures with their reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ort_py.testing.support_table import SupportTable
+
+NAME = "MyExecutionProvider"
+
+
+def record(case: str, *ran: str, reason: str = "") -> dict[str, Any]:
+    """What a case leaves."""
+    return {"provider": NAME, "case": case, "ran": [["", one] for one in ran], "expected_failure": reason}
+
+
+def filled() -> SupportTable:
+    """Two that pass, one that fails, one that is known to, and one of which nothing is run."""
+    table = SupportTable()
+    table.add(record("node/test_relu", "Relu"), passed=True, expected=False)
+    table.add(record("node/test_both", "Relu", "Add"), passed=True, expected=False)
+    table.add(record("node/test_add", "Add"), passed=False, expected=False)
+    table.add(record("node/test_exp", "Exp", reason="rounds"), passed=False, expected=True)
+    table.add(record("node/test_tan"), passed=True, expected=False)
+    return table
+
+
+def test_operators_are_counted() -> None:
+    """Cases with nodes that it runs, and those that passed."""
+    lines = filled().markdown().splitlines()
+    assert "| Relu | ai.onnx | 2 | 2 |" in lines
+    assert "| Add | ai.onnx | 2 | 1 |" in lines
+    assert "| Exp | ai.onnx | 1 | 0 |" in lines
+
+
+def test_known_failures_are_listed() -> None:
+    """With their reasons."""
+    assert "- `node/test_exp`: rounds" in filled().markdown().splitlines()
+
+
+def test_the_summary_is_a_line_a_provider() -> None:
+    """Cases, those it takes part in, and failures of both kinds."""
+    assert filled().summary() == [f"{NAME}: 5 ONNX cases, runs nodes of 4 (3 operators); 1 fail, 1 fail as expected"]
+
+
+def test_nothing_run_is_an_empty_table() -> None:
+    """No provider, no section."""
+    table = SupportTable()
+    assert table.providers == []
+    assert table.summary() == []

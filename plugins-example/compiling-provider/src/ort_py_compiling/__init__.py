@@ -1,0 +1,1 @@
+"""CompilingExecutionProvider: chains of element-wise operators as one function. `plugin` registers it."""

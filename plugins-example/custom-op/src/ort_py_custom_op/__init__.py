@@ -1,0 +1,1 @@
+"""An operator for ort-py: `schema` says what it looks like, `kernels` computes it, `plugin` contributes both."""

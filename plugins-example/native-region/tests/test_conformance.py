@@ -1,0 +1,12 @@
+"""What ort-py and its users expect of every provider: the kit that ort-py ships."""
+
+from __future__ import annotations
+
+from ort_py.testing import ProviderSuite
+
+
+class TestConformance(ProviderSuite):
+    """`cases` keeps to the ONNX cases of its operators; without that line all of them run, which takes minutes."""
+
+    provider = "NativeExecutionProvider"
+    cases = ("test_add", "test_relu", "test_sqrt")

@@ -1,0 +1,1 @@
+"""OnnxruntimeExecutionProvider: regions of a model run in onnxruntime. `plugin` registers it, `provider` runs it."""

@@ -1,0 +1,16 @@
+"""What ort-py and its users expect of every provider: the kit that ort-py ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ort_py.testing import ProviderSuite
+
+
+class TestConformance(ProviderSuite):
+    """Its sessions run in another runtime, and are held to the same rules. `cases` picks some of ONNX's own tests."""
+
+    provider = "OnnxruntimeExecutionProvider"
+    graphs = 20
+    cases = ("test_conv", "test_layer_normalization", "test_reduce_sum", "test_softmax")
+    expected_failures = Path(__file__).with_name("onnxruntime.xfail.txt")

@@ -1,0 +1,92 @@
+"""What a forked child can still do with the OpenVINO of its parent.
+
+On the processor with one stream, the thread that asks for a run does the work itself where no others are there:
+sessions go on, and new ones can be made. With more streams, or several devices, OpenVINO hands runs to threads of its
+own, which a child does not have: a run would wait for ever. So would giving up what was inherited, which ends threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from ort_py.errors import EPFail
+from ort_py.hooks.forked_children import tell_in_children
+from ort_py_openvino.properties import Target
+
+__all__ = ["Inheritance", "check_process"]
+
+
+class Inheritance:
+    """Notices that a compiled model was inherited by a child: there it is never given up, and perhaps cannot be used.
+
+    Args:
+        compiled: The model.
+        target: What it was compiled for.
+    """
+
+    def __init__(self, compiled: Any, target: Target) -> None:
+        self._compiled = compiled
+        self._target = target
+        self.useless = False
+        tell_in_children(self)
+
+    def after_fork(self) -> None:
+        """Called in the child."""
+        self.useless = self._target.has_threads
+        _keep_forever(self._compiled)
+
+    def check(self) -> None:
+        """Whether a request may be run here.
+
+        Raises:
+            EPFail: It would wait for ever.
+        """
+        if self.useless:
+            raise _refusal(self._target.device)
+
+    def release(self, request: Any) -> None:
+        """Called with a request that is given up: where that would wait for threads, it never goes."""
+        if self.useless:
+            _keep_forever(request)
+
+    def close(self) -> None:
+        """The model is given up: children that are forked later get none."""
+        self._compiled = None
+
+
+class _Process:
+    """Whether this process got its OpenVINO from its parent."""
+
+    def __init__(self) -> None:
+        self.started = self.inherited = False
+
+    def after_fork(self) -> None:
+        self.inherited = self.inherited or self.started
+
+
+_process = _Process()
+tell_in_children(_process)
+
+
+def check_process(target: Target) -> None:
+    """Whether a session can be made for a target here; from now on this process has started OpenVINO.
+
+    Raises:
+        EPFail: The parent has, and the target needs threads.
+    """
+    if _process.inherited and target.has_threads:
+        raise _refusal(target.device)
+    _process.started = True
+
+
+def _keep_forever(what: Any) -> None:
+    """Add a reference that nobody drops, not even the interpreter when it ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
+
+
+def _refusal(device: str) -> EPFail:
+    return EPFail(
+        f"This process was forked from one that had started OpenVINO, whose threads for {device} it does not have.",
+        fix="start processes with multiprocessing's 'spawn', or use device_type='CPU' with num_streams=1",
+    )

@@ -1,0 +1,96 @@
+"""Processes that are forked or spawned from one that has sessions on OpenVINO."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ort_py.errors import EPFail
+from ort_py_openvino.forks import Inheritance
+from ort_py_openvino.properties import Target
+from providers.openvino.tests.models import NAME, opened, runners
+
+NET = "g (float[n, 512] x, float[512, 512] w) => (float[n, 512] y) { a = MatMul(x, w) y = Tanh(a) }"
+
+PROGRAM = f"""
+import faulthandler, os, sys, warnings
+import numpy as np
+import ort_py
+from providers.openvino.tests.models import NAME, opened
+
+warnings.simplefilter("ignore")
+options = eval(sys.argv[1])
+session = opened({NET!r}, **options)
+feeds = {{"x": np.full((64, 512), 0.01, np.float32), "w": np.eye(512, dtype=np.float32)}}
+wanted = np.tanh(feeds["x"])
+assert np.allclose(session.run(None, feeds)[0], wanted, atol=1e-5)
+child = os.fork()
+if not child:
+    faulthandler.dump_traceback_later(30, exit=True)
+    assert np.allclose(session.run(None, feeds)[0], wanted, atol=1e-5)
+    print([record.reason for record in session.fallback_report], flush=True)
+    session.close()
+    later = opened({NET!r}, **options)
+    assert np.allclose(later.run(None, feeds)[0], wanted, atol=1e-5)
+    print(sorted({{node.provider for node in later.placement.nodes}}), flush=True)
+    faulthandler.cancel_dump_traceback_later()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert np.allclose(session.run(None, feeds)[0], wanted, atol=1e-5)
+"""
+
+
+def forked(options: str) -> str:
+    """What a child prints; it, and its parent, must come to an end."""
+    command = [sys.executable, "-c", PROGRAM, options]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_goes_on_with_its_parents_session() -> None:
+    """On the processor with one stream, also with several threads; it can make sessions of its own, and ends."""
+    assert forked("{'num_of_threads': 2}") == f"[]\n['{NAME}']\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(
+    "options", ["{'num_streams': 2}", "{'device_type': 'HETERO:CPU'}", "{'device_type': 'AUTO:CPU'}"]
+)
+def test_a_child_never_waits_for_threads_that_it_does_not_have(options: str) -> None:
+    """Other providers run what it has; the report says why, and what to do."""
+    told = forked(options)
+    assert "This process was forked from one that had started OpenVINO" in told
+    assert told.endswith("['CPUExecutionProvider']\n")
+
+
+def test_what_such_a_child_is_told() -> None:
+    """What is not there, and what to do instead."""
+    inheritance = Inheritance(object(), Target("AUTO", {}, static_only=False))
+    inheritance.check()
+    inheritance.after_fork()
+    with pytest.raises(EPFail, match=r"(?s)whose threads for AUTO it does not have.*'spawn', or use device_type='CPU'"):
+        inheritance.check()
+
+
+def run_pickled(session: bytes, feeds: dict[str, np.ndarray]) -> tuple[np.ndarray, set[str]]:
+    """In another process."""
+    opened_again = pickle.loads(session)  # made by the test
+    return opened_again.run(None, feeds)[0], set(runners(opened_again).values())
+
+
+def test_a_session_goes_to_a_spawned_process() -> None:
+    """As what it was made of, with its provider options."""
+    session = opened(NET, num_streams=2)
+    feeds = {"x": np.full((4, 512), 0.01, np.float32), "w": np.eye(512, dtype=np.float32)}
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        result, found = pool.apply(run_pickled, (pickle.dumps(session), feeds))
+    assert found == {NAME}
+    np.testing.assert_array_equal(result, session.run(None, feeds)[0])

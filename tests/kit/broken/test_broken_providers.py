@@ -1,0 +1,100 @@
+"""Each wrong provider is caught by the check that is about it, with a message that says what to change.
+
+The kit runs in a pytest of its own in this process, as an author would run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import ort_py.testing.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+from ort_py.discovery import default_catalog
+from tests.kit.broken.plugins import PROVIDERS
+
+pytest_plugins = ("pytester",)
+
+SUITE = """
+from ort_py.testing import ProviderSuite
+
+class TestBroken(ProviderSuite):
+    provider = "{name}"
+    plugin = "tests.kit.broken.plugins"
+    cases = ("node/test_relu", "node/test_add")
+    graphs = 12
+"""
+
+CAUGHT: dict[str, tuple[str, str, str]] = {
+    "WrongResults": ("test_backend_case[node/test_relu]", "does not give what ONNX expects (it runs Relu)", "refuse"),
+    "WritesToInputs": ("test_inputs_are_not_written_to", "'x' was fed, and is changed", "KernelDef.inplace"),
+    "Leaks": ("test_memory_stays_flat_over_runs", "each run leaves", "drop what a run made"),
+    "LeaksNatively": ("test_memory_stays_flat_over_runs", "makes the process", "native handles"),
+    "LeaksSessions": ("test_memory_stays_flat_over_sessions", "each session leaves", "module-level tables"),
+    "SharesScratch": ("test_threads_share_a_session", "threads fail", "RegionInstance"),
+    "OverwritesOutputs": ("test_outputs_outlive_the_next_run", "changed after the next run", "a new one each run"),
+    "FreesTooEarly": ("test_outputs_outlive_feeds_and_session", "when the session was closed", "hold its owner"),
+    "KeepsFeeds": ("test_feeds_are_let_go", "the feed 'x' is still held", "forget inputs"),
+    "FirstShapeOnly": ("test_sizes_may_change", "size 1 in run 2", "read shapes from the arrays"),
+    "NotEmpty": ("test_arrays_may_be_empty", "the library takes no empty tensors", "without calling a library"),
+    "LiesAboutRegions": ("test_it_runs_what_it_claims", "no translation of", "refuse such nodes"),
+    "LiesAboutKernels": ("test_its_kernel_claims_have_kernels", "has no kernel", "kernels.find"),
+    "FailsInRuns": ("test_it_runs_what_it_claims", "Relu of this shape", "refuse such nodes"),
+    "ClaimsOtherNodes": ("test_its_answer_is_about_the_graph", "is no node of", "each once"),
+    "ReturnsInputs": ("test_kernels_own_their_outputs", "shares memory with input 0", "KernelDef.views"),
+    "RefusesSilently": ("test_its_refusals_have_reasons", "is refused without a reason", "a Refusal with a sentence"),
+    "ChangesItsMind": ("test_its_answer_is_the_same_again", "and then []", "keep no state"),
+    "BindsOnce": ("test_feeds_are_let_go", "of run 2", "called before each run"),
+    "Misnamed": ("test_it_is_made_with_its_defaults", "calls itself 'SomeoneElses", "return the factory's name"),
+    "TooNew": ("test_it_is_listed", "written for contract version 99", "ApiRange("),
+    "AllVersions": ("test_its_contract_versions_are_a_range", "contract versions 1 to 1000", "have tested with"),
+    "SlowProbe": ("test_its_probe_is_quick", "of which 20 are allowed", "importlib.util.find_spec"),
+    "VendorProbe": ("test_its_probe_imports_nothing_of_others", "acme_sdk (at the probe)", "import them in `create`"),
+    "ThreadProbe": ("test_its_probe_starts_no_thread", "1 new threads", "start threads in `create`"),
+    "LoudProbe": ("test_its_probe_prints_nothing", "Acme SDK 3.1", "`logging`"),
+    "Reasonless": ("test_it_is_listed", "does not say why", "a reason and a fix"),
+    "BadOptions": ("test_its_options_are_declared_rightly", "not among its choices", "correct the OptionSpecs"),
+}
+"""For each provider the check that finds it out, what it says, and a word of what to change."""
+
+
+@pytest.fixture(autouse=True)
+def forgotten(pytester: pytest.Pytester) -> Iterator[None]:
+    """An SDK that a probe could import; providers are forgotten afterwards."""
+    pytester.makepyfile(acme_sdk="")
+    pytester.syspathinsert()
+    default_catalog().reset()
+    yield
+    default_catalog().reset()
+
+
+def judged(pytester: pytest.Pytester, name: str, *arguments: str) -> pytest.RunResult:
+    """The kit's verdict on a provider."""
+    file = pytester.makepyfile(SUITE.format(name=f"{name}ExecutionProvider"))
+    return pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider", *arguments)
+
+
+@pytest.mark.parametrize("name", sorted(CAUGHT))
+def test_it_is_caught(name: str, pytester: pytest.Pytester) -> None:
+    """By the check named, which tells what it found and what to change."""
+    check, found, fix = CAUGHT[name]
+    result = judged(pytester, name, "-k", check.partition("[")[0])
+    printed = result.stdout.str()
+    assert f"TestBroken.{check} _" in printed, printed
+    assert found in printed
+    (advice,) = {line for line in printed.splitlines() if line.startswith("What to change:") and fix in line}
+    assert advice
+
+
+def test_every_wrong_provider_has_its_check() -> None:
+    """The table names all of them."""
+    assert {f"{name}ExecutionProvider" for name in CAUGHT} == set(PROVIDERS) - {"SoundExecutionProvider"}
+
+
+@pytest.mark.slow  # every check
+def test_the_sound_one_passes(pytester: pytest.Pytester) -> None:
+    """What the wrong ones derive from is right in every way: the kit finds what is wrong, and nothing else."""
+    outcomes = judged(pytester, "Sound").parseoutcomes()
+    assert "failed" not in outcomes
+    assert "errors" not in outcomes
+    assert outcomes["passed"] > 30

@@ -1,0 +1,22 @@
+"""OpenVINO at the door that every provider goes through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from ort_py.testing import ProviderSuite
+
+pytest.importorskip("ort_py_openvino", reason="ort-py-openvino is not installed")
+
+pytestmark = pytest.mark.slow  # two thousand sessions, of which a half compile something: two minutes on one core
+
+
+class TestOpenVino(ProviderSuite):
+    """OpenVINOExecutionProvider, which compiles regions."""
+
+    provider = "OpenVINOExecutionProvider"
+    options: ClassVar[dict[str, object]] = {"claim_small": True}
+    expected_failures = Path(__file__).with_name("openvino.xfail.txt")
