@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from benchmarks.alternating import BLOCKS, VARIANT, Refused, Runtimes, Timing
 from benchmarks.providers import chosen_models, relative_error
@@ -32,7 +33,10 @@ MODELS = (
 
 PROVIDER = "OpenVINOExecutionProvider"
 OURS, PEER = f"ort_py{VARIANT}{PROVIDER}", f"openvino{VARIANT}session"
-SETTINGS = {OURS: {"providers": [PROVIDER, "CPUExecutionProvider"]}, PEER: {"as_session": True}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    OURS: {"providers": [PROVIDER, "CPUExecutionProvider"]},
+    PEER: {"as_session": True},
+}
 
 
 def main(arguments: list[str]) -> int:

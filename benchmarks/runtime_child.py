@@ -85,8 +85,7 @@ class _OpenVINO:
             "PERFORMANCE_HINT": "LATENCY",
         }
         if as_session:
-            options |= {"NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
-            options |= {"EXECUTION_MODE_HINT": "ACCURACY"} if precision == "float32" else {}
+            options |= {"NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False, "EXECUTION_MODE_HINT": "ACCURACY"}
         self._request = core.compile_model(read, "CPU", options).create_infer_request()
         self._as_session = as_session
         contiguous = {name: np.ascontiguousarray(array) for name, array in feeds.items()}

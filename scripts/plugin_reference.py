@@ -79,11 +79,12 @@ def _definitions(file: Path) -> Iterator[tuple[str, ast.stmt, str]]:
                 yield name, statement, ""
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 yield name, statement, _comment(following)
-            case ast.ImportFrom(module=str(module), names=names) if module.startswith("ort_py.contracts."):
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("ort_py."):
                 # A name that a module hands on is defined where it comes from.
                 wanted = {alias.name for alias in names}
                 origin = SOURCES / f"{module.replace('.', '/')}.py"
-                yield from (found for found in _definitions(origin) if found[0] in wanted)
+                if origin.is_file():
+                    yield from (found for found in _definitions(origin) if found[0] in wanted)
 
 
 def _entry(node: ast.stmt, comment: str) -> str:

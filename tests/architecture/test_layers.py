@@ -15,7 +15,7 @@ SUBPACKAGES = {"backend", "capi", "datasets", "quantization", "tools", "transfor
 """Rooms that are onnxruntime's subpackages; they use `ort_py` as a user would."""
 
 LAYERS = (
-    {"errors", "dtypes", "devices", "suggestions", "tolerances"},
+    {"errors", "dtypes", "devices", "suggestions", "tolerances", "lazy_names", "homes"},
     {"contracts", "hooks"},
     {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache"},
     {"transforms", "partition", "planning"},

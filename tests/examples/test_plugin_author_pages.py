@@ -48,7 +48,7 @@ def test_the_reference_has_every_name() -> None:
 
     rooms = (ort_py.contracts, ort_py.hooks, ort_py.testing)
     text = _page("reference.md")
-    assert [name for room in rooms for name in room.__all__ if not re.search(rf"^### `{name}\\b", text, re.M)] == []
+    assert [name for room in rooms for name in room.__all__ if not re.search(rf"^### `{name}\b", text, re.M)] == []
 
 
 def test_the_reference_can_be_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

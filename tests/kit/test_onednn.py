@@ -18,7 +18,7 @@ from ort_py.testing.suites.results import backend_cases
 library = pytest.importorskip("ort_py_onednn.binding.library", reason="ort-py-onednn is not installed")
 
 CASES = backend_cases()
-SMALL = {"claim_small": True}
+SMALL: dict[str, object] = {"claim_small": True}
 """Cases have a few numbers each: take them too."""
 
 pytestmark = [

@@ -76,10 +76,10 @@ class Environment:
         """Run Python code, with environment variables."""
         return _run([str(self.python), "-c", code], **variables)
 
-    def pytest(self, folder: Path) -> subprocess.CompletedProcess[str]:
+    def pytest(self, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the tests of a folder with the environment's pytest, by the folder's own settings."""
         command = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        return _run([*command, "--rootdir", str(folder), str(folder)])
+        return _run([*command, "--rootdir", str(folder), str(folder)], **variables)
 
     def script(self, name: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a command that a distribution installed, with environment variables."""

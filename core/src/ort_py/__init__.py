@@ -6,8 +6,10 @@ they are first used, no plug-in is looked for, no environment variable is read.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ort_py.homes import HOMES
+from ort_py.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
@@ -142,136 +144,6 @@ if TYPE_CHECKING:
     from ort_py.limits import Limits
 
 # Where each public name lives, by group: sessions, values and metadata, enumerations, providers, limits, errors.
-_HOMES: dict[str, tuple[str, ...]] = {
-    "ort_py.api.session": ("InferenceSession",),
-    "ort_py.fallback.states": ("SessionState",),
-    "ort_py.api.session_manager": ("SessionLease", "SessionManager", "SessionManagerStats"),
-    "ort_py.api.fingerprint": ("Fingerprint",),
-    "ort_py.api.warmup": ("WarmedShape", "WarmupReport"),
-    "ort_py.api.selection_explanation": ("explain_selection",),
-    "ort_py.discovery.explanation": ("SelectionExplanation",),
-    "ort_py.api.calibration": ("calibrate",),
-    "ort_py.api.tuning": ("tune",),
-    "ort_py.api.tuning_report": ("TuningReport",),
-    "ort_py.api.options": ("RunOptions", "SessionOptions"),
-    "ort_py.api.values.ort_value": ("OrtValue",),
-    "ort_py.api.values.copying": ("copy_tensors",),
-    "ort_py.api.io_binding": ("IOBinding", "SessionIOBinding"),
-    "ort_py.api.values.device": ("OrtDevice",),
-    "ort_py.api.values.device_table": ("OrtDeviceVendorId",),
-    "ort_py.api.values.memory_info": (
-        "OrtArenaCfg",
-        "OrtMemoryInfo",
-        "create_and_register_allocator",
-        "create_and_register_allocator_v2",
-    ),
-    "ort_py.api.values.sparse": ("SparseTensor",),
-    "ort_py.api.metadata": ("ModelMetadata", "NodeArg"),
-    "ort_py.api.placement": ("NodePlacement", "Placement"),
-    "ort_py.api.enums": (
-        "ExecutionMode",
-        "ExecutionOrder",
-        "GraphOptimizationLevel",
-        "OrtAllocatorType",
-        "OrtCompileApiFlags",
-        "OrtDeviceMemoryType",
-        "OrtHardwareDeviceType",
-        "OrtExecutionProviderDevicePolicy",
-        "OrtMemType",
-        "OrtMemoryInfoDeviceType",
-        "OrtSparseFormat",
-    ),
-    "ort_py.discovery": (
-        "ProviderRecord",
-        "get_all_providers",
-        "get_available_providers",
-        "get_installed_providers",
-        "get_provider_records",
-        "register_provider",
-    ),
-    "ort_py.api.environment": (
-        "disable_telemetry_events",
-        "enable_telemetry_events",
-        "get_build_info",
-        "get_device",
-        "get_version_string",
-        "has_collective_ops",
-        "print_debug_info",
-        "set_default_logger_severity",
-        "set_default_logger_verbosity",
-        "set_global_thread_pool_sizes",
-        "set_seed",
-    ),
-    "ort_py.api.preloading": ("preload_dlls",),
-    "ort_py.api.ep_devices": (
-        "OrtEpDevice",
-        "OrtHardwareDevice",
-        "OrtSyncStream",
-        "get_ep_devices",
-        "register_execution_provider_library",
-        "unregister_execution_provider_library",
-    ),
-    "ort_py.api.graph_assignment": (
-        "OrtEpAssignedNode",
-        "OrtEpAssignedSubgraph",
-    ),
-    "ort_py.api.options.ep_context": (
-        "OrtEpContextData",
-        "OrtEpContextDataBuffer",
-    ),
-    "ort_py.api.adapters": ("AdapterFormat", "LoraAdapter"),
-    "ort_py.api.compiler": (
-        "ModelCompiler",
-        "OrtExternalInitializerInfo",
-    ),
-    "ort_py.api.comparison.compare": ("compare",),
-    "ort_py.api.comparison.bisection": ("bisect",),
-    "ort_py.api.comparison.report": ("ComparisonReport",),
-    "ort_py.api.comparison.bisection_report": ("BisectionReport",),
-    "ort_py.api.comparison.configuration": ("SessionConfiguration",),
-    "ort_py.compat.alias": ("install_as_onnxruntime",),
-    "ort_py.limits": ("Limits",),
-    "ort_py.errors": (
-        "InconsistentGraph",
-        "DanglingInputError",
-        "DeviceReset",
-        "EPFail",
-        "EngineError",
-        "ExecutionError",
-        "Fail",
-        "InvalidArgument",
-        "InvalidGraph",
-        "InvalidProtobuf",
-        "KernelConflictError",
-        "KernelInputError",
-        "KernelNotFoundError",
-        "LimitError",
-        "MemoryLimitError",
-        "MissingInputError",
-        "ModelLoadCanceled",
-        "ModelLoaded",
-        "ModelRequiresCompilation",
-        "NoModel",
-        "NoSuchFile",
-        "NotFound",
-        "NotImplemented",
-        "NotYetError",
-        "OptionError",
-        "OrtPyError",
-        "PluginError",
-        "ProviderFallbackWarning",
-        "ProviderNotAvailableError",
-        "ProviderNotFoundError",
-        "RunTimeoutError",
-        "RuntimeException",
-        "BindingError",
-        "UsageError",
-        "ArgumentTypeError",
-        "AbsentInputError",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
 __all__ = [
     "AbsentInputError",
     "AdapterFormat",
@@ -397,17 +269,5 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ort_py's
-
-    def __getattr__(name: str) -> Any:
-        home = _HOME_OF.get(name)
-        if name == "capi":  # onnxruntime's own module imports it; here it is loaded when it is asked for
-            return importlib.import_module("ort_py.capi")
-        if home is None:
-            raise AttributeError(f"module 'ort_py' has no attribute '{name}'")
-        value = getattr(importlib.import_module(home), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+    # onnxruntime's own module imports its `capi`; here it is loaded when it is asked for.
+    __getattr__, __dir__ = lazy_names(globals(), HOMES, {"capi": "ort_py.capi"})

@@ -9,4 +9,5 @@ class TestConformance(ProviderSuite):
     """`cases` keeps to the ONNX cases of its operators; without that line all of them run, which takes minutes."""
 
     provider = "NativeExecutionProvider"
+    graphs = 20
     cases = ("test_add", "test_relu", "test_sqrt")

@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY
 
 import ort_py_observer
 from ort_py.hooks import CompileEvent, FallbackEvent, RunEvent, SessionEvent
-from ort_py_observer import plugin, spans
+from ort_py_observer import plugin
 
 PROVIDER = TracerProvider()
 TRACER = PROVIDER.get_tracer("tests")
@@ -27,7 +27,7 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     """Spans that ended during the test."""
     exporter = InMemorySpanExporter()
     PROVIDER.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(spans.trace, "get_tracer", PROVIDER.get_tracer)
+    monkeypatch.setattr(trace, "get_tracer", PROVIDER.get_tracer)
     yield exporter
     exporter.shutdown()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,6 @@ import ort_py as ort
 import ort_py_onnxruntime
 from ort_py.errors import OptionError
 from ort_py.testing.graphs import model_from_text
-from ort_py_onnxruntime import plugin
 from ort_py_onnxruntime.plugin import NAME, OnnxruntimeFactory
 
 WEIGHT = np.random.default_rng(0).standard_normal((64, 64), np.float32)
@@ -99,14 +99,14 @@ def test_models_of_newer_opsets_run() -> None:
 def test_it_does_not_call_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where `import onnxruntime` gives ort-py, it is unavailable."""
     origin = Path(str(ort.__file__)).parent / "compat" / "shim" / "onnxruntime" / "__init__.py"
-    found = plugin.importlib.util.spec_from_file_location("onnxruntime", origin)
-    monkeypatch.setattr(plugin.importlib.util, "find_spec", lambda name: found)
+    found = importlib.util.spec_from_file_location("onnxruntime", origin)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
     assert "gives ort-py" in OnnxruntimeFactory().probe().reason
 
 
 def test_without_onnxruntime_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     """And says what to install."""
-    monkeypatch.setattr(plugin.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     answer = OnnxruntimeFactory().probe()
     assert not answer
     assert "pip install onnxruntime" in answer.fix

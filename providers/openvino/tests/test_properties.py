@@ -38,10 +38,10 @@ def test_the_option_beats_the_sessions_precision(asked: str, session: str, hint:
     assert found.properties["INFERENCE_PRECISION_HINT"] == hint
 
 
-def test_float32_is_never_rounded() -> None:
+def test_nothing_is_rounded_that_nobody_asked_for() -> None:
     """By itself OpenVINO rounds to 8 bits what is multiplied with integer weights; told of accuracy, it does not."""
     assert target().properties["EXECUTION_MODE_HINT"] == "ACCURACY"
-    assert "EXECUTION_MODE_HINT" not in target(precision="BF16").properties
+    assert target(precision="BF16").properties["EXECUTION_MODE_HINT"] == "ACCURACY"
 
 
 def test_devices_of_a_list_are_told_what_they_would_be_alone() -> None:

@@ -13,7 +13,8 @@ NET = "g (float[n, m] x) => (float[n, m] y) { a = Sin(x) y = Mul(a, a) }"
 
 
 def wanted(x: np.ndarray) -> np.ndarray:
-    return np.sin(x) ** 2
+    squares: np.ndarray = np.sin(x) ** 2
+    return squares
 
 
 def test_how_sizes_are_written() -> None:

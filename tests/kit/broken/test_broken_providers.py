@@ -98,3 +98,45 @@ def test_the_sound_one_passes(pytester: pytest.Pytester) -> None:
     assert "failed" not in outcomes
     assert "errors" not in outcomes
     assert outcomes["passed"] > 30
+
+
+def with_failures(pytester: pytest.Pytester, lines: str, chosen: str) -> pytest.RunResult:
+    """The verdict on the provider whose Relu is wrong, with a file of expected failures."""
+    pytester.path.joinpath("wrong.xfail.txt").write_text(lines, encoding="utf-8")
+    text = SUITE.format(name="WrongResultsExecutionProvider")
+    file = pytester.makepyfile(f"{text}    expected_failures = {str(pytester.path / 'wrong.xfail.txt')!r}\n")
+    return pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider", "-k", chosen)
+
+
+def test_a_known_failure_is_expected(pytester: pytest.Pytester) -> None:
+    """A case that is listed with its reason fails as expected."""
+    result = with_failures(pytester, "node/test_relu: rounds up\n", "test_relu]")
+    assert result.parseoutcomes()["xfailed"] == 1
+
+
+def test_a_listed_case_that_passes_is_a_failure(pytester: pytest.Pytester) -> None:
+    """It must leave the list, whose reason is shown."""
+    result = with_failures(pytester, "node/test_add: was wrong once\n", "test_add]")
+    assert result.parseoutcomes()["failed"] == 1
+    result.stdout.fnmatch_lines(["*XPASS(strict)*was wrong once*"])
+
+
+def test_a_check_can_be_expected_to_fail(pytester: pytest.Pytester) -> None:
+    """By its name, with its reason."""
+    check = "test_random_graphs_agree_with_the_cpu"
+    assert with_failures(pytester, f"{check}: rounds up\n", check).parseoutcomes()["xfailed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("node/test_no_such_case: why", "lists what does not exist"),
+        ("test_no_such_check: why", "lists what does not exist"),
+        ("node/test_relu", "'node/test_relu' has no reason"),
+    ],
+)
+def test_mistakes_in_the_list_are_failures(line: str, message: str, pytester: pytest.Pytester) -> None:
+    """Names that are no case or check, and lines without a reason."""
+    result = with_failures(pytester, f"{line}\n", "test_expected_failures_are_cases")
+    assert result.parseoutcomes()["failed"] == 1
+    assert message in result.stdout.str()

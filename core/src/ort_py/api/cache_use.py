@@ -20,11 +20,12 @@ from ort_py.api.session_cache import (
     MODEL_CACHE_KEY,
     Restored,
     SessionCache,
+    circumstances,
     open_store,
-    session_parts,
+    session_key,
 )
 from ort_py.api.tuned_placement import TunedPlacement, read_tuned, write_tuned
-from ort_py.cache.artifacts import ArtifactCache, artifact_key
+from ort_py.cache.artifacts import ArtifactCache
 from ort_py.cache.location import cache_folder
 from ort_py.cache.model_source import SourceFile
 from ort_py.cache.writing import PendingWrite, process_queue
@@ -78,6 +79,7 @@ class CacheUse:
         self._store = open_store(options)
         self._cache: SessionCache | None = None
         self._writing: PendingWrite | None = None
+        self._around: tuple[list[str] | None] | None = None
         self.failed = False
         artifacts = None if self._store is None else ArtifactCache(self._store)
         # Who names a folder wants everything in it; the default one is for what was worth the time.
@@ -103,7 +105,13 @@ class CacheUse:
         """
         pairs = list(providers)
         self._cache = SessionCache.of(
-            self._store, source, self._options, pairs, self._provider_options, self._hooks, wishes
+            self._store,
+            source,
+            self._options,
+            pairs,
+            self._provider_options,
+            lambda: self._circumstances(pairs),
+            wishes,
         )
         if self._cache is None:
             return None
@@ -128,10 +136,17 @@ class CacheUse:
         known = SourceFile.of(source, external_folder(self._options, source), content=content)
         if known is None:
             return ""
-        parts = session_parts(
-            known, self._options, list(providers), self._provider_options, self._hooks, ["placement", *wishes]
-        )
-        return "" if parts is None else artifact_key(parts)
+        pairs = list(providers)
+        parts = self._circumstances(pairs)
+        if parts is None:
+            return ""
+        return session_key(known, parts, pairs, self._provider_options, ["placement", *wishes])
+
+    def _circumstances(self, pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]]) -> list[str] | None:
+        """Found out once: two keys are made for each session, and those who take part in one are part of the other."""
+        if self._around is None:
+            self._around = (circumstances(self._options, pairs, self._hooks),)
+        return self._around[0]
 
     def tuned(self, key: str, providers: Sequence[IExecutionProvider]) -> TunedPlacement | None:
         """What was measured under a key from `placement_key`."""

@@ -7,36 +7,32 @@ provider. Each is done at most once for a run and provider, so that every run en
 
 A program that was planned again takes over at once, for all threads, but the one before it is kept until a run has
 succeeded: where every provider fails alike, the model or its inputs are to blame, and it comes back. What is done to a
-session's programs stands in `program_changes`; what is remembered in `recovery_state`.
+session's programs stands in `program_changes`, runs in parts in `split_runs`, what is remembered in `recovery_state`.
 """
 
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ort_py.api.program_changes import plan_without, prove, take_back, try_again, with_device
+from ort_py.api.split_runs import in_parts
 from ort_py.contracts import FailureKind
 from ort_py.discovery import FallbackRecord
 from ort_py.errors import OrtPyError
-from ort_py.fallback.batches import Batch, CannotSplit, Declared, batch_of, run_in_parts
-from ort_py.fallback.failure import Failure, failure_of
+from ort_py.fallback.batches import CannotSplit
+from ort_py.fallback.failure import Failure, failure_of, forget_arrays
 
 if TYPE_CHECKING:
-    from ort_py.api.metadata import NodeArg
     from ort_py.api.options import RunOptions
     from ort_py.api.runner import Runner
     from ort_py.api.session import InferenceSession
 
-__all__ = ["before_run", "in_fitting_parts", "recover", "succeeded"]
+__all__ = ["before_run", "recover", "succeeded"]
 
 _logger = logging.getLogger("ort_py.session")
-
-FITTING_SECONDS = 60.0
-"""How long runs are split at once into parts that fitted: afterwards there may be more memory."""
 
 MOST_ANSWERS = 16
 """Answers to one run, the other threads' included: a bound where providers fail in turns."""
@@ -75,55 +71,6 @@ def before_run(session: InferenceSession, runner: Runner) -> Runner:
     return try_again(session, runner, name) if name else runner
 
 
-def in_fitting_parts(
-    session: InferenceSession,
-    runner: Runner,
-    output_names: Sequence[str] | None,
-    feed: Mapping[str, Any],
-    options: RunOptions,
-) -> list[Any] | None:
-    """Results of a run whose caller allows it to be split, where a short time ago only parts of it fitted into memory;
-    None where it is to be run whole.
-
-    Args:
-        session: The session.
-        runner: What runs.
-        output_names, feed, options: As given to `run`.
-
-    Raises:
-        Exception: What a part raised.
-    """
-    state = session._built.recovery
-    axis = options.batch_axis
-    size, until = state.fitting.get(axis, (0, 0.0))
-    if not size:
-        return None
-    if state.circuits.clock() >= until:
-        state.fitting.pop(axis, None)
-        return None
-    names = _wanted(session, output_names)
-    try:
-        batch = _batch(session, runner, axis, names, feed)
-        if batch.size <= size:
-            return None
-        run = partial(_run_part, session, runner, output_names, options)
-        results, size = run_in_parts(batch, names, run, partial(_may_shrink, session), size)
-    except CannotSplit:  # whatever it was before: its shapes are others
-        return None
-    state.fitting[axis] = (size, until)
-    return results
-
-
-def _run_part(
-    session: InferenceSession,
-    runner: Runner,
-    names: Sequence[str] | None,
-    options: RunOptions,
-    feed: Mapping[str, Any],
-) -> list[Any]:
-    return session._run_observed(runner, names, feed, options)
-
-
 def succeeded(session: InferenceSession, runner: Runner) -> None:
     """A run has succeeded in a session that is watched: its program has proved itself."""
     with session._lock.held():
@@ -160,7 +107,7 @@ class _Recovery:
             if found is None:
                 break
             runner, call = found
-            _forget_arrays(error)
+            forget_arrays(error)
             try:
                 results = call()
             except Exception as again:  # decided by the next round
@@ -197,7 +144,7 @@ class _Recovery:
         if not self._freed and not failure.limited:
             self._freed = True
             self._session._built.fallbacks.note(_record(failure, action="memory freed"))
-            _forget_arrays(error)
+            forget_arrays(error)
             self._session.trim()
             return self._whole(runner)
         axis = None if self._options is None else self._options.batch_axis
@@ -254,10 +201,9 @@ class _Recovery:
             Exception: `error`, with the reason, where that is not possible.
         """
         session = self._session
-        names = _wanted(session, self._names)
+        run = partial(self._run, runner)
         try:
-            batch = _batch(session, runner, axis, names, self._feed)
-            results, size = run_in_parts(batch, names, partial(self._run, runner), partial(_may_shrink, session))
+            results, size = in_parts(session, runner, self._names, self._feed, axis, run)
         except CannotSplit as refusal:
             reason = f"RunOptions.batch_axis={axis} does not help: {refusal}"
             if isinstance(error, OrtPyError):
@@ -265,8 +211,6 @@ class _Recovery:
             else:
                 error.add_note(reason)
             raise error from error.__cause__
-        state = session._built.recovery
-        state.fitting[axis] = (size, state.circuits.clock() + FITTING_SECONDS)
         reason = f"{failure.reason} (parts of {size} on axis {axis})"
         session._built.fallbacks.note(_record(failure, action="batch split", reason=reason))
         return results
@@ -286,47 +230,5 @@ class _Recovery:
         _logger.info("planning again did not help: every provider failed alike; the plan before it is used again")
 
 
-def _wanted(session: InferenceSession, names: Sequence[str] | None) -> list[str]:
-    return list(names or (one.name for one in session._built.outputs))
-
-
-def _batch(
-    session: InferenceSession, runner: Runner, axis: int, names: Sequence[str], feed: Mapping[str, Any]
-) -> Batch:
-    """What is split.
-
-    Raises:
-        CannotSplit: Nothing can be, along this axis.
-    """
-    inputs, outputs = session._built.inputs, {one.name: one for one in session._built.outputs}
-    wanted = [_declared(outputs[name]) for name in names if name in outputs]
-    return batch_of(axis, [_declared(one) for one in inputs], wanted, runner.prepare(feed))
-
-
-def _may_shrink(session: InferenceSession, error: Exception) -> bool:
-    if failure_of(error, session._built.providers).kind is not FailureKind.OUT_OF_MEMORY:
-        return False
-    _forget_arrays(error)
-    session.trim()
-    return True
-
-
-def _declared(argument: NodeArg) -> Declared:
-    tensor = argument.type.startswith("tensor(")
-    return Declared(argument.name, argument.shape if argument.rank_known else None, tensor)
-
-
 def _record(failure: Failure, *, action: Any = "left out", reason: str = "") -> FallbackRecord:
     return FallbackRecord("run", failure.provider, reason or failure.reason, failure.node, action=action)
-
-
-def _forget_arrays(error: BaseException) -> None:
-    """Drop what the failed run's calls hold: their arrays would be alive while the run is repeated."""
-    pending: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while pending:
-        one = pending.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            traceback.clear_frames(one.__traceback__)
-            pending += [one.__cause__, one.__context__]

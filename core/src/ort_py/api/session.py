@@ -21,7 +21,7 @@ from ort_py.api.options import RunOptions, SessionOptions
 from ort_py.api.placement import Placement, placement_of
 from ort_py.api.program_changes import settle
 from ort_py.api.provider_changes import check_dynamic_options, check_tuning_results, input_devices, rebuild
-from ort_py.api.recovery import before_run, in_fitting_parts, recover, succeeded
+from ort_py.api.recovery import before_run, recover, succeeded
 from ort_py.api.recovery_state import fallback_report, session_state
 from ort_py.api.reopening import Recipe, Reopenable, recipe_of
 from ort_py.api.run_arguments import check_run_options
@@ -29,6 +29,7 @@ from ort_py.api.run_callbacks import begin_run
 from ort_py.api.runner import Runner
 from ort_py.api.service_methods import ServiceMethods
 from ort_py.api.session_arguments import fallback_enabled, lanes_of, session_options
+from ort_py.api.split_runs import in_fitting_parts
 from ort_py.api.streams import ThreadedRuns
 from ort_py.api.value_runs import ValueRuns
 from ort_py.execution.frame import session_closed

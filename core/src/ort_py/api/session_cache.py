@@ -41,7 +41,7 @@ from ort_py.graph.weights.weights import FileIdentity, MappedFile
 from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Assignment, Region
 
-__all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "open_store", "session_parts"]
+__all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "circumstances", "open_store", "session_key"]
 
 _logger = logging.getLogger("ort_py.cache")
 
@@ -101,15 +101,15 @@ class Restored:
     notes: Sequence[str]
 
 
-def session_parts(
-    source: SourceFile,
-    options: SessionOptions,
-    pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]],
-    provider_options: Mapping[str, Mapping[str, str]],
-    hooks: HookManager,
-    wishes: Sequence[Any],
+def circumstances(
+    options: SessionOptions, pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]], hooks: HookManager
 ) -> list[str] | None:
-    """Everything that decides how a model is prepared, as parts of a key; arguments as of `SessionCache.of`.
+    """Everything that decides how any model is prepared, but the order of providers, as parts of a key.
+
+    Args:
+        options: The session's options.
+        pairs: Records and providers of the session.
+        hooks: Plug-ins' hooks.
 
     Returns:
         None where a package whose code decides has no file that could change.
@@ -120,18 +120,27 @@ def session_parts(
     settings = {name: value for name, value in values_of(options).items() if name not in _WITHOUT_EFFECT_ON_GRAPHS}
     added = options.additions()
     return [
-        repr(source.identity),
         machine(),
         *stamps,
         repr(sorted((name, repr(value)) for name, value in settings.items())),
-        # Who takes part in the placement, and in which order, is in the providers' lines.
         repr(sorted((key, value) for key, value in options.entries().items() if key not in _OF_THE_CACHE)),
         repr(sorted(added.dimensions.items())),
         repr(sorted(added.denotations.items())),
-        *[_provider_line(record, provider, provider_options) for record, provider in pairs],
-        repr([compat_mode(), *wishes]),
+        repr(compat_mode()),
         repr(_environment()),
     ]
+
+
+def session_key(
+    source: SourceFile,
+    around: Sequence[str],
+    providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
+    provider_options: Mapping[str, Mapping[str, str]],
+    wishes: Sequence[Any],
+) -> str:
+    """The key of a session's model; arguments as of `SessionCache.of`."""
+    lines = [_provider_line(record, provider, provider_options) for record, provider in providers]
+    return artifact_key([repr(source.identity), *around, *lines, repr(wishes)])
 
 
 class SessionCache:
@@ -161,7 +170,7 @@ class SessionCache:
         options: SessionOptions,
         providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
         provider_options: Mapping[str, Mapping[str, str]],
-        hooks: HookManager,
+        around: Callable[[], Sequence[str] | None],
         wishes: Sequence[Any],
     ) -> SessionCache | None:
         """The cache of a session, None where it has none.
@@ -170,9 +179,9 @@ class SessionCache:
             store: The folder.
             source: The model as given.
             options: The session's options.
-            providers: Records and providers in rank order.
+            providers: Records and providers, in the order in which they are asked.
             provider_options: Options of each, filled in.
-            hooks: Plug-ins' hooks.
+            around: Gives what `circumstances` says of the session.
             wishes: Whatever else decides how the model is prepared; anything with a repr that says all of it.
         """
         wanted = options.entry(MODEL_CACHE_KEY)
@@ -183,10 +192,11 @@ class SessionCache:
         known = SourceFile.of(source, external_folder(options, source), content=wanted == "1")
         if known is None or not store.usable:
             return None
-        parts = session_parts(known, options, list(providers), provider_options, hooks, wishes)
+        parts = around()
         if parts is None:
             return None
-        return cls(store, artifact_key(parts), known, options, always=wanted == "1")
+        key = session_key(known, parts, providers, provider_options, wishes)
+        return cls(store, key, known, options, always=wanted == "1")
 
     def restore(self, contributions: Contributions, providers: Sequence[IExecutionProvider]) -> Restored | None:
         """The entry, None where there is none or it does not fit; a damaged one is removed.

@@ -7,9 +7,6 @@ Exception classes are here at once; everything else is looked up when it is aske
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from ort_py.errors import (
     DeviceReset,
     EngineError,
@@ -27,6 +24,7 @@ from ort_py.errors import (
     NotImplemented,  # noqa: A004 - onnxruntime's name
     RuntimeException,
 )
+from ort_py.lazy_names import lazy_names
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "ort_py": (
@@ -106,7 +104,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "quantize_qdq_matmul_4bits",
     ),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [  # noqa: PLE0604 - the first names are written out, the others are those of the table
     "DeviceReset",
@@ -124,18 +121,8 @@ __all__ = [  # noqa: PLE0604 - the first names are written out, the others are t
     "NotFound",
     "NotImplemented",
     "RuntimeException",
-    *_HOME_OF,
+    *(name for names in _HOMES.values() for name in names),
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -214,9 +214,11 @@ class _Matcher:
             elif pattern is None:
                 if value is not None:
                     return False
-            elif value is None or not value.constant:
-                if value is not None or not (isinstance(pattern, Const) and pattern.optional):
+            elif value is None:
+                if not (isinstance(pattern, Const) and pattern.optional):
                     return False
+            elif not value.constant:
+                return False
         return True
 
     def _computed_by(self, pattern: Op, value: ValueSpec | None) -> bool:

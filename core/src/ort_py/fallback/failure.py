@@ -6,13 +6,14 @@ Comes before `policy`, which says whether it may be answered. Knows no plan: an 
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ort_py.contracts import FailureKind, IExecutionProvider
 from ort_py.errors import DeviceReset, InvalidArgument, InvalidGraph, MemoryLimitError, OrtPyError
 
-__all__ = ["Failure", "failure_of"]
+__all__ = ["Failure", "failure_of", "forget_arrays"]
 
 _logger = logging.getLogger("ort_py.session")
 
@@ -79,3 +80,15 @@ def _as_read(error: Exception, chain: list[BaseException]) -> FailureKind:
         return FailureKind.OUT_OF_MEMORY
     # What is no error of ort-py comes from the caller's own objects and hooks: steps place whatever they raise.
     return FailureKind.FAILED if isinstance(error, OrtPyError) else FailureKind.CALLER
+
+
+def forget_arrays(error: BaseException) -> None:
+    """Drop what the failed run's calls hold: their arrays would be alive while the run is repeated."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        one = pending.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            traceback.clear_frames(one.__traceback__)
+            pending += [one.__cause__, one.__context__]

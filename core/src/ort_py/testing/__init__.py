@@ -5,6 +5,7 @@
 * `kernel_runner`: bind one kernel and call it, without a session; the ONNX reference as its oracle.
 * `tolerances`: how far results may differ, per element type: the one table.
 * `fake_device`: a device without hardware that shows wrong copies, waits and lifetimes.
+* `faults`: any provider, made to fail to order.
 * `graphs`, `rules`: models from ONNX text, and transforms applied to them; `random_graphs` draws models.
 
 Names are imported when they are first used, so that those without pytest work where it is not installed.
@@ -12,8 +13,9 @@ Names are imported when they are first used, so that those without pytest work w
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ort_py.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ort_py.testing.kernel_runner import make_node_spec, reference_outputs, run_kernel
@@ -40,28 +42,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "TOLERANCES": "tolerances",
-    "AllocatorSuite": "suites.allocator",
-    "DataTransferSuite": "suites.transfer",
-    "ProviderSuite": "suites.provider",
-    "Sample": "samples",
-    "TransformSuite": "suites.transform",
-    "assert_close": "tolerances",
-    "make_node_spec": "kernel_runner",
-    "reference_outputs": "kernel_runner",
-    "run_kernel": "kernel_runner",
-    "sample_from_text": "samples",
-    "tolerance_of": "tolerances",
+    "ort_py.testing.kernel_runner": ("make_node_spec", "reference_outputs", "run_kernel"),
+    "ort_py.testing.samples": ("Sample", "sample_from_text"),
+    "ort_py.testing.suites.allocator": ("AllocatorSuite",),
+    "ort_py.testing.suites.provider": ("ProviderSuite",),
+    "ort_py.testing.suites.transfer": ("DataTransferSuite",),
+    "ort_py.testing.suites.transform": ("TransformSuite",),
+    "ort_py.testing.tolerances": ("TOLERANCES", "assert_close", "tolerance_of"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)
