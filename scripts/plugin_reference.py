@@ -70,8 +70,8 @@ def _all_of(tree: ast.Module) -> set[str]:
     return set()
 
 
-def _definitions(file: Path) -> Iterator[tuple[str, ast.stmt, str]]:
-    """What a module defines: name, statement, and the text behind an assignment."""
+def _definitions(file: Path, *, handed_on: bool = True) -> Iterator[tuple[str, ast.stmt, str]]:
+    """What a module defines: name, statement, and the text behind an assignment; also what it hands on."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     for statement, following in zip(body, [*body[1:], None], strict=True):
         match statement:
@@ -79,12 +79,11 @@ def _definitions(file: Path) -> Iterator[tuple[str, ast.stmt, str]]:
                 yield name, statement, ""
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 yield name, statement, _comment(following)
-            case ast.ImportFrom(module=str(module), names=names) if module.startswith("ort_py."):
-                # A name that a module hands on is defined where it comes from.
+            case ast.ImportFrom(module=str(module), names=names) if handed_on and module.startswith("ort_py."):
                 wanted = {alias.name for alias in names}
                 origin = SOURCES / f"{module.replace('.', '/')}.py"
                 if origin.is_file():
-                    yield from (found for found in _definitions(origin) if found[0] in wanted)
+                    yield from (found for found in _definitions(origin, handed_on=False) if found[0] in wanted)
 
 
 def _entry(node: ast.stmt, comment: str) -> str:

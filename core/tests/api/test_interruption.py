@@ -133,9 +133,11 @@ STORM = """
 import os, signal, sys
 
 session = open_model("g (float[N, 3] x) => (float[N, 3] y) { a = Relu(x) b = Neg(a) y = Neg(b) }")
-main, rounds, stop = os.getpid(), 0, False
+main, rounds, ready, stop = os.getpid(), 0, False, False
 
 def storm():
+    while not ready:
+        time.sleep(0.0007)
     while not stop:
         time.sleep(0.0007)
         os.kill(main, signal.SIGINT)
@@ -146,6 +148,7 @@ until = time.monotonic() + 3
 thread.start()
 while time.monotonic() < until:
     try:
+        ready = True  # not before this thread is where it catches them
         while True:
             session.run(None, {"x": X})
     except KeyboardInterrupt:

@@ -114,7 +114,7 @@ def test_what_a_file_says_about_itself_comes_back(tmp_path: Path) -> None:
     model.source, model.fingerprint = "/home/somebody/model.onnx", ContentHash("abcd")
     again = through(model, tmp_path / "entry")
     assert (again.metadata, again.producer_name, again.model_version) == (model.metadata, "somebody", 2**63 - 1)
-    assert (again.doc_string, again.fingerprint, again.source) == ("text\n", "abcd", "")
+    assert (again.doc_string, str(again.fingerprint), again.source) == ("text\n", "abcd", "")
 
 
 ARRAYS: list[Any] = [

@@ -124,7 +124,12 @@ def test_packed_weights_are_shared_and_go_with_their_last_session(monkeypatch: p
     """Four sessions of one model pack once, and each reports it; the next one after them packs again."""
     made: list[int] = []
     run_once = packed_weights._run_once
-    monkeypatch.setattr(packed_weights, "_run_once", lambda *given: (made.append(1), run_once(*given)))
+
+    def counted(*given: Any) -> None:
+        made.append(1)
+        run_once(*given)
+
+    monkeypatch.setattr(packed_weights, "_run_once", counted)
     gc.collect()
     data, feeds = _network()
     sessions = [open_session(data)]

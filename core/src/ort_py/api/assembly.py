@@ -242,7 +242,9 @@ def _stream_makers(providers: Sequence[IExecutionProvider]) -> dict[Device, Call
     makers: dict[Device, Callable[[], IStream | None]] = {}
     for provider in providers:
         # One stream a device: the first provider there makes it, others on the device share it.
-        if provider.device not in makers and type(provider).create_stream is not IExecutionProvider.create_stream:
+        if provider.device in makers or type(provider).create_stream is IExecutionProvider.create_stream:
+            continue
+        if _make_stream(provider) is not None:  # a base class may have the method for devices without streams, too
             makers[provider.device] = partial(_make_stream, provider)
     return makers
 

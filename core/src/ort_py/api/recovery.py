@@ -59,7 +59,10 @@ def recover(
     Raises:
         Exception: The first error, where nothing helped; of a later attempt, the caller's own mistake that it found.
     """
-    return _Recovery(session, output_names, feed, options).answer(runner, error)
+    try:
+        return _Recovery(session, output_names, feed, options).answer(runner, error)
+    finally:
+        del error  # it holds this frame, which must not hold it
 
 
 def before_run(session: InferenceSession, runner: Runner) -> Runner:
@@ -102,24 +105,28 @@ class _Recovery:
 
     def answer(self, runner: Runner, error: Exception) -> list[Any]:
         first = error
-        for _ in range(MOST_ANSWERS):
-            found = self._next(runner, error)
-            if found is None:
-                break
-            runner, call = found
-            forget_arrays(error)
-            try:
-                results = call()
-            except Exception as again:  # decided by the next round
-                error = again
-                continue
-            succeeded(self._session, runner)
-            return results
-        self._give_up(runner)
-        if error is first or failure_of(error, ()).kind is FailureKind.CALLER:
-            raise error
-        first.add_note(f"Answering it did not help. The last attempt: {type(error).__name__}: {error}")
-        raise first
+        call: Callable[[], list[Any]] | None = None
+        try:
+            for _ in range(MOST_ANSWERS):
+                found = self._next(runner, error)
+                if found is None:
+                    break
+                runner, call = found
+                forget_arrays(error)
+                try:
+                    results = call()
+                except Exception as again:  # decided by the next round
+                    error = again
+                    continue
+                succeeded(self._session, runner)
+                return results
+            self._give_up(runner)
+            if error is first or failure_of(error, ()).kind is FailureKind.CALLER:
+                raise error
+            first.add_note(f"Answering it did not help. The last attempt: {type(error).__name__}: {error}")
+            raise first
+        finally:
+            del first, error, call  # errors hold this frame, which must not hold them
 
     def _next(self, runner: Runner, error: Exception) -> _Answer | None:
         """What to run now, None where the error is to be raised."""

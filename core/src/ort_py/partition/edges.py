@@ -37,7 +37,8 @@ def trimmed(table: WorkTable, owner: Placed, others: Placed, labels: Ints) -> Pl
     saved = np.bincount(ends[ends >= 0], np.tile(copying, 2)[ends >= 0], minlength=len(owner))
     places = np.arange(len(owner))
     movable &= owner >= 0
-    dearer = np.where(movable, table.cost[others, places] - table.cost[owner, places], np.inf)
+    with np.errstate(invalid="ignore"):  # who says that an island always pays says that it costs minus infinity
+        dearer = np.where(movable, table.cost[others, places] - table.cost[owner, places], np.inf)
     start = np.flatnonzero(movable & (saved > 0) & (saved > dearer))
     if not len(start):
         return owner

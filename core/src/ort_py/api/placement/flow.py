@@ -135,17 +135,17 @@ def flow_of(assignment: Assignment) -> Flow:
 
 
 def _flow_value(value: Value, producer: int, index: dict[Node, int]) -> FlowValue:
-    readers: dict[int, None] = {}
+    readers: set[int] = set()  # uses are in the order of edits, which a restored graph does not have
     for reader, _ in value.uses:
         number = index.get(reader)
         if number is None:
             number = _holder(reader, index)
         if number is not None:
-            readers[number] = None
+            readers.add(number)
     nbytes, unit, symbols = _size(value.type)
     text = "" if value.type is None else str(value.type)
     returned = value.is_graph_output and value.graph.owner is None
-    return FlowValue(value.name, text, nbytes, unit, symbols, producer, tuple(readers), returned)
+    return FlowValue(value.name, text, nbytes, unit, symbols, producer, tuple(sorted(readers)), returned)
 
 
 def _holder(node: Node, index: dict[Node, int]) -> int | None:

@@ -29,6 +29,7 @@ class _Heads:
         query, key, value: ``(batch, heads, rows, size)``, views; there may be fewer heads of keys and values.
         functions: What becomes of scores before anything is added: they are scaled.
         biases: Added to scores.
+        may_hide: Whether a bias may be -infinity in a whole row, which then gives zeroes.
         seen: 1 where a row sees a column, 0 where it does not; None where none is hidden but by a bias.
     """
 
@@ -37,6 +38,7 @@ class _Heads:
     value: Value
     functions: Sequence[Function]
     biases: Sequence[Value] = ()
+    may_hide: bool = False
     seen: Value | None = None
 
 
@@ -48,7 +50,7 @@ def multi_head(planner: Planner, operation: Operation) -> None:
     scale = operation.attributes.get("scale", 0.0) or 1 / math.sqrt(query.dims[3])
     bias = operation.inputs[5] if len(operation.inputs) > 5 else None
     biases = [planner.ranked(planner.value(bias), 4)] if bias else []
-    found = _attend(planner, _Heads(query, key, value, [linear(scale)], biases), packed=True)
+    found = _attend(planner, _Heads(query, key, value, [linear(scale)], biases, bool(biases)), packed=True)
     planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
 
 
@@ -68,15 +70,17 @@ def attention(planner: Planner, operation: Operation) -> None:
     functions = [linear(scale / cap), Function(Eltwise.TANH), linear(cap)] if cap else [linear(scale)]
     biases: list[Value] = []
     seen: Value | None = None
+    floating = False
     mask = operation.inputs[3] if len(operation.inputs) > 3 else None
     if mask and planner.value(mask).dtype == Element.U8:
         seen, bias = _hidden(planner, mask)
         biases.append(bias)
     elif mask:
+        floating = True
         biases.append(planner.ranked(planner.value(mask), 4))
     if attributes.get("is_causal", 0):
         biases.append(_causal(planner, query.dims[2], key.dims[2]))
-    found = _attend(planner, _Heads(query, key, value, functions, biases, seen), packed=packed)
+    found = _attend(planner, _Heads(query, key, value, functions, biases, floating, seen), packed=packed)
     planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
 
 
@@ -103,6 +107,8 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
     weights = scores if dtype == F32 else planner.new(Desc.plain(shape, dtype))
     softmax = planner.make_heavy(lambda: primitives.softmax(desc, weights.desc, 3), work)
     planner.emit(softmax, {Argument.SRC: scores, Argument.DST: weights})
+    if heads.may_hide:
+        weights = _without_unknown(planner, weights)
     if heads.seen is not None:
         weights = _combined(planner, Binary.MUL, weights, heads.seen)
     written = planner.dtype or dtype
@@ -126,6 +132,16 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
     turned = found.desc.permuted((0, 2, 1, 3))
     assert turned is not None, "strides can always be exchanged"
     return planner.reshaped(planner.view(found, turned), whole)
+
+
+def _without_unknown(planner: Planner, weights: Value) -> Value:
+    """Zeroes for not-a-number, which the softmax of a row that is hidden wholly is: weights are never negative, and
+    oneDNN's Relu knows not-a-number for none that is greater than zero."""
+    desc = weights.desc
+    found = planner.new(desc)
+    relu = planner.make(lambda: primitives.eltwise(Function(Eltwise.RELU), desc, desc), desc)
+    planner.emit(relu, {Argument.SRC: weights, Argument.DST: found})
+    return found
 
 
 def _split(planner: Planner, value: Value, heads: int) -> Value:
