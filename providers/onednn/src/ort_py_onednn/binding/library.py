@@ -7,6 +7,7 @@ otherwise, because spinning threads rob whoever shares the machine. Knows nothin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import site
@@ -14,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from ort_py.errors import EPFail
 __all__ = ["VARIABLE", "Library", "Missing", "find", "open_library"]
 
 VARIABLE = "ORT_PY_ONEDNN_LIBRARY"
+_WHEEL = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
 INSTALL = "pip install onednn-cpu-gomp"
 _OPENMP = "libgomp.so.1"
@@ -131,6 +134,11 @@ def _places() -> Iterator[Path]:
     for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
         if prefix:
             yield Path(prefix) / "lib" / SONAME
+    # Where packages are read from another environment, or were installed to a folder of their own.
+    with contextlib.suppress(PackageNotFoundError):
+        for file in distribution(_WHEEL).files or ():
+            if file.name == SONAME:
+                yield Path(os.fspath(file.locate())).resolve()
 
 
 class _brief_spinning:  # noqa: N801 - a context manager used as a word
