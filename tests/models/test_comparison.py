@@ -80,7 +80,8 @@ def wrong_rule() -> Iterator[None]:
     hooks.unregister("wrong-rule")
 
 
-@pytest.mark.usefixtures("wrong_rule")
+@pytest.mark.usefixtures("wrong_rule", "cpu_runner")
+@pytest.mark.parametrize("cpu_runner", ["plain"], indirect=True)  # of a compiled region only the border is seen
 def test_a_wrong_rule_is_found_in_a_large_model() -> None:
     """The rule, the one node of 830 that it rewrote, and the value at which results change."""
     model = by_name("slanet-plus")

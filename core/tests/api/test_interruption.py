@@ -16,7 +16,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a ch
 ROOT = Path(__file__).parents[3]
 
 PREAMBLE = """
-import asyncio, threading, time
+import asyncio, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what was started in the background ignores Ctrl-C
 import numpy as np
 import ort_py
 from core.tests.api.small_models import RELU, model_bytes, open_model

@@ -165,7 +165,8 @@ def test_forked_child_has_threads_of_its_own() -> None:
 
 
 PROGRAM = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what was started in the background ignores Ctrl-C
 from ort_py.execution.run_queue import Job, RunQueue
 
 state = []
