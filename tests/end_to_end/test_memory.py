@@ -49,6 +49,7 @@ def resident():
 
 def session(source, **options):
     chosen = ort.SessionOptions()
+    chosen.use_deterministic_compute = True  # beside busy tests, weights would be packed for fewer threads, too
     for name, value in options.items():
         setattr(chosen, name, value)
     return ort.InferenceSession(source, chosen, providers=["CPUExecutionProvider"])
@@ -113,7 +114,7 @@ for one in sessions:
 print(json.dumps(private() - before))
 """,
     )
-    assert 16 * MIB < used < 40 * MIB  # less than the weights, where memory that was freed before is used again
+    assert 8 * MIB < used < 40 * MIB  # less than the weights, where memory that was freed before is used again
 
 
 @LINUX
@@ -220,10 +221,13 @@ use()
 gc.collect()  # graphs are cycles, and what has gone by now can be given back
 give_back()
 before = private()
-use()
-gc.collect()
-give_back()
-print(json.dumps(private() - before))
+left = []
+for _ in range(4):  # a leak grows each time; the allocator's arenas of other threads come and go
+    use()
+    gc.collect()
+    give_back()
+    left.append(private() - before)
+print(json.dumps(min(left)))
 """,
     )
     assert left < 2 * MIB
