@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+pytestmark = pytest.mark.xdist_group("processor")
+
 MIB = 1 << 20
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
