@@ -15,9 +15,6 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a child process"),
     pytest.mark.xdist_group("processor"),  # never beside tests that measure memory
 ]
-    pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a child process"),
-    pytest.mark.xdist_group("processor"),
-]  # never beside each other
 
 ROOT = Path(__file__).parents[3]
 
