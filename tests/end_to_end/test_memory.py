@@ -116,7 +116,9 @@ for one in sessions:
 print(json.dumps(private() - before))
 """,
     )
-    assert 8 * MIB < used < 40 * MIB  # less than the weights, where memory that was freed before is used again
+    assert (
+        8 * MIB < used < 60 * MIB
+    )  # with one buffer of BLAS; less than the weights, where memory that was freed before is used again
 
 
 @LINUX
@@ -174,7 +176,7 @@ print(json.dumps([private() - before, [one.memory_report().to_dict() for one in 
 """,
     )
     kept = 0 if source == "more" else 4 * MIB
-    assert used < kept + 22 * MIB
+    assert used < kept + 42 * MIB  # with one buffer of BLAS
     for report in reports:
         assert 4 * MIB <= report["packed"] <= 16 * MIB
         assert report["weights"] < kept + MIB
@@ -293,5 +295,5 @@ print(json.dumps([grown, sorted(ends), bool((one.run(None, good)[0] == expected)
         "limit": "MemoryLimitError by NoneType",
     }
     assert ends == [names[what]]
-    assert grown < 4 * MIB
+    assert grown < 24 * MIB  # one buffer of BLAS comes now or never; 300 runs that left 100 KiB each would be 29 MiB
     assert equal
