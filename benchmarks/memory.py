@@ -28,6 +28,7 @@ from benchmarks.cpu_role import cpu_role
 from benchmarks.runtime_child import open_session
 from examples.model_zoo import by_name, fetch
 from tests.support.model_inputs import cases_of
+from tests.support.process_memory import peak_resident_bytes, private_bytes, resident_bytes
 
 __all__ = ["main"]
 
@@ -38,37 +39,26 @@ _DEFAULTS = ("light-resnet50", "light-densenet121", "light-squeezenet", "light-v
 _LARGE_BATCH, _SMALL_BATCH = 6144, 4
 
 
-def _bytes_of(*names: str, of: str = "status") -> int:
-    """The sum of some lines of a file in ``/proc/self``."""
-    with Path(f"/proc/self/{of}").open() as lines:
-        found = {
-            name: int(rest.split()[0]) * 1024
-            for name, _, rest in (line.partition(":") for line in lines)
-            if name in names
-        }
-    return sum(found.values())
-
-
-def _private() -> int:
-    gc.collect()
-    return _bytes_of("Private_Clean", "Private_Dirty", of="smaps_rollup")
-
-
 def _one_model(runtime: str, threads: int, model: str, feeds: Mapping[str, Any]) -> dict[str, int]:
-    before = _bytes_of("VmHWM")
+    before = peak_resident_bytes()
     session = open_session(runtime, model, threads)
-    created = _bytes_of("VmHWM")
+    created = peak_resident_bytes()
     for _ in range(_RUNS):
         session.run(None, feeds)
-    return {"created": created - before, "peak": _bytes_of("VmHWM") - before, "total": _bytes_of("VmHWM")}
+    return {"created": created - before, "peak": peak_resident_bytes() - before, "total": peak_resident_bytes()}
+
+
+def _collected_private_bytes() -> int:
+    gc.collect()
+    return private_bytes()
 
 
 def _several_sessions(runtime: str, threads: int, model: str, feeds: Mapping[str, Any]) -> dict[str, int]:
-    before = _private()
+    before = _collected_private_bytes()
     sessions = [open_session(runtime, model, threads) for _ in range(_SESSIONS)]
     for session in sessions:
         session.run(None, feeds)
-    return {"private": _private() - before}
+    return {"private": _collected_private_bytes() - before}
 
 
 def _batches(runtime: str, threads: int, model: str, feeds: Mapping[str, Any]) -> dict[str, int]:
@@ -78,14 +68,14 @@ def _batches(runtime: str, threads: int, model: str, feeds: Mapping[str, Any]) -
     def resident(rows: int) -> int:
         for _ in range(3):
             session.run(None, {name: np.zeros((rows, *value.shape[1:]), value.dtype)})
-        return _bytes_of("VmRSS")
+        return resident_bytes()
 
     small = resident(_SMALL_BATCH)
     resident(_LARGE_BATCH)
     left = resident(_SMALL_BATCH)
     if hasattr(session, "trim"):  # onnxruntime's session has nothing of the kind
         session.trim()
-    return {"left": left - small, "trimmed": _bytes_of("VmRSS") - small}
+    return {"left": left - small, "trimmed": resident_bytes() - small}
 
 
 _MEASUREMENTS = {"model": _one_model, "sessions": _several_sessions, "batches": _batches}

@@ -13,7 +13,6 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import onnx.parser
 import pytest
 
 import ort_py
+from tests.support.process_memory import resident_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cpu_runner")]
 
@@ -74,12 +74,6 @@ def cases() -> list[dict[str, Any]]:
         }
         for number in range(24)
     ]
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in RAM; 0 where the system does not tell."""
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
 
 
 class Stress:

@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import onnx.parser
 import pytest
 
 import ort_py
+from tests.support.process_memory import resident_bytes, written_bytes
 
 pytestmark = [
     pytest.mark.usefixtures("cpu_runner"),
@@ -75,15 +75,6 @@ def in_children(count: int, work: Callable[[int], str]) -> list[str]:
     return found
 
 
-def own_memory() -> int:
-    """Bytes that this process alone has written to; -1 where the system does not tell."""
-    rollup = Path("/proc/self/smaps_rollup")
-    if not rollup.exists():
-        return -1
-    lines = dict(line.split(":", 1) for line in rollup.read_text().splitlines()[1:])
-    return int(lines["Private_Dirty"].split()[0]) << 10
-
-
 def test_preloaded_in_the_parent_and_run_in_four_children() -> None:
     """As with preloading servers: results are right, and the weight's pages stay the parent's."""
     session = session_of()
@@ -91,11 +82,11 @@ def test_preloaded_in_the_parent_and_run_in_four_children() -> None:
     (expected,) = session.run(None, feed)
 
     def work(number: int) -> str:
-        before = own_memory()
+        before = written_bytes()
         for _ in range(5):
             (y,) = session.run(None, feed)
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
-        return f"{own_memory() - before if before >= 0 else 0}"
+        return f"{written_bytes() - before}"
 
     found = in_children(4, work)
     assert all(int(text) < 8 << 20 for text in found), found
@@ -211,18 +202,13 @@ def test_closing_ends_runs_in_order() -> None:
 
 def test_memory_that_one_large_batch_took_comes_back() -> None:
     """After small runs and `trim` the process is about as large as before the large one."""
-    statm = Path("/proc/self/statm")
-    if not statm.exists():
+    if not resident_bytes():
         pytest.skip("the system does not tell")
-
-    def resident() -> int:
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     session = session_of(1)
     session.run(None, feed_of(1))
     session.trim()
-    before = resident()
+    before = resident_bytes()
     session.run(None, feed_of(4096))
     session.run(None, feed_of(1))
     session.trim()
-    assert resident() - before < 24 << 20  # the batch's values took 96 MiB
+    assert resident_bytes() - before < 24 << 20  # the batch's values took 96 MiB
