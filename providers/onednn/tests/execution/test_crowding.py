@@ -1,4 +1,4 @@
-"""When runs take one thread because somebody else has the processors: judged from times that are made up."""
+"""When runs of a region take one thread because several do not pay: judged from times that are made up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import ort_py as ort
 from ort_py_onednn.execution import instance
-from ort_py_onednn.execution.crowding import Crowding, Pace
+from ort_py_onednn.execution.crowding import Pace
 from providers.onednn.tests.models import PROVIDER, model, node
 
 Machine = Callable[[int], tuple[float, float]]
@@ -24,16 +24,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def _taken(
-    judge: Crowding, clock: list[float], pace: Pace, machine: Machine, runs: int, cores: int = 2, size: int = 100
-) -> list[int]:
+def _taken(clock: list[float], pace: Pace, machine: Machine, runs: int, cores: int = 2, size: int = 100) -> list[int]:
     """The numbers of threads of some runs."""
     found = []
     for _ in range(runs):
-        found.append(judge.threads(cores, pace))
+        found.append(pace.threads(cores))
         elapsed, worked = machine(found[-1])
         clock[0] += elapsed
-        judge.note(pace, found[-1], elapsed, worked, size)
+        pace.note(found[-1], elapsed, worked, size)
     return found
 
 
@@ -53,54 +51,63 @@ def _uneven(count: int) -> tuple[float, float]:
 def test_runs_that_wait_and_are_slower_are_followed_by_one_thread(clock: list[float]) -> None:
     """Three in a row that were off the processor for longer than a second thread saves are a suspicion, three runs on
     one thread confirm it."""
-    judge, pace = Crowding(), Pace()
-    assert _taken(judge, clock, pace, _crowded, 12) == [2, 2, 2, *[1] * 9]
+    pace = Pace()
+    assert _taken(clock, pace, _crowded, 12) == [2, 2, 2, *[1] * 9]
 
 
 def test_a_thread_that_sleeps_is_not_crowded(clock: list[float]) -> None:
     """Where several threads wait and are the faster all the same they stay, and are trusted for a while."""
-    judge, pace = Crowding(), Pace()
-    assert _taken(judge, clock, pace, _uneven, 100) == [2, 2, 2, 1, 1, 1, *[2] * 94]
+    pace = Pace()
+    assert _taken(clock, pace, _uneven, 100) == [2, 2, 2, 1, 1, 1, *[2] * 94]
 
 
 def test_a_run_that_did_not_wait_is_forgiven_all(clock: list[float]) -> None:
     """Its thread worked for most of the time, so strikes before it do not count."""
-    judge, pace = Crowding(), Pace()
+    pace = Pace()
     for machine in (_crowded, _crowded, _quiet, _crowded, _crowded, _quiet):
-        assert _taken(judge, clock, pace, machine, 1) == [2]
+        assert _taken(clock, pace, machine, 1) == [2]
 
 
 def test_several_threads_are_back_soon_after_the_neighbour_has_gone(clock: list[float]) -> None:
     """After a tenth of a second at most where a run takes milliseconds, and it was crowded for a moment only."""
-    judge, pace = Crowding(), Pace()
-    _taken(judge, clock, pace, _crowded, 7)
+    pace = Pace()
+    _taken(clock, pace, _crowded, 7)
     begun = clock[0]
-    while _taken(judge, clock, pace, _quiet, 1) == [1]:
+    while _taken(clock, pace, _quiet, 1) == [1]:
         assert clock[0] - begun < 0.1
-    assert _taken(judge, clock, pace, _quiet, 50) == [2] * 50
+    assert _taken(clock, pace, _quiet, 50) == [2] * 50
 
 
 def test_what_failed_tries_cost_stays_a_twentieth(clock: list[float]) -> None:
     """While nothing changes."""
-    judge, pace = Crowding(), Pace()
-    _taken(judge, clock, pace, _crowded, 6)
+    pace = Pace()
+    _taken(clock, pace, _crowded, 6)
     begun = clock[0]
-    tries = _taken(judge, clock, pace, _crowded, 2000).count(2)
+    tries = _taken(clock, pace, _crowded, 2000).count(2)
     assert 0 < tries * 0.004 < 0.05 * (clock[0] - begun)
 
 
-def test_what_is_crowded_for_one_region_is_so_for_all(clock: list[float]) -> None:
-    """A processor that is taken is taken; a region that has not run on one thread does so before it may try."""
-    judge, pace, other = Crowding(), Pace(), Pace()
-    _taken(judge, clock, pace, _crowded, 6)
-    clock[0] += 10.0
-    assert _taken(judge, clock, other, _quiet, 2) == [1, 2]
-    assert _taken(judge, clock, pace, _quiet, 1) == [2]
+def test_the_first_run_after_a_pause_may_be_slow(clock: list[float]) -> None:
+    """Threads that slept deeply and cold caches are no neighbour: the next runs of a try decide."""
+    pace = Pace()
+    _taken(clock, pace, _crowded, 6)
+    while pace.threads(2) == 1:
+        _taken(clock, pace, _crowded, 1)
+    assert _taken(clock, pace, _crowded, 1) == [2]
+    assert _taken(clock, pace, _quiet, 50) == [2] * 50
+
+
+def test_a_region_for_which_threads_do_not_pay_says_nothing_of_others(clock: list[float]) -> None:
+    """Small work that wakes a thread each time is slower on two anywhere."""
+    pace, other = Pace(), Pace()
+    _taken(clock, pace, _crowded, 6)
+    assert pace.threads(2) == 1
+    assert _taken(clock, other, _quiet, 5) == [2] * 5
 
 
 def test_sizes_may_change_from_run_to_run(clock: list[float]) -> None:
     """Times are compared an element: longer runs of larger inputs are not slower."""
-    judge, pace = Crowding(), Pace()
+    pace = Pace()
     sizes = [100, 200, 400, 800, 1600, 3200, 6400]
     found = []
     for size in sizes:
@@ -109,31 +116,27 @@ def test_sizes_may_change_from_run_to_run(clock: list[float]) -> None:
             elapsed, worked = _uneven(count)
             return elapsed * factor / 100, worked * factor / 100
 
-        found += _taken(judge, clock, pace, machine, 1, size=size)
+        found += _taken(clock, pace, machine, 1, size=size)
     assert found == [2, 2, 2, 1, 1, 1, 2]
 
 
 def test_many_threads_must_have_lost_more(clock: list[float]) -> None:
     """With eight, a run that was off the processor for half of its time still is faster than one thread."""
-    judge, pace = Crowding(), Pace()
-    assert _taken(judge, clock, pace, lambda _: (0.010, 0.005), 5, cores=8) == [8] * 5
+    pace = Pace()
+    assert _taken(clock, pace, lambda _: (0.010, 0.005), 5, cores=8) == [8] * 5
 
 
 def test_runs_of_microseconds_say_nothing(clock: list[float]) -> None:
     """Clocks of processors tick too slowly for them."""
-    judge, pace = Crowding(), Pace()
-    assert _taken(judge, clock, pace, lambda _: (0.00005, 0.0), 5) == [2] * 5
+    pace = Pace()
+    assert _taken(clock, pace, lambda _: (0.00005, 0.0), 5) == [2] * 5
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_deterministic_sessions_keep_their_threads(monkeypatch: pytest.MonkeyPatch, deterministic: bool) -> None:
     """`use_deterministic_compute`: sums are added in an order that depends on the number of threads, so it stays."""
 
-    class _Full(Crowding):
-        def threads(self, count: int, pace: Pace) -> int:
-            return 1
-
-    monkeypatch.setattr(instance, "CROWDING", _Full())
+    monkeypatch.setattr(Pace, "threads", lambda *_: 1)
     counts: list[tuple[int, int]] = []
     planned = instance.DnnlInstance._form_for
 

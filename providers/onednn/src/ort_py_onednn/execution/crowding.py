@@ -1,13 +1,16 @@
-"""Whether a run takes its threads or one alone, because other programs hold the processors: decided by what runs took.
+"""Whether a region's runs take its threads or one alone: decided by what its runs took.
 
 Work that is split evenly is done when its slowest part is: with a neighbour on one of two processors, both wait for a
 turn of that one at each primitive, and two threads are slower than one, by a factor of ten where primitives are small.
+Small regions between work of others are slower on two threads anywhere: the second one sleeps, and is waked each time.
+
 A run that waited shows it: its thread was off its processor for longer than the help of the others saved. But a thread
 also sleeps where the others merely have more to do, so waiting is a suspicion. A few runs on one thread then say which
-is the faster. Where one is, all runs take it for a while, and then one of them tries again: soon, for a neighbour may
-have gone, but so that what a failed try costs stays a twentieth.
+is the faster. Where one is, the region's runs take it for a while, and then a few of them try again: soon, for a
+neighbour may have gone, but so that what a failed try costs stays a twentieth. A few, because the first one after a
+pause is slow anywhere: the other threads sleep deeply, and what they read has left their caches.
 
-That processors are taken is a fact about the machine, so that judgement serves the process; times belong to a region.
+Each region judges for itself, and counts its own time: one for which several threads do not pay says nothing of others.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ import statistics
 import time
 from collections import deque
 
-__all__ = ["CROWDING", "Crowding", "Pace"]
+__all__ = ["Pace"]
 
-_SHORTEST, _LONGEST = 0.02, 1.0
-"""Seconds of running on one thread before several are tried again."""
+_SHORTEST, _LONGEST = 10, 1.0
+"""Runs, and seconds of running, on one thread before several are tried again."""
 
 _SHARE = 20
 """How many times what a failed try lost must pass before the next."""
@@ -30,6 +33,9 @@ _RUNS = 3
 _GAIN = 0.95
 """What a few threads must take of one thread's time, and one of theirs, to be called faster."""
 
+_HOPELESS = 2.0
+"""What a try after the first takes of one thread's time to be the last."""
+
 _TRUST = 2.0
 """Seconds for which threads that wait, and are the faster all the same, are not suspected again."""
 
@@ -38,56 +44,32 @@ _JUDGED = 1e-4
 
 
 class Pace:
-    """What the last runs of one region took, in seconds an element of the inputs, so that sizes may change.
+    """What the last runs of one region took, in seconds an element of the inputs so that sizes may change, and the
+    judgement that follows.
 
-    Attributes:
-        many: Runs on several threads.
-        one: Runs on one.
-        strikes: Runs in a row that waited.
-        owed: Runs on one thread that are to be made and compared.
-        trusted: Until when waiting is no suspicion.
+    Used by one thread at a time, as the frame that it belongs to.
     """
 
-    __slots__ = ("many", "one", "owed", "strikes", "trusted")
+    __slots__ = ("_lost", "_many", "_one", "_owed", "_rest", "_strikes", "_tries", "_trusted")
 
     def __init__(self) -> None:
-        self.many: deque[float] = deque(maxlen=_RUNS)
-        self.one: deque[float] = deque(maxlen=_RUNS)
-        self.strikes = 0
-        self.owed = 0
-        self.trusted = 0.0
+        self._many: deque[float] = deque(maxlen=_RUNS)
+        self._one: deque[float] = deque(maxlen=_RUNS)
+        self._strikes = 0  # runs in a row that waited
+        self._owed = 0  # runs on one thread that are to be made and compared
+        self._trusted = 0.0  # until when waiting is no suspicion
+        self._rest = 0.0  # seconds that runs on one thread are still to take; below 0: several are being tried
+        self._tries = 0  # runs in a row that tried several threads again and were no faster
+        self._lost = 0.0  # seconds that these took longer than one thread does
 
+    def threads(self, count: int) -> int:
+        """How many threads a run should take now, of as many as it may."""
+        return 1 if self._owed or self._rest > 0.0 else count
 
-class Crowding:
-    """The judgement, and how it is come to.
-
-    Without a lock, which a forked child could find closed: what threads note at the same time may count as one.
-    """
-
-    __slots__ = ("_pause", "_until")
-
-    def __init__(self) -> None:
-        self._pause = _SHORTEST
-        self._until = 0.0
-
-    def threads(self, count: int, pace: Pace) -> int:
-        """How many threads a run should take now.
-
-        Args:
-            count: As many as it may take.
-            pace: What its region's runs took.
-        """
-        if pace.owed:
-            return 1
-        if self._until and (not pace.one or time.perf_counter() < self._until):
-            return 1
-        return count
-
-    def note(self, pace: Pace, count: int, elapsed: float, worked: float, size: int) -> None:
+    def note(self, count: int, elapsed: float, worked: float, size: int) -> None:
         """Note a run of work that several threads may share.
 
         Args:
-            pace: What its region's runs took.
             count: Number of threads it took.
             elapsed: Seconds from its begin to its end.
             worked: Seconds of them in which the calling thread was on a processor.
@@ -95,42 +77,48 @@ class Crowding:
         """
         each = elapsed / max(1, size)
         if count == 1:
-            pace.one.append(each)
-            if pace.owed:
-                pace.owed -= 1
-                if not pace.owed:
-                    self._compare(pace, size)
+            self._one.append(each)
+            if self._owed:
+                self._owed -= 1
+                if not self._owed:
+                    self._compare(size)
+            elif self._rest > 0.0:
+                self._rest -= elapsed
+                if self._rest <= 0.0:
+                    self._rest = -1.0
             return
-        pace.many.append(each)
-        if self._until:
-            self._tried(pace, each, size)
+        self._many.append(each)
+        if self._rest:
+            self._tried(each, size)
         elif elapsed < _JUDGED or elapsed < 0.9 * count * worked:  # alone it would have worked `count` times as long
-            pace.strikes = 0
+            self._strikes = 0
         else:
-            pace.strikes += 1
-            if pace.strikes >= _RUNS and time.perf_counter() >= pace.trusted:
-                pace.one.clear()
-                pace.strikes, pace.owed = 0, _RUNS
+            self._strikes += 1
+            if self._strikes >= _RUNS and time.perf_counter() >= self._trusted:
+                self._one.clear()
+                self._strikes, self._owed = 0, _RUNS
 
-    def _compare(self, pace: Pace, size: int) -> None:
+    def _compare(self, size: int) -> None:
         """Judge a suspicion by as many runs of both kinds."""
-        many, one = statistics.median(pace.many), statistics.median(pace.one)
-        now = time.perf_counter()
+        many, one = statistics.median(self._many), statistics.median(self._one)
         if one < _GAIN * many:
-            self._pause = max(_SHORTEST, min(_LONGEST, _SHARE * (many - one) * size))
-            self._until = now + self._pause
+            self._pause((many - one) * size, one * size)
         else:
-            pace.trusted = now + max(_TRUST, _SHARE * _RUNS * (one - many) * size)
+            self._trusted = time.perf_counter() + max(_TRUST, _SHARE * _RUNS * (one - many) * size)
 
-    def _tried(self, pace: Pace, each: float, size: int) -> None:
+    def _tried(self, each: float, size: int) -> None:
         """Judge a try after a while on one thread."""
-        one = statistics.median(pace.one) if pace.one else 0.0
+        one = statistics.median(self._one)
         if each < _GAIN * one:
-            self._until, self._pause = 0.0, _SHORTEST
-            return
-        self._pause = min(_LONGEST, max(2 * self._pause, _SHARE * (each - one) * size))
-        self._until = time.perf_counter() + self._pause
+            self._rest = 0.0
+        else:
+            self._tries += 1
+            self._lost += max(0.0, each - one) * size
+            if self._tries < _RUNS and (self._tries == 1 or each < _HOPELESS * one):
+                return
+            self._pause(self._lost, one * size)
+        self._tries, self._lost = 0, 0.0
 
-
-CROWDING = Crowding()
-"""Of this process."""
+    def _pause(self, lost: float, one: float) -> None:
+        """Run on one thread for as long as what was lost is worth."""
+        self._rest = max(_SHORTEST * one, min(_LONGEST, _SHARE * lost))

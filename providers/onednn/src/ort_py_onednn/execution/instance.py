@@ -22,7 +22,7 @@ from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import allowed
 from ort_py_onednn.binding.status import check
-from ort_py_onednn.execution.crowding import CROWDING, Pace
+from ort_py_onednn.execution.crowding import Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan
@@ -227,7 +227,7 @@ class DnnlInstance(RegionInstance):
             begun, worked = time.perf_counter(), time.thread_time()
             form.calls.run()
             worked = time.thread_time() - worked
-            CROWDING.note(self._pace, self._taken, time.perf_counter() - begun, worked, form.size)
+            self._pace.note(self._taken, time.perf_counter() - begun, worked, form.size)
         else:
             form.calls.run()
         self._inputs = ()
@@ -252,7 +252,7 @@ class DnnlInstance(RegionInstance):
         self._arena = _NOTHING
 
     def _form_for(self, shapes: Shapes) -> _Form:
-        self._taken = threads = CROWDING.threads(self._threads, self._pace) if self._adapts else self._threads
+        self._taken = threads = self._pace.threads(self._threads) if self._adapts else self._threads
         key = shapes, threads
         found = self._forms.get(key)
         if found is not None:
