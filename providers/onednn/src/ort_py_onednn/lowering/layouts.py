@@ -28,14 +28,14 @@ from ort_py_onednn.lowering.values import Value, lies_plainly
 
 __all__ = ["LayoutPlanner"]
 
-_TINY = 1 << 18
-"""Elements below which one thread does what takes a few instructions an element: 15 µs of work.
+_TINY = 1 << 15
+"""Elements below which one thread does what takes a few instructions an element: 2 µs of work.
 
-A second thread that waits in OpenMP's loop costs 2 µs, one that sleeps 30 µs, as measured on virtual machines with two
-processors: between small primitives it sleeps. On a busy machine each such call waits for a processor besides."""
+A second thread that waits in OpenMP's loop costs as much. One that sleeps costs 30 µs, but none does between primitives
+that all take it, and a region to which that happens all the same goes on with one thread (`execution.crowding`)."""
 
-_TINY_PRODUCTS = 1 << 21
-"""Multiply-adds below which one thread does a product: 16 µs of a large one, 60 µs of one row."""
+_TINY_PRODUCTS = 1 << 17
+"""Multiply-adds below which one thread does a product: 1 µs of a large one, 4 µs of one row."""
 
 
 class LayoutPlanner:

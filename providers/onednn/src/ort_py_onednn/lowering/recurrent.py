@@ -51,7 +51,7 @@ def recurrent_layer(planner: Planner, operation: Operation) -> None:
         if operation.kind == "LSTM":
             results[RecurrentArgument.DST_CELL] = planner.new(state)
     descs = {code: value.desc for code, value in (values | results).items()}
-    primitive = _made(planner, operation, descs, weights, states, steps * batch)
+    primitive = _made(planner, operation, descs, weights, states, batch)
     count = planner.count
     for code, value in ((Argument.WEIGHTS, weights), (RecurrentArgument.WEIGHTS_STATE, states)):
         values[code] = planner.in_layout(value, primitive.arguments[code])
@@ -77,7 +77,7 @@ def _made(
         pairs.insert(0, (packed[0], packed[1]))
     for first, second in pairs:
         given = {**descs, Argument.WEIGHTS: first, RecurrentArgument.WEIGHTS_STATE: second}
-        work = float(rows) * (math.prod(weights.dims) + math.prod(states.dims))
+        work = float(rows) * math.prod(states.dims)  # of one step, at whose end threads wait for each other
         try:
             return planner.make_heavy(lambda: recurrent(_cell(operation), direction, [*given.items()]), work)  # noqa: B023 - at once
         except Unimplemented:
