@@ -3,8 +3,9 @@
 First table: seconds of optimising a graph of 300 to 50,000 nodes, against onnxruntime's session creation, and the cost
 of a node, which should not grow. The graph is a chain of small blocks with something to do for many rules; onnxruntime
 is not measured beyond 10,000 nodes, where its own cost grows with the square. Second table: for each model of the
-catalogue, nodes of the model, steps executed at ORT_ENABLE_ALL, and nodes of onnxruntime's optimised model, nested
-graphs not counted on either side. A Transpose or Slice is a view here, and moves nothing; where its reader needs its
+catalogue, nodes of the model, and steps that a run executes at ORT_ENABLE_ALL and that onnxruntime's run does, as the
+profile of each tells: those of bodies each time, those of branches where they are taken. Ours are those of the plain
+provider, whose steps are nodes. A Transpose or Slice is a view here, and moves nothing; where its reader needs its
 elements in order, a copy follows, which is what onnxruntime's Transpose does inside. So copies are counted by
 themselves, and the ratio is that of the other steps. Third table: the same for the transformers exported by PyTorch.
 
@@ -16,13 +17,17 @@ each, alternating blocks. Shown is the least processor time of a run: what other
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -34,7 +39,7 @@ from benchmarks.alternating import VARIANT, Refused, Runtimes, Timing
 from benchmarks.cpu_role import cpu_role
 from examples.model_zoo import CATALOGUE, ZooModel, by_name, fetch
 from ort_py.planning.steps import ContiguousStep
-from tests.support.exported_models import EXPORTED
+from tests.support.exported_models import EXPORTED, feeds_of
 from tests.support.model_inputs import cases_of
 
 __all__ = ["blocks", "main"]
@@ -42,6 +47,7 @@ __all__ = ["blocks", "main"]
 SIZES = (300, 1000, 3000, 10_000, 50_000)
 _PEER_UP_TO = 10_000
 _CPU = ["CPUExecutionProvider"]
+_COPY = ContiguousStep(array_module=np).title
 
 
 def blocks(nodes: int) -> onnx.ModelProto:
@@ -112,20 +118,34 @@ def _costs(largest: int, repeats: int = 3) -> None:
         print(f"{size:7} {ours:9.3f} s {ours / size * 1e6:6.1f} µs {shown}  {left}", flush=True)
 
 
-def _steps(models: Sequence[tuple[str, Path]]) -> None:
-    print(f"\n{'model':26} {'nodes':>6} {'steps':>6} {'copies':>6} {'peer':>6} {'ratio':>6}")
+def _executed(runtime: ModuleType, path: Path, feeds: Mapping[str, Any], folder: str) -> Counter[str]:
+    """Operators that one run executes, from its profile."""
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    options.enable_profiling = True
+    options.profile_file_prefix = f"{folder}/{runtime.__name__}"
+    if runtime is ort_py:
+        options.pin_cpu = True
+    session = runtime.InferenceSession(str(path), options, providers=_CPU)
+    session.run(None, dict(feeds))
+    events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return Counter(
+        event["args"].get("op_name", "")
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
+    )
+
+
+def _steps(models: Iterable[tuple[str, Path, Mapping[str, Any]]]) -> None:
+    print(f"\n{'model':34} {'nodes':>6} {'steps':>6} {'copies':>6} {'peer':>6} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in models:
-            written = Path(folder) / f"{name}.onnx"
-            _, session = optimising(path)
+        for name, path, feeds in models:
             nodes = len(onnx.load(path, load_external_data=False).graph.node)
-            plan = session._assembled().program.plan.steps
-            copies = sum(isinstance(step, ContiguousStep) for step in plan)
-            steps = len(plan) - copies
-            session.close()
-            peer_session(path, written)
-            peer = len(onnx.load(written, load_external_data=False).graph.node)
-            print(f"{name:26} {nodes:6} {steps:6} {copies:6} {peer:6} {steps / max(peer, 1):6.2f}", flush=True)
+            ours = _executed(ort_py, path, feeds, folder)
+            copies = ours.pop(_COPY, 0)
+            steps, peer = ours.total(), _executed(onnxruntime, path, feeds, folder).total()
+            print(f"{name:34} {nodes:6} {steps:6} {copies:6} {peer:6} {steps / max(peer, 1):6.2f}", flush=True)
 
 
 _WAYS: dict[str, dict[str, object]] = {
@@ -180,8 +200,8 @@ def main(arguments: list[str]) -> int:
         return 0
     _costs(chosen.largest)
     models: Sequence[ZooModel] = CATALOGUE if chosen.models is None else [by_name(name) for name in chosen.models]
-    _steps([(model.name, fetch(model)) for model in models])
-    _steps([(path.stem, path) for path in EXPORTED])
+    _steps((model.name, fetch(model), cases_of(model)[0].runs[0]) for model in models)
+    _steps((path.stem, path, feeds_of(path)) for path in EXPORTED)
     return 0
 
 

@@ -169,8 +169,13 @@ class GraphEditor(ABC):
         """
 
     @abstractmethod
-    def replace_uses(self, old: ValueSpec | str, new: ValueSpec | str) -> None:
+    def replace_uses(self, old: ValueSpec | str, new: ValueSpec | str, *, returned: bool = True) -> None:
         """Let every reader of `old` read `new`; a graph output keeps its name.
+
+        Args:
+            old: A value of this graph.
+            new: A value of this graph or of one around.
+            returned: Where this graph returns `old`, let it return `new`; else it goes on returning `old`.
 
         Raises:
             InvalidGraph: One of the values does not exist, or a reader would depend on itself.

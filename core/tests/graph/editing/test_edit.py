@@ -256,6 +256,15 @@ def test_impossible_moves_are_refused(old: str, new: str, text: str) -> None:
         editor(CHAIN).replace_uses(old, new)
 
 
+def test_a_graph_may_go_on_returning_what_its_readers_left() -> None:
+    """`returned=False`: only nodes read the other value, and no copy is made to keep a name."""
+    edited = editor("g (float[2, 3] x) => (float[2, 3] a, float[2, 3] y) { a = Neg(x) y = Relu(a) }")
+    edited.replace_uses("a", "x", returned=False)
+    assert operators(edited) == ["Neg", "Relu"]
+    assert [value.name for value in edited.graph.outputs] == ["a", "y"]
+    np.testing.assert_array_equal(run(edited), -X)
+
+
 def test_moving_to_another_type_is_refused() -> None:
     """Element types decide what readers do."""
     edited = editor("g (float[2, 3] x, int64[2, 3] i) => (float[2, 3] y) { y = Neg(x) }")

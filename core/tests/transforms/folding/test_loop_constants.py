@@ -41,6 +41,7 @@ def test_a_body_reads_a_weight_where_it_lies(count: int) -> None:
     assert weight.name == "k"
     assert weight.constant
     assert weight.graph is model.graph
+    assert operators(model) == {"Loop": 1, "MatMul": 1, "Add": 1, "Neg": 1, "Relu": 1}, "handing it on takes no step"
 
 
 def test_what_changes_is_carried() -> None:

@@ -58,7 +58,7 @@ class Editor(ReadingEditor):
 
     # replace_uses -----------------------------------------------------------------------------------------------------
 
-    def replace_uses(self, old: ValueSpec | str, new: ValueSpec | str) -> None:
+    def replace_uses(self, old: ValueSpec | str, new: ValueSpec | str, *, returned: bool = True) -> None:
         before, after = self._known(old), self._known(new)
         if before is after:
             return
@@ -70,7 +70,7 @@ class Editor(ReadingEditor):
             )
         self._changed()
         self._learn_type(after, before.type)
-        if before.is_graph_output:
+        if before.is_graph_output and returned:
             self._keep_output(before, after)
         self._move_reads(before, after)
 

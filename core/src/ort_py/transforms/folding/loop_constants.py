@@ -4,7 +4,7 @@ Exporters hand weights from iteration to iteration, because their own loops have
 outside they are constants again, so that a provider packs them once and rules see what they are; and their types are
 known, where those of carried values may change with each iteration.
 
-The loop goes on carrying them, which costs nothing: only who reads them inside, and the result outside, is changed.
+The loop goes on carrying them, which takes no step: only who reads them inside, and the result outside, is changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReadLoopConstants(RewriteRule):
             if inside is None:
                 return False
             if inside.uses(carried) > 1:
-                inside.replace_uses(carried, given)
+                inside.replace_uses(carried, given, returned=False)
                 changed = True
             changed = _read_before(node.outputs[place], given, graph) or changed
         return changed
