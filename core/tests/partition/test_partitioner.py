@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.tests.driving import HostProvider, drive, floats, reference, typed_model
-from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider, KernelLookup
+from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider, KernelLookup, NodeSpec
 from ort_py.graph.ir import Model, walk
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.assignment import CORE, Assignment, Runner
@@ -97,6 +98,47 @@ def test_a_region_that_is_not_convex_is_split() -> None:
     for chosen in (provider, Whole(behaviour=FakeBehaviour(operators={"Relu", "Add"}))):
         model, found, _ = assign(text, chosen, HostProvider())
         assert [len(region.nodes) for region in found.regions[model.graph]] == [1, 1]
+
+
+class Selective(FakeProvider):
+    """Takes all as one region, and says that what is left of it does not pay."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__(behaviour=FakeBehaviour(compiles=True), name="Selective")
+        self.asked: list[list[str]] = []
+        self.error = error
+
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        self.asked.append([node.op_type for node in nodes])
+        if self.error is not None:
+            raise self.error
+        return f"{len(nodes)} left"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(None, "1 left"), (RuntimeError("broken"), "group_refusal raised RuntimeError: broken")]
+)
+def test_what_is_left_of_a_claim_may_go_to_the_next(error: Exception | None, reason: str) -> None:
+    """A provider before it took the rest, and its own rule says that so little is not worth a region."""
+    selective = Selective(error)
+    first = FakeProvider(behaviour=FakeBehaviour(operators={"Relu", "Neg"}))
+    model, found, _ = assign(CHAIN, first, selective, HostProvider())
+    assert selective.asked == [["Abs"]]
+    assert found.regions[model.graph] == []
+    (last,) = [assigned for node, assigned in found if node.op_type == "Abs"]
+    assert last.provider == "HostExecutionProvider"
+    assert last.refusals[1] == ("Selective", reason)
+
+
+def test_what_is_left_of_a_claim_stays_where_nobody_is_next() -> None:
+    """A small region is better than none; and of a whole claim nobody is asked again."""
+    selective = Selective()
+    model, found, _ = assign(CHAIN, FakeProvider(behaviour=FakeBehaviour(operators={"Relu", "Neg"})), selective)
+    assert [len(region.nodes) for region in found.regions[model.graph]] == [1]
+    whole = Selective()
+    model, found, _ = assign(CHAIN, whole, HostProvider())
+    assert [len(region.nodes) for region in found.regions[model.graph]] == [3]
+    assert whole.asked == []
 
 
 def test_a_region_named_twice_is_taken_once() -> None:

@@ -217,6 +217,15 @@ class IExecutionProvider(ABC):
         """
         return False
 
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        """Optional. Why some nodes of a COMPILE claim are not worth a region by themselves, None where they are.
+
+        Asked about what is left of a claim where a provider before it took the rest, or a cut made it convex. Where
+        others would take all of these nodes, they get them, and the reason is shown to users as it is. An exception
+        counts as a reason.
+        """
+        return None
+
     def estimate_cost(self, node: NodeSpec) -> float | None:
         """Optional. Microseconds one run of a node takes on it, copies not counted; None to leave it to the core.
 

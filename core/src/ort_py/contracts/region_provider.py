@@ -30,7 +30,7 @@ class RegionProvider(IExecutionProvider):
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """Optional. Why a group of nodes that could run is not worth a region, None where it is. Called for each
-        group; all are worth one where not overridden."""
+        group, and for what others leave of one; all are worth one where not overridden."""
         return None
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:

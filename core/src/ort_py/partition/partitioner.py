@@ -92,11 +92,27 @@ class _Placing:
                 parts = contracted.split_all([members for _, members in groups])
                 for claim, pieces in zip(claims, parts, strict=True):
                     for piece in pieces:
-                        self._region(place, claim, piece, regions)
+                        if len(piece) == len(claim.nodes) or not self._left_over(place, piece, position, mine):
+                            self._region(place, claim, piece, regions)
             for index in mine[place]:
                 if answer.claims[index].kind is ClaimKind.KERNEL and not self._kernel(place, index):
                     self._pass_on(index, position, mine)
         self._rest()
+
+    def _left_over(self, place: int, piece: Sequence[int], position: int, mine: list[list[int]]) -> bool:
+        """Pass on what is left of a claim and not worth a region; False where it is worth one, or nobody is next."""
+        provider = self.answers[place].provider
+        try:
+            reason = provider.group_refusal([self.view.nodes[index] for index in piece], self.view)
+        except Exception as error:  # a plug-in's code: its nodes are left to others, with the reason
+            reason = f"group_refusal raised {type(error).__name__}: {error}"
+        later = [self.answers[other].claims for other in self.choice.order[position + 1 :]]
+        if reason is None or not all(any(index in claims for claims in later) for index in piece):
+            return False
+        for index in piece:
+            self.choice.reasons[place, index] = reason
+            self._pass_on(index, position, mine)
+        return True
 
     def _region(self, place: int, claim: Claim, members: tuple[int, ...], regions: list[Region]) -> None:
         provider = self.answers[place].provider.name

@@ -215,6 +215,9 @@ class FaultyProvider(IExecutionProvider):
     def prefers_channels_last(self, node: NodeSpec) -> bool:
         return self.inner.prefers_channels_last(node)
 
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        return self.inner.group_refusal(nodes, graph)
+
     def estimate_cost(self, node: NodeSpec) -> float | None:
         return self.inner.estimate_cost(node)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ort_py.contracts import (
     Capability,
     CompiledRegion,
     GraphView,
     IExecutionProvider,
     KernelLookup,
+    NodeSpec,
     RegionView,
     SessionContext,
 )
@@ -15,7 +18,7 @@ from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import guard_forks
 from ort_py_onednn.execution.arithmetic import computed_types, converted_types, precision_refusal, product_type
-from ort_py_onednn.graph.claims import capability
+from ort_py_onednn.graph.claims import capability, group_refusal
 
 __all__ = ["DnnlProvider"]
 
@@ -48,6 +51,10 @@ class DnnlProvider(IExecutionProvider):
         """Subgraphs of floating operators, each with work that is worth the call."""
         computed = computed_types(self._engine.library)
         return capability(graph, small=self._claim_small, computed=computed, converted=converted_types())
+
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        """Whether what others left of a claim still is worth a call."""
+        return None if self._claim_small else group_refusal(nodes, graph)
 
     def precision_refusal(self, precision: str) -> str | None:
         """Whether the CPU has the instructions for the precision that was asked for, here or of the session."""

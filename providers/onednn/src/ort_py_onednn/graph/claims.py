@@ -6,6 +6,8 @@ faster than a region's call. Knows nothing of how a region is compiled.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, NodeSpec, Refusal, convex_groups
 from ort_py.dtypes import DataType
 from ort_py_onednn.graph.cost import numpy_us, pays, region_us
@@ -13,7 +15,7 @@ from ort_py_onednn.graph.shape_values import broken, follow_from_shapes, worth_c
 from ort_py_onednn.graph.support import is_heavy, refusal
 from ort_py_onednn.graph.support.rule import FLOATING
 
-__all__ = ["capability"]
+__all__ = ["capability", "group_refusal"]
 
 
 _OUTSIDE = "it follows from shapes: a region that reads it is told what it comes to"
@@ -51,16 +53,22 @@ def capability(
     refusals += [Refusal(index, reason) for index, reason in reasons.items() if index not in able]
     claims: list[Claim] = []
     for group in convex_groups(graph, able):
-        nodes = [graph.nodes[index] for index in group]
-        if small or any(is_heavy(node) for node in nodes) or pays(graph, nodes):
+        reason = None if small else group_refusal([graph.nodes[index] for index in group], graph)
+        if reason is None:
             claims.append(Claim(group, ClaimKind.COMPILE, f"one of {len(group)} oneDNN operations"))
         else:
-            reason = (
-                f"too little work for a call to oneDNN: no product, and its group of {len(group)} takes about "
-                f"{numpy_us(nodes):.1f} µs elsewhere, {region_us(graph, nodes):.1f} µs here"
-            )
             refusals += [Refusal(index, reason) for index in group]
     return Capability(tuple(claims), tuple(refusals))
+
+
+def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+    """Why a group is not worth a call; None where it is."""
+    if any(is_heavy(node) for node in nodes) or pays(graph, nodes):
+        return None
+    return (
+        f"too little work for a call to oneDNN: no product, and its group of {len(nodes)} takes about "
+        f"{numpy_us(nodes):.1f} µs elsewhere, {region_us(graph, nodes):.1f} µs here"
+    )
 
 
 def _unfit(node: NodeSpec, types: frozenset[DataType]) -> str | None:
