@@ -67,7 +67,8 @@ def survey(
         providers: In rank order.
         kernels: Their kernels.
         on_provider_error: Told about a provider whose `get_capability` raised.
-        all_of_them: Whether later ones are asked where earlier ones take every node.
+        all_of_them: Whether later ones are asked where earlier ones take every node. They are in any case where one
+            has only a part of a region left, which it may not want.
 
     Returns:
         An answer of each that was asked.
@@ -95,5 +96,8 @@ def survey(
             for index in claim.nodes:
                 if 0 <= index < count:
                     answer.claims.setdefault(index, claim)
+        all_of_them = all_of_them or any(
+            0 < len(taken.intersection(one.nodes)) < len(one.nodes) for one in answer.regions
+        )
         taken.update(answer.claims)
     return answers
