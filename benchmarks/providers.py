@@ -11,13 +11,14 @@ import contextlib
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.alternating import BLOCKS, Refused, Runtimes, Timing
+from benchmarks.gpu_models import UNET_FOR_PROCESSORS
 from benchmarks.threads import busy_processor
 from benchmarks.transformer_models import TRANSFORMERS
 from examples.model_zoo import by_name, fetch
@@ -50,7 +51,7 @@ counts too). Above 1 we are slower."""
 
 def main(arguments: list[str]) -> int:
     """Print a row for each model as it is measured, then geometric means."""
-    known = [*TRAINED, *(model.name for model in TRANSFORMERS)]
+    known = [*TRAINED, *_made()]
     parser = argparse.ArgumentParser(prog="benchmarks.providers", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"models of the catalogue, or of {', '.join(known)}; all of those")
     parser.add_argument("--threads", type=int, default=1, help="threads of every runtime (1)")
@@ -82,14 +83,27 @@ def main(arguments: list[str]) -> int:
 
 
 def chosen_models(names: Iterable[str]) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
-    """Name, file and feeds of models of the catalogue and of `transformer_models`."""
-    made = {model.name: model for model in TRANSFORMERS}
+    """Name, file and feeds of models of the catalogue, and of those that are made here."""
+    made = _made()
     for name in names:
         if name in made:
-            yield name, *made[name].fetch()
+            yield name, *made[name]()
         else:
             model = by_name(name)
             yield name, fetch(model), cases_of(model)[0].runs[0]
+
+
+def _made() -> dict[str, Callable[[], tuple[Path, Mapping[str, Any]]]]:
+    """What makes the file and the feeds of each model that is no trained one, by name."""
+    from benchmarks.quantised import MODELS as QUANTISED  # it compares as this module does
+
+    def unet() -> tuple[Path, Mapping[str, Any]]:
+        made = UNET_FOR_PROCESSORS.make(1, half=False)
+        return made.path, made.feeds
+
+    quantised = "resnet50-qdq"
+    transformers = {model.name: model.fetch for model in TRANSFORMERS}
+    return {**transformers, UNET_FOR_PROCESSORS.name: unet, quantised: QUANTISED[quantised]}
 
 
 def _row(name: str, found: Mapping[str, Timing | Refused]) -> list[tuple[float, ...]]:

@@ -18,7 +18,7 @@ import time
 import venv
 from pathlib import Path
 
-__all__ = ["ROOT", "WORKSPACE", "ensure_environment", "run_in"]
+__all__ = ["ROOT", "WORKSPACE", "ensure_beside", "ensure_environment", "run_in"]
 
 ROOT = Path(__file__).resolve().parent.parent
 _FAST_CPU = {
@@ -72,6 +72,45 @@ def ensure_environment(requirements: str) -> Path:
     return python
 
 
+def ensure_beside(python: Path, provider: str) -> Path:
+    """The Python of an environment that adds one provider to another environment's packages.
+
+    Args:
+        python: Interpreter of the other environment.
+        provider: Its folder in `providers/`; what ``requirements/<provider>.txt`` lists, where there is one, is
+            installed as well.
+
+    Returns:
+        Path of the interpreter; `.venv-<provider>` holds it.
+
+    Raises:
+        SystemExit: There is no such provider, or pip failed; its output stands above.
+    """
+    member, requirements = ROOT / "providers" / provider, ROOT / "requirements" / f"{provider}.txt"
+    if not (member / "pyproject.toml").exists():
+        known = ", ".join(sorted(file.parent.name for file in ROOT.glob("providers/*/pyproject.toml")))
+        raise SystemExit(f"There is no provider {provider!r} in providers/; there are {known}.")
+    folder = ROOT / f".venv-{provider}"
+    beside, stamp = _python_of(folder), folder / ".ort-py-beside"
+    files = [member / "pyproject.toml", *([requirements] if requirements.exists() else [])]
+    below = _output_of(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
+    wanted = hashlib.sha256(b"".join([below.encode(), *(file.read_bytes() for file in files)])).hexdigest()
+    if beside.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return beside
+    _say(f"creating {folder.relative_to(ROOT)}: {provider} beside {below}")
+    venv.create(folder, with_pip=True, upgrade_deps=False)
+    own = Path(_output_of(beside, "import sysconfig; print(sysconfig.get_path('purelib'))"))
+    # Not the bare path: what is installed there in editable form is found through .pth files of its own.
+    (own / "below.pth").write_text(f"import site; site.addsitedir({below!r})\n")
+    command = [str(beside), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--no-deps"]
+    command += ["--editable", str(member), *(["-r", str(requirements)] if requirements.exists() else [])]
+    outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    if outcome.returncode:
+        raise SystemExit(f"pip failed with exit code {outcome.returncode}; its messages stand above.")
+    stamp.write_text(wanted)
+    return beside
+
+
 def run_in(python: Path, arguments: list[str]) -> int:
     """Run the environment's Python in the repository's root; returns its exit code."""
     environment = dict(os.environ)
@@ -85,6 +124,10 @@ def _python_of(folder: Path) -> Path:
     # Not resolved: the interpreter's own path is what makes it use the environment.
     windows = sys.platform == "win32"
     return folder.absolute() / ("Scripts/python.exe" if windows else "bin/python")
+
+
+def _output_of(python: Path, code: str) -> str:
+    return subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _fingerprint(requirements: str) -> str:

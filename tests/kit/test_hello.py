@@ -15,7 +15,6 @@ from typing import ClassVar
 import pytest
 
 from ort_py.testing import ProviderSuite
-from ort_py.testing.subject import forget_providers
 from tests.support.source_tree import ROOT
 
 SOURCES = ROOT / "plugins-example" / "hello-provider" / "src"
@@ -24,11 +23,10 @@ NAME, PLUGIN = "HelloExecutionProvider", "ort_py_hello.plugin"
 
 @pytest.fixture(scope="module", autouse=True)
 def importable() -> Iterator[None]:
-    """Its sources on the path; what was registered is forgotten afterwards."""
+    """Its sources on the path; the suite forgets what it registered."""
     sys.path.insert(0, str(SOURCES))
     yield
     sys.path.remove(str(SOURCES))
-    forget_providers()
 
 
 class TestHello(ProviderSuite):

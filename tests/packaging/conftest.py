@@ -14,6 +14,8 @@ DISTRIBUTIONS = {
     "ort-py-array": "providers/array",
     "ort-py-cpu": "providers/cpu",
     "ort-py-onednn": "providers/onednn",
+    "ort-py-openvino": "providers/openvino",
+    "ort-py-cuda": "providers/cuda",
 }
 
 

@@ -34,6 +34,8 @@ def test_wheels_hold_the_package_the_licence_and_the_marker(wheels: dict[str, Pa
         "ort-py-array": "ort_py_array",
         "ort-py-cpu": "ort_py_cpu",
         "ort-py-onednn": "ort_py_onednn",
+        "ort-py-openvino": "ort_py_openvino",
+        "ort-py-cuda": "ort_py_cuda",
     }
     for name, wheel in wheels.items():
         names = zipfile.ZipFile(wheel).namelist()

@@ -72,6 +72,11 @@ class Environment:
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
         _checked([*pip, "--disable-pip-version-check", *map(str, requirements)])
 
+    def uninstall(self, *names: str) -> None:
+        """Take distributions out again."""
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "uninstall", "--quiet", "--yes"]
+        _checked([*pip, "--disable-pip-version-check", *names])
+
     def run(self, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run Python code, with environment variables."""
         return _run([str(self.python), "-c", code], **variables)

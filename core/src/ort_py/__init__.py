@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         OrtEpAssignedNode,
         OrtEpAssignedSubgraph,
     )
-    from ort_py.api.io_binding import IOBinding, SessionIOBinding
+    from ort_py.api.io_binding import IOBinding
     from ort_py.api.metadata import ModelMetadata, NodeArg
     from ort_py.api.options import RunOptions, SessionOptions
     from ort_py.api.options.ep_context import (
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from ort_py.api.preloading import preload_dlls
     from ort_py.api.selection_explanation import explain_selection
     from ort_py.api.session import InferenceSession
+    from ort_py.api.session_io_binding import SessionIOBinding
     from ort_py.api.session_manager import SessionLease, SessionManager, SessionManagerStats
     from ort_py.api.tuning import tune
     from ort_py.api.tuning_report import TuningReport

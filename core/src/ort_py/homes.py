@@ -23,7 +23,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "ort_py.api.options": ("RunOptions", "SessionOptions"),
     "ort_py.api.values.ort_value": ("OrtValue",),
     "ort_py.api.values.copying": ("copy_tensors",),
-    "ort_py.api.io_binding": ("IOBinding", "SessionIOBinding"),
+    "ort_py.api.io_binding": ("IOBinding",),
+    "ort_py.api.session_io_binding": ("SessionIOBinding",),
     "ort_py.api.values.device": ("OrtDevice",),
     "ort_py.api.values.device_table": ("OrtDeviceVendorId",),
     "ort_py.api.values.memory_info": (

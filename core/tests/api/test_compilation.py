@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,10 @@ import numpy as np
 import pytest
 
 import ort_py
+from core.tests.api.compiling_provider import NAME, CompilingFactory, CompilingProvider
 from core.tests.api.small_models import RELU, model_bytes
-from ort_py.contracts import (
-    ArtifactValidity,
-    Availability,
-    Capability,
-    Claim,
-    ClaimKind,
-    CompiledRegion,
-    FunctionRegion,
-    GraphView,
-    IExecutionProvider,
-    KernelLookup,
-    ProviderFactory,
-    RegionView,
-    SessionContext,
-)
+from ort_py.contracts import ArtifactValidity, CompiledRegion, FunctionRegion, ProviderFactory, RegionView
 
-NAME = "CachingExecutionProvider"
 ARTIFACT = b"relu"
 X = np.array([[1, -2, 3]], np.float32)
 Register = Callable[[ProviderFactory], None]
@@ -46,22 +32,16 @@ class ReluRegion(FunctionRegion):
         return ARTIFACT
 
 
-class CachingProvider(IExecutionProvider):
-    """Claims everything, and writes down whether it compiled or restored."""
+class CachingProvider(CompilingProvider):
+    """Writes down whether it compiled or restored."""
 
     def __init__(self, diary: list[str], validity: ArtifactValidity, broken: bool) -> None:
+        super().__init__(self._compiled)
         self._diary = diary
         self._validity = validity
         self._broken = broken
 
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        return Capability((Claim(tuple(range(len(graph.nodes))), ClaimKind.COMPILE),))
-
-    def compile(self, region: RegionView) -> CompiledRegion:
+    def _compiled(self, region: RegionView) -> CompiledRegion:
         self._diary.append("compiled")
         return ReluRegion(relu)
 
@@ -76,22 +56,12 @@ class CachingProvider(IExecutionProvider):
         return ReluRegion(relu)
 
 
-class CachingFactory(ProviderFactory):
+class CachingFactory(CompilingFactory):
     """Makes `CachingProvider`s that share a diary."""
 
     def __init__(self, validity: ArtifactValidity = ArtifactValidity.VALID, broken: bool = False) -> None:
+        super().__init__(lambda: CachingProvider(self.diary, validity, broken))
         self.diary: list[str] = []
-        self._arguments = (validity, broken)
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def probe(self) -> Availability:
-        return Availability(available=True)
-
-    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
-        return CachingProvider(self.diary, *self._arguments)
 
 
 def run_twice(folder: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import RELU, open_model
-from ort_py import BindingError, InferenceSession, IOBinding, OrtValue
+from core.tests.api.small_models import RELU, TWO_OUTPUTS, open_model
+from ort_py import BindingError, InferenceSession, IOBinding, OrtValue, RunOptions, SessionOptions
 from ort_py.errors import ArgumentTypeError
 
 
@@ -48,6 +50,101 @@ def test_results_land_in_the_callers_memory() -> None:
     binding.bind_ortvalue_output("y", target)
     session.run_with_iobinding(binding)
     assert target.numpy().tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+ROWS = 100_000
+"""Of a result that is large enough to be written where it is wanted."""
+
+
+def large(seed: int = 0) -> np.ndarray[Any, Any]:
+    """Numbers for a large result."""
+    return np.random.default_rng(seed).standard_normal((ROWS, 3)).astype(np.float32)
+
+
+def test_large_results_are_written_where_they_are_wanted() -> None:
+    """Later runs take no memory for the result, and so they do after runs of other shapes."""
+    session, x, target = open_model(RELU), large(), np.empty((ROWS, 3), np.float32)
+    binding = session.io_binding()
+    for rows in (ROWS, ROWS, 10, ROWS, ROWS):
+        binding.bind_cpu_input("x", x[:rows])
+        binding.bind_output("y", "cpu", 0, np.float32, (rows, 3), target.ctypes.data)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(target[:rows], np.maximum(x[:rows], 0))
+    tracemalloc.start()
+    try:
+        session.run_with_iobinding(binding)
+        assert tracemalloc.get_traced_memory()[1] < target.nbytes / 2
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(target, np.maximum(x, 0))
+
+
+def test_large_results_without_memory() -> None:
+    """Later runs write to the memory of the first; arrays of ordinary runs stay as they are."""
+    session = open_model(RELU)
+    binding = bound(session, large())
+    session.run_with_iobinding(binding)
+    first = binding.get_outputs()[0].numpy()
+    for seed in range(1, 4):
+        x = large(seed)
+        binding.bind_cpu_input("x", x)
+        session.run_with_iobinding(binding)
+        assert np.may_share_memory(binding.get_outputs()[0].numpy(), first)
+        np.testing.assert_array_equal(first, np.maximum(x, 0))
+        (y,) = session.run(None, {"x": x})
+        assert not np.may_share_memory(y, first)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_a_large_buffer_may_be_input_and_output(shift: int) -> None:
+    """It is read in full before it is written, run after run."""
+    session, block = open_model("g (float[N] x) => (float[N] y) { a = Neg(x) y = Add(a, x) }"), large().reshape(-1)
+    x, y = block[: -shift or None], block[shift:]
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", x)
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    for _ in range(3):
+        x[...] = np.arange(len(x), dtype=np.float32)
+        session.run_with_iobinding(binding)
+        assert not y.any()
+
+
+def test_one_large_buffer_for_two_outputs() -> None:
+    """The one that was bound last is in it, as where results are copied."""
+    session, x, target = open_model(TWO_OUTPUTS), large().reshape(-1), np.empty(3 * ROWS, np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", x)
+    for name in ("up", "down"):
+        binding.bind_output(name, "cpu", 0, np.float32, target.shape, target.ctypes.data)
+    for _ in range(3):
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(target, -x)
+
+
+def test_runs_that_are_looked_at_fill_bound_memory_too(tmp_path: Path) -> None:
+    """A profile, and options of the run."""
+    options = SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    x, target = large(), np.empty((ROWS, 3), np.float32)
+    for session, run_options in ((open_model(RELU, options), None), (open_model(RELU), RunOptions())):
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", x)
+        binding.bind_output("y", "cpu", 0, np.float32, target.shape, target.ctypes.data)
+        for _ in range(3):
+            target[...] = -1
+            session.run_with_iobinding(binding, run_options)
+            np.testing.assert_array_equal(target, np.maximum(x, 0))
+        session.close()
+
+
+def test_a_closed_session_runs_no_binding() -> None:
+    """Large memory or not."""
+    session = open_model(RELU)
+    binding = bound(session, large())
+    session.run_with_iobinding(binding)
+    session.close()
+    with pytest.raises(BindingError, match="closed"):
+        session.run_with_iobinding(binding)
 
 
 def test_memory_that_does_not_fit_is_refused() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from core.tests.api.small_models import CPU, RELU, model_bytes
 from ort_py import InferenceSession, OrtValue
-from ort_py.api.io_binding import SessionIOBinding
+from ort_py.api.session_io_binding import SessionIOBinding
 from ort_py.api.values.vector import OrtValueVector
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +14,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
-from ort_py.contracts import (
-    Availability,
-    Capability,
-    Claim,
-    ClaimKind,
-    CompiledRegion,
-    FunctionRegion,
-    GraphView,
-    IExecutionProvider,
-    KernelLookup,
-    ProviderFactory,
-    RegionInstance,
-    RegionView,
-    SessionContext,
-)
+from core.tests.api.compiling_provider import NAME, CompilingFactory, CompilingProvider
+from ort_py.contracts import CompiledRegion, FunctionRegion, ProviderFactory, RegionInstance, RegionView
 from ort_py.graph.weights.weight_store import process_store
 
-NAME = "PackingExecutionProvider"
 Register = Callable[[ProviderFactory], None]
 COUNT = 1 << 15
 WEIGHT = np.random.default_rng(4).standard_normal(COUNT).astype(np.float32)
@@ -69,38 +55,9 @@ class PackedSum(CompiledRegion):
         return [x - packed]
 
 
-class PackingProvider(IExecutionProvider):
-    """Compiles everything."""
-
-    def __init__(self, **behaviour: bool) -> None:
-        self._behaviour = behaviour
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        return Capability((Claim(tuple(range(len(graph.nodes))), ClaimKind.COMPILE),))
-
-    def compile(self, region: RegionView) -> CompiledRegion:
-        return PackedSum(region, **self._behaviour)
-
-
-class PackingFactory(ProviderFactory):
-    """Makes them."""
-
-    def __init__(self, *, late: bool = False, fails: bool = False) -> None:
-        self._behaviour = {"late": late, "fails": fails}
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def probe(self) -> Availability:
-        return Availability(available=True)
-
-    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
-        return PackingProvider(**self._behaviour)
+def packing(*, late: bool = False, fails: bool = False) -> CompilingFactory:
+    """A provider that packs."""
+    return CompilingFactory(lambda: CompilingProvider(lambda region: PackedSum(region, late=late, fails=fails)))
 
 
 def model() -> bytes:
@@ -142,7 +99,7 @@ def right(session: ort_py.InferenceSession) -> bool:
 @pytest.mark.parametrize("late", [False, True], ids=["compiling", "first run"])
 def test_the_packed_form_takes_the_place_of_the_original(register: Register, source: str | bytes, late: bool) -> None:
     """Counted once, as packed; the original is in memory only until there is a form of it."""
-    register(PackingFactory(late=late))
+    register(packing(late=late))
     with opened(source) as session:
         assert session.placement.counts() == {NAME: 1}
         before = session.memory_report()
@@ -155,7 +112,7 @@ def test_the_packed_form_takes_the_place_of_the_original(register: Register, sou
 
 def test_sessions_share_the_form(register: Register, source: str | bytes) -> None:
     """The second session packs nothing, and with the last one the form goes."""
-    register(PackingFactory())
+    register(packing())
     before = process_store().stats().packed_bytes
     sessions = [opened(source) for _ in range(3)]
     assert all(right(session) for session in sessions)
@@ -169,7 +126,7 @@ def test_sessions_share_the_form(register: Register, source: str | bytes) -> Non
 
 def test_run_fallback_gets_the_original_again(register: Register, source: str | bytes) -> None:
     """The provider that takes over reads the constant from the file, or from what the failed one made of it."""
-    register(PackingFactory(fails=True))
+    register(packing(fails=True))
     with opened(source) as session:
         assert right(session)
         assert session.placement.counts() == {"CPUExecutionProvider": 1}
@@ -178,14 +135,14 @@ def test_run_fallback_gets_the_original_again(register: Register, source: str | 
 
 def test_a_session_of_bytes_is_pickled_with_its_constants(register: Register) -> None:
     """The bytes it was made of are made again, bit for bit."""
-    register(PackingFactory())
+    register(packing())
     with opened(model()) as session, pickle.loads(pickle.dumps(session)) as copy:
         assert right(copy)
 
 
 def test_the_first_run_needs_no_file(register: Register, tmp_path: Path) -> None:
     """A file may be gone once the session is made, though its region packs later."""
-    register(PackingFactory(late=True))
+    register(packing(late=True))
     path = tmp_path / "model.onnx"
     path.write_bytes(model())
     with opened(str(path)) as session:
@@ -195,7 +152,7 @@ def test_the_first_run_needs_no_file(register: Register, tmp_path: Path) -> None
 
 def test_external_data_is_given_up_too(register: Register, tmp_path: Path) -> None:
     """Its pages are the file's; the report counts them no more."""
-    register(PackingFactory())
+    register(packing())
     path = tmp_path / "model.onnx"
     loaded = onnx.load_from_string(model())
     onnx.save(loaded, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
@@ -207,7 +164,7 @@ def test_external_data_is_given_up_too(register: Register, tmp_path: Path) -> No
 
 def test_what_instances_keep_is_workspace(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     """A region's own scratch memory is in the report, by its device; what cannot be asked is logged and left out."""
-    register(PackingFactory())
+    register(packing())
     with opened(model()) as session:
         before = session.memory_report().workspace
         session.run(None, FEEDS)

@@ -195,6 +195,19 @@ def test_register_and_reset(installation: FakeInstallation) -> None:
     assert catalog.record("Test") is None
 
 
+def test_unregister(installation: FakeInstallation) -> None:
+    """One registered provider goes, and its name is free; others, and installed ones, stay."""
+    installation.add(FakeFactory("A"))
+    catalog = installation.catalog()
+    for name in ("Test", "Other"):
+        catalog.register_provider(FakeFactory(name))
+    for name in ("Test", "A", "Nobodys"):
+        catalog.unregister_provider(name)
+    assert [found.name for found in catalog.installed()] == ["A", "Other"]
+    catalog.register_provider(FakeFactory("Test"))
+    assert _record(catalog, "Test").usable
+
+
 def test_registered_provider_can_be_blocked(installation: FakeInstallation, monkeypatch: pytest.MonkeyPatch) -> None:
     """The switches know no exceptions."""
     catalog = installation.catalog()

@@ -46,6 +46,33 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         raise failures[0]
 
 
+class SlowRun:
+    """A run of `X` on a thread of its own that is inside a step, and stays there until its result is asked for."""
+
+    def __init__(self, session: ort_py.InferenceSession, faults: Faults) -> None:
+        inside, self._go_on = threading.Event(), threading.Event()
+        original = faults.before_call
+
+        def before_call(inputs: object) -> None:
+            if threading.current_thread() is self._thread:
+                inside.set()
+                assert self._go_on.wait(30)
+            else:
+                original(inputs)  # type: ignore[arg-type]  # as it is called
+
+        faults.before_call = before_call  # type: ignore[method-assign]  # what instances call
+        self._results: list[np.ndarray] = []
+        self._thread = threading.Thread(target=lambda: self._results.append(session.run(None, {"x": X})[0]))
+        self._thread.start()
+        assert inside.wait(30)
+
+    def result(self) -> np.ndarray:
+        """Let it go on to its end."""
+        self._go_on.set()
+        self._thread.join(30)
+        return self._results[0]
+
+
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[FakeRegion]:
     """Regions of fake devices that were closed."""
@@ -163,29 +190,13 @@ def test_a_program_is_released_when_its_last_run_has_ended(closed: list[FakeRegi
     faults = Faults()
     factory = FakeFactory(behaviour=FakeBehaviour(compiles=True))
     with faulty_session(faults, device=factory) as session:
-        inside, go_on = threading.Event(), threading.Event()
-        original = faults.before_call
-
-        def before_call(inputs: object) -> None:
-            if threading.current_thread().name == "slow":
-                inside.set()
-                assert go_on.wait(30)
-            else:
-                original(inputs)  # type: ignore[arg-type]  # as it is called
-
-        faults.before_call = before_call  # type: ignore[method-assign]  # what instances call
-        results: list[np.ndarray] = []
-        slow = threading.Thread(target=lambda: results.append(session.run(None, {"x": X})[0]), name="slow")
-        slow.start()
-        assert inside.wait(30)
+        slow = SlowRun(session, faults)
         faults.fail()
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected(X))
         (region,) = factory.created[0].regions
         assert region not in closed
         assert len(session._built.retired) == 1
-        go_on.set()
-        slow.join(30)
-        np.testing.assert_array_equal(results[0], expected(X))
+        np.testing.assert_array_equal(slow.result(), expected(X))
         assert closed == [region]
         assert len(session._built.retired) == 0
 
@@ -195,32 +206,16 @@ def test_closing_waits_for_runs_in_a_program_that_was_replaced() -> None:
     faults = Faults()
     factory = FakeFactory(behaviour=FakeBehaviour(compiles=True))
     with faulty_session(faults, device=factory) as session:
-        inside, go_on = threading.Event(), threading.Event()
-        original = faults.before_call
-
-        def before_call(inputs: object) -> None:
-            if threading.current_thread().name == "slow":
-                inside.set()
-                assert go_on.wait(30)
-            else:
-                original(inputs)  # type: ignore[arg-type]  # as it is called
-
-        faults.before_call = before_call  # type: ignore[method-assign]  # what instances call
-        results: list[np.ndarray] = []
-        slow = threading.Thread(target=lambda: results.append(session.run(None, {"x": X})[0]), name="slow")
-        slow.start()
-        assert inside.wait(30)
+        slow = SlowRun(session, faults)
         faults.fail()
         session.run(None, {"x": X})
         closer = threading.Thread(target=session.close)
         closer.start()
         closer.join(0.2)
         assert closer.is_alive()
-        go_on.set()
+        np.testing.assert_array_equal(slow.result(), expected(X))
         closer.join(30)
-        slow.join(30)
         assert not closer.is_alive()
-        np.testing.assert_array_equal(results[0], expected(X))
 
 
 def test_recoveries_leave_nothing_behind() -> None:

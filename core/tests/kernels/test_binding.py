@@ -15,6 +15,7 @@ from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import InvalidArgument, LimitError, PluginError
 from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel, make_context
 from ort_py.limits import Limits
+from ort_py.testing.fake_device import FakeProvider
 from ort_py.testing.kernel_runner import make_node_spec
 
 SMALL = KernelServices(Limits(single_allocation_bytes=1024))
@@ -187,6 +188,21 @@ def test_a_kernel_may_ask_the_context() -> None:
     parts: list[tuple[int, int]] = []
     context.parallel_for(10, 2, lambda start, stop: parts.append((start, stop)))
     assert parts == [(0, 10)]
+
+
+def test_work_on_a_device_is_not_split() -> None:
+    """The frame's stream is current on the thread that runs it: parts on the pool's threads would be out of order."""
+
+    def split(rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
+        for start in range(0, rows, grain):
+            fn(start, start + grain)
+
+    parts: list[tuple[int, int]] = []
+    services = KernelServices(parallel_for=split)
+    for provider in (HostProvider([]), FakeProvider()):
+        context = make_context(node(), provider, services)
+        context.parallel_for(4, 2, lambda start, stop: parts.append((start, stop)))
+    assert parts == [(0, 2), (2, 4), (0, 4)]
 
 
 def test_a_kernel_that_writes_where_it_is_told() -> None:

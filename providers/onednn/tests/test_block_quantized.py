@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from providers.onednn.tests.models import model, node, run_here
+from providers.onednn.tests.models import model, node, open_session, run_here
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-def _blocks(bits: int, size: int, zeros: bool) -> tuple[dict[str, Array], Array, dict[str, int]]:
+def _blocks(bits: int, size: int, zeros: bool, columns: int = 48) -> tuple[dict[str, Array], Array, dict[str, int]]:
     rng = np.random.default_rng(9)
-    depth, columns = 256, 48
+    depth = 256
     count = depth // size
     packed = rng.integers(0, 256, (columns, count, size * bits // 8)).astype(np.uint8)
     scales = rng.uniform(0.005, 0.02, (columns, count)).astype(np.float32)
@@ -33,10 +33,11 @@ def _blocks(bits: int, size: int, zeros: bool) -> tuple[dict[str, Array], Array,
 
 
 @pytest.mark.parametrize(("bits", "size", "zeros"), [(4, 32, True), (4, 128, False), (8, 64, False), (4, 16, True)])
-@pytest.mark.parametrize("rows", [1, 3, 20])
-def test_weights_of_few_bits(bits: int, size: int, zeros: bool, rows: int) -> None:
-    """MatMulNBits is as exact as a product of float32, for few rows and for many."""
-    constants, real, attributes = _blocks(bits, size, zeros)
+@pytest.mark.parametrize(("rows", "columns"), [(1, 48), (3, 48), (20, 48), (20, 256), (70, 50)])
+def test_weights_of_few_bits(bits: int, size: int, zeros: bool, rows: int, columns: int) -> None:
+    """MatMulNBits is as exact as a product of float32, for few rows and for many, whose products want the weights in
+    blocks of columns where there are whole ones."""
+    constants, real, attributes = _blocks(bits, size, zeros, columns)
     rng = np.random.default_rng(10)
     x = (rng.standard_normal((1, rows, 256)) * np.exp(2 * rng.standard_normal(256))).astype(np.float32)
     nodes = [node("MatMulNBits", f"x b s{' z' if zeros else ''}", "y", domain="com.microsoft", **attributes)]
@@ -47,11 +48,26 @@ def test_weights_of_few_bits(bits: int, size: int, zeros: bool, rows: int) -> No
     assert np.abs(actual - exact).max() <= allowed
 
 
-def test_weights_of_few_bits_with_integers() -> None:
+@pytest.mark.parametrize("rows", [1, 12])
+def test_weights_of_few_bits_with_integers(rows: int) -> None:
     """Accuracy level 4 allows a first factor of 8 bits: its rounding is seen, and no more."""
     constants, real, attributes = _blocks(4, 32, True)
-    x = np.random.default_rng(11).standard_normal((1, 1, 256)).astype(np.float32)
+    x = np.random.default_rng(11).standard_normal((1, rows, 256)).astype(np.float32)
     nodes = [node("MatMulNBits", "x b s z", "y", domain="com.microsoft", accuracy_level=4, **attributes)]
     (actual,) = run_here(model(nodes, {"x": x}, constants), {"x": x})
     far = np.abs(actual - x.astype(np.float64) @ real).max() / np.abs(x @ real).max()
     assert 1e-5 < far < 3e-2
+
+
+def test_few_rows_and_many_in_one_session() -> None:
+    """A prompt and then a word: each finds the weights in a form of its own."""
+    constants, real, attributes = _blocks(4, 32, True, 128)
+    nodes = [node("MatMulNBits", "x b s z", "y", domain="com.microsoft", **attributes)]
+    rng = np.random.default_rng(12)
+    x = rng.standard_normal((1, 2, 256)).astype(np.float32)
+    with open_session(model(nodes, {"x": x}, constants, dynamic=True)) as session:
+        for rows in (64, 1, 64, 4, 5):
+            x = rng.standard_normal((1, rows, 256)).astype(np.float32)
+            (actual,) = session.run(None, {"x": x})
+            exact = x.astype(np.float64) @ real
+            assert np.abs(actual - exact).max() <= 2e-6 * np.abs(exact).max()

@@ -6,6 +6,8 @@ import gc
 import os
 import pickle
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -238,10 +240,10 @@ def test_the_number_of_threads_of_the_caller_stays() -> None:
         c.omp_set_num_threads(before)
 
 
-def test_the_region_is_one_native_call() -> None:
-    """The instance offers its list of calls as a C function with a context."""
+@contextmanager
+def _instance() -> Iterator[tuple[Any, Any, Any]]:
+    """An instance of a session's region, its input and its output."""
     from ort_py.contracts import FrameResources
-    from ort_py_onednn.binding._dnnl import ffi
 
     made: list[DnnlRegion] = []
     original = DnnlRegion.__init__
@@ -256,15 +258,34 @@ def test_the_region_is_one_native_call() -> None:
         with open_session(data) as session:
             (wanted,) = session.run(None, feeds)
             instance = made[0].instantiate(FrameResources())
-            assert instance.native_entry_point() is None
-            result = np.zeros_like(wanted)
-            instance.bind([feeds["x"]], [result])
-            entry = instance.native_entry_point()
-            assert entry is not None
-            function = ffi.cast("intptr_t (*)(intptr_t)", entry.function)
-            assert function(entry.context) == 0
-            np.testing.assert_array_equal(result, wanted)
+            yield instance, feeds["x"], wanted
             instance.close()
+
+
+def test_the_region_is_one_native_call() -> None:
+    """The instance offers its list of calls as a C function with a context."""
+    from ort_py_onednn.binding._dnnl import ffi
+
+    with _instance() as (instance, x, wanted):
+        assert instance.native_entry_point() is None
+        result = np.zeros_like(wanted)
+        instance.bind([x], [result])
+        entry = instance.native_entry_point()
+        assert entry is not None
+        function = ffi.cast("intptr_t (*)(intptr_t)", entry.function)
+        assert function(entry.context) == 0
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_an_array_for_the_output() -> None:
+    """It is written to and returned; one of another shape is left alone, though there is room in it."""
+    with _instance() as (instance, x, wanted):
+        for target in (np.zeros_like(wanted), np.zeros((2 * len(wanted), *wanted.shape[1:]), wanted.dtype)):
+            instance.bind([x], [target])
+            (result,) = instance()
+            np.testing.assert_array_equal(result, wanted)
+            assert (result is target) == (target.shape == wanted.shape)
+            assert target.any() == (result is target)
 
 
 def test_it_stands_in_for_the_cpu() -> None:

@@ -33,10 +33,25 @@ def test_what_it_was_made_for() -> None:
     assert validity(artifact, target(num_of_threads=7)) is ArtifactValidity.STALE
 
 
-@pytest.mark.parametrize("damaged", [b"", b"something else", b"ortpyOV1\xff\xff\xff\xff", b"ortpyOV1\x02\0\0\0{"])
+@pytest.mark.parametrize("damaged", [b"", b"something else", b"ortpyOV2", b"ortpyOV2" + bytes(20)])
 def test_what_is_none_of_ours(damaged: bytes) -> None:
     """Refused before OpenVINO sees it."""
     assert validity(damaged, target()) is ArtifactValidity.UNSUPPORTED
+
+
+@pytest.mark.parametrize("place", [0, 8, 24, 40, -5, -1])
+def test_a_changed_byte(place: int) -> None:
+    """Wherever it is: OpenVINO would take it for a weight, or end the process."""
+    artifact = bytearray(pack({"inputs": ["x"], "outputs": 1}, b"a blob of OpenVINO's", target()))
+    artifact[place] ^= 1
+    assert validity(bytes(artifact), target()) is ArtifactValidity.UNSUPPORTED
+
+
+@pytest.mark.parametrize("foreign", [b"", b"ortpyOV1" + bytes(40), b"ortpyOV2"])
+def test_unpacking_what_is_none_of_ours(foreign: bytes) -> None:
+    """Is refused by name."""
+    with pytest.raises(ValueError, match="no artifact of OpenVINOExecutionProvider"):
+        unpack(foreign)
 
 
 def test_a_session_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

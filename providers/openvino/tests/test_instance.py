@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from providers.openvino.tests.models import NAME, check, opened, runners
+from ort_py.contracts import FrameResources, SessionContext
+from ort_py_openvino.options import OPTIONS
+from ort_py_openvino.properties import target_of
+from providers.openvino.tests.models import NAME, check, opened, parsed, runners
 
 NET = """g (float[n, 64] x) => (float[n, 64] y) {
     w = Constant <value_float = 0.5> () a = Mul(x, w) b = Sin(a) y = Add(b, a)
@@ -56,6 +59,27 @@ def test_shapes_that_grow_and_shrink() -> None:
         x = np.full((rows, 64), rows, np.float32)
         (result,) = session.run(None, {"x": x})
         np.testing.assert_allclose(result, wanted(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", ["n", "3"])
+def test_an_array_for_the_output(rows: str) -> None:
+    """It is written to and returned; one of another shape is left alone, though there is room in it."""
+    from ort_py_openvino.region import OpenVINORegion
+    from ort_py_openvino.runtime import core
+
+    model = core().read_model(parsed(NET.replace("[n,", f"[{rows},")).SerializeToString())
+    target_device = target_of({one.name: one.default for one in OPTIONS}, SessionContext())
+    region = OpenVINORegion(core().compile_model(model, "CPU"), ["x"], 1, target_device)
+    x = np.ones((3, 64), np.float32)
+    instance = region.instantiate(FrameResources())
+    for size in (3, 6):
+        target = np.zeros((size, 64), np.float32)
+        instance.bind([x], [target])
+        (result,) = instance()
+        np.testing.assert_allclose(result, wanted(x), rtol=1e-5, atol=1e-6)
+        assert (result is target) == (size == 3)
+        assert target.any() == (result is target)
+    instance.close()
 
 
 def test_outputs_that_are_inputs() -> None:

@@ -291,6 +291,27 @@ class BindsOnce(RegionProvider):
         return _BoundOnceRegion()
 
 
+class _Unwritten(RegionInstance):
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self._result = _relu(inputs[0])
+        self._target = outputs[0]
+
+    def __call__(self) -> Sequence[Any]:
+        return [self._result if self._target is None else self._target]
+
+
+class _UnwrittenRegion(CompiledRegion):
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        return _Unwritten()
+
+
+class ReturnsUnwritten(BindsOnce):
+    """An array to write to is given back as it came."""
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        return _UnwrittenRegion()
+
+
 class Misnamed(Sound):
     """The provider calls itself otherwise than its factory does."""
 
@@ -376,6 +397,7 @@ PROVIDERS: dict[str, Factory] = {
                 RefusesSilently,
                 ChangesItsMind,
                 BindsOnce,
+                ReturnsUnwritten,
                 Misnamed,
             ),
         ),

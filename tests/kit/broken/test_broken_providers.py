@@ -45,6 +45,7 @@ CAUGHT: dict[str, tuple[str, str, str]] = {
     "RefusesSilently": ("test_its_refusals_have_reasons", "is refused without a reason", "a Refusal with a sentence"),
     "ChangesItsMind": ("test_its_answer_is_the_same_again", "and then []", "keep no state"),
     "BindsOnce": ("test_feeds_are_let_go", "of run 2", "called before each run"),
+    "ReturnsUnwritten": ("test_memory_of_the_caller_is_filled", "y of run 2", "write the whole result there"),
     "Misnamed": ("test_it_is_made_with_its_defaults", "calls itself 'SomeoneElses", "return the factory's name"),
     "TooNew": ("test_it_is_listed", "written for contract version 99", "ApiRange("),
     "AllVersions": ("test_its_contract_versions_are_a_range", "contract versions 1 to 1000", "have tested with"),

@@ -7,7 +7,8 @@ whole runner and runs under way keep theirs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from ort_py.api.feeds import FeedSpec, convert_feed, feed_spec, no_mapping
 from ort_py.api.results import finish_result
 from ort_py.api.run_arguments import name_list, not_a_name
 from ort_py.errors import InvalidArgument, Location, MissingInputError
+from ort_py.execution.bound_outputs import BoundOutputs
 from ort_py.execution.executors import executor_of
 from ort_py.execution.frame import Frame, FramePool
 from ort_py.execution.memory_pressure import MemoryPressure, WatchedPool
+from ort_py.execution.parallel_runs import ParallelRuns
 from ort_py.execution.program import Program
-from ort_py.execution.watch import RunWatch
 from ort_py.suggestions import close_names, did_you_mean
 
 __all__ = ["Runner"]
@@ -35,6 +37,7 @@ class Runner:
         pressure: Asked after runs whether memory is short, where given.
 
     Attributes:
+        program: As given.
         pool: Its frames.
         executor: Tells in words how runs are executed, and why.
     """
@@ -42,6 +45,8 @@ class Runner:
     def __init__(self, program: Program, lanes: int = 1, pressure: MemoryPressure | None = None) -> None:
         plan = program.plan
         self.pool = FramePool(program) if pressure is None else WatchedPool(program, pressure)
+        self.program = program
+        self._bound: BoundOutputs | None = None
         self._execute, self.executor = executor_of(plan, lanes)
         self._template = plan.template
         self._required: list[FeedSpec] = [feed_spec(value) for value in plan.inputs if not value.default]
@@ -69,23 +74,25 @@ class Runner:
         return prepared
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], watch: RunWatch | None = None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        before: Callable[[Frame], object] | None = None,
     ) -> list[Any]:
         """Run once; see `InferenceSession.run`.
 
         Args:
             output_names: Outputs wanted, None or empty for all.
             input_feed: Values by input name.
-            watch: What to look at between steps.
+            before: Called with the frame when its inputs are in it: `RunWatch.begin`, or what `writing_to` gave.
         """
         pool = self.pool
         frame = pool.take()
         slots = frame.slots
         try:
             self._fill(slots, input_feed)
-            if watch is not None:
-                frame.watch = watch
-                watch.before()
+            if before is not None:
+                before(frame)
             self._execute(frame)
             results = self._collect(slots, output_names)
             frame.watch = None
@@ -99,6 +106,20 @@ class Runner:
                 pool.discard(frame)
             raise
         return results
+
+    def writing_to(self, memory: Mapping[str, Any]) -> Callable[[Frame], object] | None:
+        """What to call before a run whose outputs shall be written to arrays where a step can; None where none can.
+
+        Args:
+            memory: Arrays by the name of an output. What a run returns is another array where one was not used.
+        """
+        if self._bound is None:
+            if isinstance(self._execute, ParallelRuns):
+                return None
+            self._bound = BoundOutputs(self.program)
+        outputs = self._output_by_name
+        slots = {outputs[name].slot: array for name, array in memory.items() if name in outputs}
+        return partial(self._bound.bind, targets=slots)
 
     def begin(self, feed: Mapping[str, Any]) -> Frame:
         """A frame with its inputs filled, for a caller who runs its steps one by one; it must go back to `pool`.

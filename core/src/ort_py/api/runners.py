@@ -15,6 +15,7 @@ from ort_py.kernels.registry import KernelRegistry
 from ort_py.transforms.layout.channels_last import ChannelsLast
 from ort_py.transforms.precision.widening import WidenNarrowFloats
 from ort_py.transforms.quantization.dequantized_weights import DequantizeWeights
+from ort_py.transforms.quantization.widened_weights import RecogniseWidenedWeights
 
 __all__ = ["claimants", "wishes"]
 
@@ -35,7 +36,9 @@ def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> 
     turned = any(type(one).prefers_channels_last is not IExecutionProvider.prefers_channels_last for one in providers)
     widened = frozenset[DataType]().union(*[one.widened_types for one in providers])
     floats = any(one.dequantizes_constants for one in providers)
+    integers = any(not one.dequantizes_constants for one in providers)
     return [
+        *([RecogniseWidenedWeights()] if integers else ()),
         DequantizeWeights(runners if floats else None),
         WidenNarrowFloats(widened, runners),
         ChannelsLast(runners if turned else None),

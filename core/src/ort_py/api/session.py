@@ -166,7 +166,7 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
             begin_run(self._built.providers)
             if run_options is not None:
                 input_feed = run_options.with_adapters(input_feed)
-            results = runner.run(output_names, input_feed, None if watch.idle else watch)
+            results = runner.run(output_names, input_feed, None if watch.idle else watch.begin)
             if shrinks:
                 runner.pool.trim()
             if watched:

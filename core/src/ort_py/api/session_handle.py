@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_py.api.io_binding import IOBinding, SessionIOBinding
+from ort_py.api.io_binding import IOBinding
+from ort_py.api.session_io_binding import SessionIOBinding
 from ort_py.api.values.ort_value import OrtValue
 from ort_py.api.values.vector import OrtValueVector
 

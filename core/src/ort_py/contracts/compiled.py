@@ -52,7 +52,9 @@ class RegionInstance(ABC):
 
         Args:
             inputs: One array an input of the region, in order; the instance must keep what it reads alive.
-            outputs: Arrays to write to; None where the instance makes the array itself, as this core wants it.
+            outputs: Arrays to write to and to return: C-contiguous, of the output's type, apart from each other and the
+                inputs, of the shape that the last run of these input shapes had. None where the instance makes the
+                array itself; it does so too where the output has another shape this time, because values decide it.
 
         Raises:
             Exception: Whatever it raises becomes an `ExecutionError` naming the region, and run fallback follows.

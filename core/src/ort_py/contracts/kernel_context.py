@@ -92,8 +92,9 @@ class KernelContext(ABC):
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
         """Call ``fn(start, stop)`` over ``range(rows)`` in parts of at least `grain`, on the process-wide pool.
 
-        Returns when all parts are done. Runs inline where the work is small or the thread count is one. An
-        exception of a part is raised here.
+        Returns when all parts are done. Runs inline where the work is small or the thread count is one, and always
+        where the kernel's device is not the host: its stream is current on this thread alone. An exception of a part
+        is raised here.
         """
 
     @abstractmethod

@@ -105,7 +105,9 @@ class ProviderCatalog:
             return self._record_of(candidates[0]) if candidates else None
 
     def register_provider(self, factory: ProviderFactory) -> ProviderRecord:
-        """Add a provider that no distribution provides: for tests and notebooks. It lives until `reset`.
+        """Add a provider that no distribution provides: for tests and notebooks.
+
+        It lives until `unregister_provider` or `reset`.
 
         Returns:
             Its record, not probed yet.
@@ -133,6 +135,12 @@ class ProviderCatalog:
                 )
             self._registered[described.name] = described
         return described
+
+    def unregister_provider(self, name: str) -> None:
+        """Forget a provider that was registered; nothing happens where none of this name was. Sessions that have it
+        keep it."""
+        with self._lock.held():
+            self._registered.pop(name, None)
 
     def reset(self) -> None:
         """Forget everything: registered providers, what was loaded and probed, and what is installed.

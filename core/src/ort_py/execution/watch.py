@@ -17,6 +17,7 @@ from ort_py.limits.budget import MEMORY_FIX
 from ort_py.planning.steps import FRAME_SLOT, Step
 
 if TYPE_CHECKING:
+    from ort_py.execution.frame import Frame
     from ort_py.profiling.recorder import Recorder
 
 __all__ = ["RunWatch"]
@@ -66,6 +67,15 @@ class RunWatch:
     def idle(self) -> bool:
         """Whether there is nothing to watch."""
         return not self.checks and self.recorder is None
+
+    def begin(self, frame: Frame) -> None:
+        """Look at a frame's run from now on.
+
+        Raises:
+            Fail, LimitError: As `before`.
+        """
+        frame.watch = self
+        self.before()
 
     def before(self, step: Step | None = None) -> None:
         """Stop the run where it was cancelled or its time is over.

@@ -27,6 +27,7 @@ from ort_py.contracts import (
     NodeSpec,
     SubgraphCallable,
 )
+from ort_py.devices import HOST
 from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
 from ort_py.kernels.seeds import stream_for
@@ -94,7 +95,7 @@ class BoundKernel:
 
 
 class _BoundContext(KernelContext):
-    __slots__ = ("_calls", "_constants", "_declared", "_services", "_unquestioned", "replaced", "subgraphs")
+    __slots__ = ("_calls", "_constants", "_declared", "_services", "_split", "_unquestioned", "replaced", "subgraphs")
 
     def __init__(
         self,
@@ -106,6 +107,8 @@ class _BoundContext(KernelContext):
     ) -> None:
         super().__init__(node, provider.array_module, provider.device)
         self._services = services
+        # A stream is current on the thread that runs the frame alone: others would enqueue out of order.
+        self._split = services.parallel_for if self.device == HOST else run_inline
         self._unquestioned = unquestioned_elements(services.limits)
         self._constants = constants
         self.replaced: set[int] = set()
@@ -150,7 +153,7 @@ class _BoundContext(KernelContext):
             check_allocation(self._services.limits, shape, dtype, self.node.location)
 
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
-        self._services.parallel_for(rows, grain, fn)
+        self._split(rows, grain, fn)
 
     def random_generator(self, seed: float | None) -> Any:
         if seed is not None:

@@ -107,12 +107,13 @@ class _Collector:
         self._table = table
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Each test reports three times; the call is what counts."""
-        if report.when != "call":
+        """Each test reports three times; the call is what counts. A case that was skipped says nothing."""
+        expected = hasattr(report, "wasxfail")
+        if report.when != "call" or (report.skipped and not expected):
             return
         for name, record in report.user_properties:
             if name == _CASE_PROPERTY and isinstance(record, dict):
-                self._table.add(record, passed=report.passed, expected=hasattr(report, "wasxfail"))
+                self._table.add(record, passed=report.passed, expected=expected)
 
 
 def _is_of_the_kit(item: pytest.Item) -> bool:

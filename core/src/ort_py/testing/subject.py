@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import ort_py
 from ort_py.contracts import Capability, IExecutionProvider, KernelLookup, ProviderFactory, SessionContext
 from ort_py.discovery import CPU_ROLE, ProviderRecord, check_options, default_catalog
 from ort_py.errors import PluginError, ProviderNotFoundError
+from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.graph.view import ModelGraphView
 from ort_py.hooks.guard import Failure, guarded
 from ort_py.kernels.registry import KernelRegistry
@@ -37,9 +39,10 @@ class Subject:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     plugin: str = ""
+    _registration: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     def record(self) -> ProviderRecord:
-        """What discovery says about it; registers the plug-in first where it is not installed.
+        """What discovery says about it; registers the plug-in first where it is not installed, until `forget`.
 
         Raises:
             ProviderNotFoundError: Nobody provides it.
@@ -119,6 +122,10 @@ class Subject:
             model.SerializeToString(), _session_options(False, None), providers=[CPU_ROLE], provider_options=[{}]
         )
 
+    def forget(self) -> None:
+        """Take back what `record` registered, so that nothing else of this process sees the provider."""
+        self._registration.close()
+
     def operators_run(self, session: ort_py.InferenceSession) -> list[tuple[str, str]]:
         """(domain, operator) of each node that runs on it."""
         return [(node.domain, node.op_type) for node in session.placement.nodes if node.provider == self.name]
@@ -135,15 +142,20 @@ class Subject:
                 why=f"Its hook ort_py_providers gives: {', '.join(one.name for one in factories) or 'nothing'}.",
                 fix="Return a factory of that name from a function ort_py_providers that is marked @hookimpl.",
             )
+        ours = self.plugin not in catalog.hooks.plugins()
         registered = guarded(lambda: catalog.hooks.register(module, self.plugin))
         if isinstance(registered, Failure):
             raise registered.error
+        if ours and registered == self.plugin:  # not where the module serves an entry point too
+            self._registration.callback(catalog.hooks.unregister, registered)
         catalog.register_provider(fitting[0])
+        self._registration.callback(catalog.unregister_provider, self.name)
 
 
 def forget_providers() -> None:
-    """Forget the providers that tests registered, and look anew at those that are installed."""
+    """Forget the providers that tests registered and the devices that were lost, and look anew at what is installed."""
     default_catalog().reset()
+    process_lost_devices().forget()
 
 
 def _session_options(optimise: bool, arguments: Mapping[str, Any] | None) -> ort_py.SessionOptions:

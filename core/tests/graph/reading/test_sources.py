@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import onnx
@@ -133,6 +134,26 @@ def test_paths_with_nul() -> None:
     """The system cannot even ask for such a file."""
     with pytest.raises(NoSuchFile, match="is no path"):
         read_source("a\0b", Limits(), None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows takes such a path for one of no file")
+@pytest.mark.parametrize("name", ["x" * 5000, "x" * 300, "d/" * 3000 + "m.onnx"])
+def test_paths_longer_than_the_system_allows(name: str, tmp_path: Path) -> None:
+    """The class onnxruntime raises; the message has the beginning of the path, its length, and what to do."""
+    path = str(tmp_path / name)
+    with pytest.raises(Fail, match=rf"cannot be read(.|\n)*{len(path):,} characters(.|\n)*a shorter path") as caught:
+        read_source(path, Limits(), None)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows reports both as a file that is not there")
+def test_paths_that_lead_nowhere(path: Path, tmp_path: Path) -> None:
+    """Through a file, and through links in a circle: `Fail` as in onnxruntime, with what is wrong about the path."""
+    with pytest.raises(Fail, match=r"what it takes for a folder is a file"):
+        read_source(path / "m.onnx", Limits(), None)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(Fail, match=r"its links lead to each other"):
+        read_source(tmp_path / "loop", Limits(), None)
 
 
 def test_size_is_asked_for_first(path: Path) -> None:

@@ -72,7 +72,9 @@ class NativeInstance(RegionInstance):
             raise ValueError(f"arrays of one shape were promised, and {sorted(shapes)} came")
         (shape,) = shapes
         self._inputs = tuple(inputs)
-        self._outputs = [np.empty(shape, np.float32) if given is None else given for given in outputs]
+        self._outputs = [
+            np.empty(shape, np.float32) if given is None or given.shape != shape else given for given in outputs
+        ]
         arrays = zip((*self._program.inputs, *self._program.outputs), (*inputs, *self._outputs), strict=True)
         for place, array in arrays:
             self._values[place] = _pointer(array)

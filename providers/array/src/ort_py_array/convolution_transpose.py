@@ -17,7 +17,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.precision import rounded, widened
 from ort_py_array.two_forms import two_forms
 
-__all__ = ["conv_transpose"]
+__all__ = ["conv_transpose", "transposed_geometry"]
 
 _SCRATCH_BYTES = 8 << 20
 
@@ -49,7 +49,7 @@ def conv_transpose(ctx: KernelContext) -> KernelForms:
         rank = x.ndim - 2
         strides = _per_axis(ctx, "strides", rank, 1)
         dilations = _per_axis(ctx, "dilations", rank, 1)
-        begin, out_size = _geometry(ctx, x.shape[2:], w.shape[2:], strides, dilations, pads)
+        begin, out_size = transposed_geometry(ctx, x.shape[2:], w.shape[2:], strides, dilations, pads)
         m = w.shape[1] * group
         ctx.check_allocation((x.shape[0], m, *out_size), x.dtype)
         wide, weights = widened(xp, x), widened(xp, w)
@@ -90,7 +90,7 @@ def _per_axis(ctx: KernelContext, name: str, rank: int, default: int) -> tuple[i
     return values
 
 
-def _geometry(
+def transposed_geometry(
     ctx: KernelContext,
     size: Sequence[int],
     kernel: Sequence[int],
@@ -98,7 +98,16 @@ def _geometry(
     dilations: Sequence[int],
     given_pads: tuple[int, ...],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(what is cut off at the front, output size) along each axis."""
+    """What is cut off the whole result at the front, and the size of what is left, along each axis.
+
+    Args:
+        ctx: Context of the node, for its attributes.
+        size, kernel, strides, dilations: One entry a spatial axis.
+        given_pads: As in the attribute, which a kernel may also be given as an input; empty for none.
+
+    Raises:
+        InvalidArgument: An attribute has the wrong length, or nothing is left.
+    """
     attributes = ctx.node.attributes
     rank = len(size)
     extra = _per_axis(ctx, "output_padding", rank, 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ort_py_onednn.binding.forks import ForkGate
 
@@ -61,8 +63,9 @@ def test_making_nests_and_may_fork_itself() -> None:
     gate.after_in_parent()
 
 
-def test_patience_ends() -> None:
-    """A maker that never comes back delays a fork, and does not forbid it."""
+@contextmanager
+def gate_with_a_maker() -> Iterator[ForkGate]:
+    """A gate with little patience, and a thread that goes on making something."""
     gate = ForkGate(patience=0.05)
     inside, leave = threading.Event(), threading.Event()
 
@@ -74,29 +77,23 @@ def test_patience_ends() -> None:
     maker = threading.Thread(target=make)
     maker.start()
     assert inside.wait(30)
-    gate.before_fork()
-    gate.after_in_parent()
+    yield gate
     leave.set()
     maker.join()
+
+
+def test_patience_ends() -> None:
+    """A maker that never comes back delays a fork, and does not forbid it."""
+    with gate_with_a_maker() as gate:
+        gate.before_fork()
+        gate.after_in_parent()
 
 
 def test_a_child_starts_afresh() -> None:
     """What other threads of the parent were making is nobody's there."""
-    gate = ForkGate(patience=0.05)
-    inside, leave = threading.Event(), threading.Event()
-
-    def make() -> None:
+    with gate_with_a_maker() as gate:
+        gate.before_fork()
+        gate.after_in_child()
         with gate.making():
-            inside.set()
-            leave.wait(30)
-
-    maker = threading.Thread(target=make)
-    maker.start()
-    assert inside.wait(30)
-    gate.before_fork()
-    gate.after_in_child()
-    with gate.making():
-        pass
-    assert gate._makers == 0
-    leave.set()
-    maker.join()
+            pass
+        assert gate._makers == 0

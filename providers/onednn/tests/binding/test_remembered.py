@@ -40,6 +40,18 @@ def test_what_differs_is_another(what: str) -> None:
         assert other[what]() is not first or not engine().library.threaded
 
 
+def test_strides_of_dimensions_of_one_are_the_usual_ones() -> None:
+    """However a layout came about: recurrent layers of oneDNN take them for the distance of rows and would crash."""
+    assert Desc.strided((1, 1, 8), (40, 5, 1)).strides == (8, 8, 1)
+    assert Desc.strided((4, 1, 1, 5), (10, 1, 7, 1)).strides == (10, 5, 5, 1)
+    turned = Desc.plain((8, 1, 1)).permuted((1, 2, 0))
+    assert turned is not None
+    assert turned.strides == (8, 8, 1)
+    row = Desc.plain((5, 1, 8)).part((1, 1, 8), (0, 0, 0))
+    assert row is not None
+    assert row.strides == (8, 8, 1)
+
+
 def test_what_cannot_be_had_is_said_each_time() -> None:
     """Refused once, refused from memory."""
     for _ in range(2):

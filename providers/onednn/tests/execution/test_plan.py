@@ -31,3 +31,13 @@ def test_what_is_not_alive_together_shares() -> None:
     first, second, given = Buffer(Place.ARENA, 640), Buffer(Place.ARENA, 100), Buffer(Place.INPUT, 9999)
     assert lay_out([Step(None, {0: first, 1: given}, 1, ""), Step(None, {0: second}, 1, "")]) == 640
     assert first.offset == second.offset == 0
+
+
+def test_a_piece_lies_in_its_whole() -> None:
+    """It keeps the whole alive, and has no place of its own."""
+    other, whole = Buffer(Place.ARENA, 640), Buffer(Place.ARENA, 640)
+    piece = Buffer(Place.ARENA, 128, whole=whole, start=256)
+    steps = [Step(None, {0: whole}, 1, ""), Step(None, {0: other}, 1, ""), Step(None, {0: piece}, 1, "")]
+    assert lay_out(steps) == 1280
+    assert whole.offset != other.offset
+    assert piece.offset == whole.offset + 256

@@ -1,10 +1,12 @@
 """Compiled models for the core's cache: OpenVINO's export, with a header that says what it fits.
 
-Data only; OpenVINO's importer checks its own part.
+Data only. OpenVINO's importer takes a changed byte for a weight, or ends the process: what it reads is compared with a
+checksum before.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from typing import Any
@@ -15,7 +17,9 @@ from ort_py_openvino.runtime import core
 
 __all__ = ["pack", "unpack", "validity"]
 
-_MAGIC = b"ortpyOV1"
+_MAGIC = b"ortpyOV2"
+_DIGEST_BYTES = 16
+_START = len(_MAGIC) + _DIGEST_BYTES
 
 
 def pack(header: dict[str, Any], blob: bytes, target: Target) -> bytes:
@@ -27,29 +31,40 @@ def pack(header: dict[str, Any], blob: bytes, target: Target) -> bytes:
         target: What it was compiled for.
     """
     text = json.dumps({**header, "fits": _fits(target)}).encode()
-    return b"".join([_MAGIC, struct.pack("<I", len(text)), text, blob])
+    length = struct.pack("<I", len(text))
+    return b"".join([_MAGIC, _digest(length, text, blob), length, text, blob])
 
 
 def unpack(artifact: bytes) -> tuple[dict[str, Any], bytes]:
-    """Header and export.
+    """Header and export. Only `validity` compares the checksum: the core asks for it before.
 
     Raises:
         ValueError: It is none of ours.
     """
-    if artifact[:8] != _MAGIC:
+    if len(artifact) < _START + 4 or artifact[: len(_MAGIC)] != _MAGIC:
         raise ValueError("this is no artifact of OpenVINOExecutionProvider")
-    (length,) = struct.unpack_from("<I", artifact, 8)
-    header: dict[str, Any] = json.loads(artifact[12 : 12 + length])
-    return header, artifact[12 + length :]
+    (length,) = struct.unpack_from("<I", artifact, _START)
+    end = _START + 4 + length
+    header: dict[str, Any] = json.loads(artifact[_START + 4 : end])
+    return header, artifact[end:]
 
 
 def validity(artifact: bytes, target: Target) -> ArtifactValidity:
     """Whether an artifact can be imported here."""
+    if artifact[len(_MAGIC) : _START] != _digest(memoryview(artifact)[_START:]):
+        return ArtifactValidity.UNSUPPORTED
     try:
         header, _ = unpack(artifact)
-    except (ValueError, struct.error):
+    except ValueError:
         return ArtifactValidity.UNSUPPORTED
     return ArtifactValidity.VALID if header.get("fits") == _fits(target) else ArtifactValidity.STALE
+
+
+def _digest(*parts: bytes | memoryview) -> bytes:
+    content = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        content.update(part)
+    return content.digest()
 
 
 def _fits(target: Target) -> str:

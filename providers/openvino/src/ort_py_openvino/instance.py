@@ -86,7 +86,7 @@ class OpenVINOInstance(RegionInstance):
 
         Args:
             inputs: C-contiguous.
-            outputs: Arrays to write to, or None for new ones.
+            outputs: Arrays to write to, or None for new ones; one of another shape is left alone.
 
         Raises:
             InvalidArgument: An input has a size that `reshape_input` excluded.
@@ -106,7 +106,7 @@ class OpenVINOInstance(RegionInstance):
         for number, output in enumerate(self._outputs):
             array = outputs[number]
             if isinstance(output, Port) and output.shape is not None:
-                if array is None:
+                if array is None or array.shape != output.shape:
                     array = new_array(output.shape, output.data_type)
                 written = tensor(array, output.data_type)
                 request.set_output_tensor(output.index, written)
@@ -156,8 +156,8 @@ class OpenVINOInstance(RegionInstance):
 
 
 def _filled(array: np.ndarray[Any, Any] | None, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`source` copied to an array that is given, or to a new one."""
-    if array is None:
+    """`source` copied to an array that is given and has its shape, or to a new one."""
+    if array is None or array.shape != source.shape:
         return np.array(source)
     array[...] = source
     return array

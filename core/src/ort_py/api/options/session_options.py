@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from ort_py.api.enums import OrtExecutionProviderDevicePolicy
@@ -231,7 +230,7 @@ class SessionOptions(CheckedOptions):
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"A library is given by its path, not by {path!r}.")
         file = os.fspath(path)
-        if not Path(file).exists():
+        if not os.path.exists(file):  # noqa: PTH110 - `Path.exists` raises where a path is too long
             raise Fail(
                 f"The library '{file}' does not exist.", where=Location(file=file), fix="Check the path of the library."
             )

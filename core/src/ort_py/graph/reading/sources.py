@@ -6,6 +6,7 @@ raises. The only module besides `schema` and `protos` that talks to the onnx pac
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -30,6 +31,15 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | o
 
 _LFS_POINTER = b"version https://git-lfs"
 _ORT_IDENTIFIER = b"ORTM"  # at byte 4, as flatbuffers have it
+
+_SHOWN = 200
+"""Characters of a path that cannot be read which its message repeats: it may be no path at all."""
+
+_PATH_FIXES = {
+    errno.ENAMETOOLONG: "Use a shorter path, or change into a folder on the way; a model itself is passed as bytes.",
+    errno.ENOTDIR: "Check the path: what it takes for a folder is a file.",
+    errno.ELOOP: "Check the path: its links lead to each other.",
+}
 
 
 @dataclass(slots=True)
@@ -129,16 +139,18 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
             fix="Check the path.",
         ) from error
     except OSError as error:
-        # Windows reports a directory as "permission denied".
-        if isinstance(error, IsADirectoryError) or Path(path).is_dir():
+        # Windows reports a directory as "permission denied". `Path.is_dir` asks again, and may fail as this did.
+        if isinstance(error, IsADirectoryError) or os.path.isdir(path):  # noqa: PTH112
             raise InvalidProtobuf(
                 f"'{path}' is a directory, not a model.", where=where, fix="Pass the path of the .onnx file in it."
             ) from error
+        shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
         raise Fail(
-            f"The file '{path}' cannot be read.",
-            where=where,
-            why=f"{type(error).__name__}: {error.strerror or error}",
-            fix="Check the permissions of the file.",
+            f"The file '{shown}' cannot be read.",
+            where=Location(file=shown),
+            why=f"{type(error).__name__}: {error.strerror or error}"
+            + (f": the path has {len(path):,} characters" if error.errno == errno.ENAMETOOLONG else ""),
+            fix=_PATH_FIXES.get(error.errno or 0, "Check the permissions of the file."),
         ) from error
     except ValueError as error:  # a NUL in the path
         raise NoSuchFile(f"{path!r} is no path.", why=str(error), fix="Check the path.") from error

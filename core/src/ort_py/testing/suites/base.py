@@ -54,7 +54,8 @@ class ProviderChecks:
 
     Attributes:
         provider: The provider's name. Required, except where the command line gives it.
-        plugin: Module that registers it where it is not installed, e.g. ``"my_package.plugin"``.
+        plugin: Module that registers it where it is not installed, e.g. ``"my_package.plugin"``; what it registers
+            goes with the suite.
         options: Its options, as users write them.
         expected_failures: File of the cases and checks it is known to fail, a line ``node/test_relu: reason`` or
             ``test_arrays_may_be_empty: reason`` for each; one that passes is a failure.
@@ -82,6 +83,12 @@ class ProviderChecks:
                 fix='give the class an attribute, provider = "MyExecutionProvider"; on the command line, --provider.',
             )
         return _subject(f"{cls.__module__}.{cls.__qualname__}", cls.provider, tuple(cls.options.items()), cls.plugin)
+
+    @classmethod
+    def teardown_class(cls) -> None:
+        """What a suite registered goes with it: other tests of the process do not see the provider."""
+        if cls.provider:
+            cls.subject().forget()
 
     @pytest.fixture
     def known_failures(self) -> Mapping[str, str]:

@@ -23,6 +23,11 @@ from ort_py.testing.suites.capability import made
 
 __all__ = ["LifetimeChecks"]
 
+_BOUND_BYTES = 1 << 20
+"""Bytes fed to runs with bound outputs: small ones are copied there by the core."""
+
+_GUARD, _GUARD_BYTE = 64, 0xA5
+
 
 class LifetimeChecks(ProviderChecks):
     """What may be shared between feeds, outputs, runs and sessions: nothing."""
@@ -116,6 +121,41 @@ class LifetimeChecks(ProviderChecks):
         if problems:
             fail(f"Outputs of {usable.name} are not arrays of their own.", problems, fix="copy what is shared.")
 
+    def test_memory_of_the_caller_is_filled(self, usable: Subject, claimed: Sequence[Sample]) -> None:
+        """Outputs that are bound to the caller's memory are there after each run, and nothing is written beside it."""
+
+        def check(sample: Sample) -> None:
+            size = sample.size_of(_BOUND_BYTES)
+            with usable.session(sample.model) as session:
+                binding = session.io_binding()
+                guarded: dict[str, tuple[Any, Any]] = {}
+                for seed in range(3):  # where a step can write there, it does from the second run on
+                    feeds = sample.feeds(size, seed)
+                    expected = dict(zip(_outputs(session), session.run(None, feeds), strict=True))
+                    for name, array in feeds.items():
+                        binding.bind_cpu_input(name, array)
+                    for name, array in expected.items():
+                        if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                            binding.bind_output(name)
+                        elif name not in guarded:
+                            guarded[name] = block, inner = _guarded(array)
+                            place = inner.ctypes.data
+                            binding.bind_output(name, "cpu", 0, inner.dtype, inner.shape, place)
+                    session.run_with_iobinding(binding)
+                    for name, (block, inner) in guarded.items():
+                        agree(inner, expected[name], f"{name} of run {seed + 1}")
+                        if (block[:_GUARD] != _GUARD_BYTE).any() or (block[-_GUARD:] != _GUARD_BYTE).any():
+                            raise Problem(f"memory beside '{name}' was written to in run {seed + 1}")
+
+        problems = problems_of(claimed, check)
+        if problems:
+            fail(
+                f"{usable.name} does not fill memory that outputs are bound to.",
+                problems,
+                fix="where `RegionInstance.bind`, or a kernel that declares `out`, is given an array for an output, "
+                "write the whole result there, and nothing else, or leave it alone and return another.",
+            )
+
     def test_kernels_own_their_outputs(self, usable: Subject) -> None:
         """What a kernel returns is no view of its input, as far as it does not declare that: the core uses the memory
         of inputs again whose last reader has run."""
@@ -183,6 +223,12 @@ def _own_outputs(subject: Subject, provider: IExecutionProvider, sample: Sample,
         check_ownership(definition, inputs, [result] if definition.outputs == 1 else list(result))
     except AssertionError as error:
         raise Problem(str(error)) from error
+
+
+def _guarded(array: Any) -> tuple[Any, Any]:
+    """Bytes, and in the midst of them memory for such an array."""
+    block = np.full(array.nbytes + 2 * _GUARD, _GUARD_BYTE, np.uint8)
+    return block, block[_GUARD:-_GUARD].view(array.dtype).reshape(array.shape)
 
 
 def _outputs(session: Any) -> list[str]:

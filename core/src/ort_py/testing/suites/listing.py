@@ -6,9 +6,6 @@ The probe is looked at in a fresh interpreter (`listing_child`), because this on
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import warnings
 from functools import cache
 from typing import Any
@@ -21,6 +18,7 @@ from ort_py.discovery.records import RecordState
 from ort_py.errors import OrtPyError
 from ort_py.testing.subject import Subject
 from ort_py.testing.suites.base import ProviderChecks, fail
+from ort_py.testing.suites.child import module_of, run_child
 
 __all__ = ["PROBE_SECONDS", "ListingChecks"]
 
@@ -146,20 +144,8 @@ def _loaded(subject: Subject) -> ProviderFactory:
 
 def _observe(subject: Subject) -> dict[str, Any]:
     _loaded(subject)
-    record = subject.record()
-    module = record.entry_point if record.distribution else subject.plugin
-    if not module:
-        pytest.skip(f"{subject.name} was registered by the program: no module that a fresh process could load")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    child = f"{__package__}.listing_child"
-    done = subprocess.run(  # noqa: S603 - this interpreter, and the module under test
-        [sys.executable, "-m", child, module, subject.name],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-        check=False,
-    )
+    module = module_of(subject)
+    done = run_child("listing_child", module, subject.name)
     *printed, last = done.stdout.splitlines() or [""]
     if done.returncode or not last.startswith("{"):
         fail(

@@ -9,6 +9,7 @@ The whole conformance test of a provider is often::
 
 from __future__ import annotations
 
+from ort_py.testing.suites.artifacts import ArtifactChecks
 from ort_py.testing.suites.capability import CapabilityChecks
 from ort_py.testing.suites.growth import GrowthChecks
 from ort_py.testing.suites.lifetimes import LifetimeChecks
@@ -30,5 +31,6 @@ class ProviderSuite(
     ThreadChecks,
     GrowthChecks,
     ShapeChecks,
+    ArtifactChecks,
 ):
     """The conformance tests of an execution provider; `ProviderChecks` has the attributes to set."""

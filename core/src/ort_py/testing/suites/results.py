@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ort_py.errors import NotImplemented as NotSupported
 from ort_py.errors import OrtPyError
 from ort_py.testing.backend_cases import SuiteCase, compare, suite_cases
 from ort_py.testing.expected_failures import read_expected_failures
@@ -53,7 +54,10 @@ class ResultChecks(ProviderChecks):
         known_failures: Mapping[str, str],
         request: pytest.FixtureRequest,
     ) -> None:
-        """A session with the provider in front gives what ONNX's suite expects; nothing falls back."""
+        """A session with the provider in front gives what ONNX's suite expects; nothing falls back.
+
+        Skipped where an operator of the case needs a package that is not installed, with the operator's own words.
+        """
         reason = known_failures.get(backend_case)
         if reason is not None:
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
@@ -66,6 +70,8 @@ class ResultChecks(ProviderChecks):
                 ran += sorted(set(usable.operators_run(session)))
                 _run(session, case, always=bool(reason) or usable.name == "CPUExecutionProvider", ran=bool(ran))
         except (AssertionError, OrtPyError) as error:
+            if isinstance(error, NotSupported) and isinstance(error.__cause__, ImportError):
+                pytest.skip(f"{error.what} {error.fix}")
             fail(
                 f"{backend_case}: {usable.name} does not give what ONNX expects"
                 + (f" (it runs {', '.join(name for _, name in ran)})." if ran else "."),

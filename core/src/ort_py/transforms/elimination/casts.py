@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
 from ort_py.dtypes import DataType
+from ort_py.transforms.chains import chain_of
 
 __all__ = ["MergeCasts"]
 
@@ -28,19 +29,16 @@ class MergeCasts(RewriteRule):
     op_types = frozenset({"Cast"})
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        inner = graph.producer(node.inputs[0])
-        if node.domain or inner is None or inner.op_type != "Cast" or inner.domain:
+        chain = chain_of(node, graph, self.op_types)
+        if chain is None:
             return False
-        source, between, result = inner.inputs[0], node.inputs[0], node.outputs[0]
-        if source is None or between is None or result is None:
-            return False
-        first, second, last = source.data_type, between.data_type, result.data_type
+        first, second, last = chain.source.data_type, chain.between.data_type, chain.result.data_type
         if first is None or second is None or last is None:
             return "a type is not known"
         if not _keeps(first, second, last):
             return f"{first.name} -> {second.name} -> {last.name} is not the same as {first.name} -> {last.name}"
-        nodes = [inner, node] if graph.uses(between) == 1 else [node]
-        graph.replace_nodes(nodes, [NodeTemplate("Cast", (source.name,), (result.name,), node.attributes)])
+        merged = NodeTemplate("Cast", (chain.source.name,), (chain.result.name,), node.attributes)
+        graph.replace_nodes(chain.replaced(graph), [merged])
         return True
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
+from ort_py.transforms.chains import chain_of
 
 __all__ = ["EliminateWholeGather", "MergeConcats", "MergeSlices"]
 
@@ -65,16 +66,13 @@ class MergeSlices(RewriteRule):
     op_types = frozenset({"Slice"})
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        inner = graph.producer(node.inputs[0])
-        if node.domain or inner is None or inner.op_type != "Slice" or inner.domain:
+        chain = chain_of(node, graph, self.op_types)
+        if chain is None:
             return False
-        source, between, result = inner.inputs[0], node.inputs[0], node.outputs[0]
-        if source is None or between is None or result is None:
-            return False
-        first, second = _ranges(inner, graph), _ranges(node, graph)
+        first, second = _ranges(chain.inner, graph), _ranges(node, graph)
         if first is None or second is None:
             return "what is cut off is not constant, or its axes are not known"
-        if graph.uses(between) != 1:
+        if graph.uses(chain.between) != 1:
             return "the inner Slice is read elsewhere too"
         together = dict(first)
         for axis, outer in second.items():
@@ -85,7 +83,7 @@ class MergeSlices(RewriteRule):
             if one is None:
                 return "both cut along one axis, not forwards from the beginning"
             together[axis] = one
-        graph.replace_nodes([inner, node], [_slice(node, source, result, together, graph)])
+        graph.replace_nodes([chain.inner, node], [_slice(node, chain.source, chain.result, together, graph)])
         return True
 
 

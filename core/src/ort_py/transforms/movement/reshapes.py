@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
+from ort_py.transforms.chains import chain_of
 
 __all__ = ["MergeReshapes"]
 
@@ -23,19 +24,16 @@ class MergeReshapes(RewriteRule):
     op_types = _SHAPING
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        inner = graph.producer(node.inputs[0])
-        if node.domain or inner is None or inner.op_type not in _SHAPING or inner.domain or node.opset_version < 5:
-            return False
-        source, between, result = inner.inputs[0], node.inputs[0], node.outputs[0]
-        if source is None or between is None or result is None:
+        chain = chain_of(node, graph, _SHAPING)
+        if chain is None or node.opset_version < 5:
             return False
         shape = _target(node, graph)
         if shape is None:
             return "more than one size of its result is not known before it runs"
-        name = graph.add_constant(f"{result.name}/shape", np.array(shape, np.int64))
-        nodes = [inner, node] if graph.uses(between) == 1 else [node]
+        name = graph.add_constant(f"{chain.result.name}/shape", np.array(shape, np.int64))
         attributes = {"allowzero": 1} if 0 in shape else {}
-        graph.replace_nodes(nodes, [NodeTemplate("Reshape", (source.name, name), (result.name,), attributes)])
+        merged = NodeTemplate("Reshape", (chain.source.name, name), (chain.result.name,), attributes)
+        graph.replace_nodes(chain.replaced(graph), [merged])
         return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
+from ort_py.transforms.chains import chain_of
 
 __all__ = ["MergeTransposes", "permutation_of"]
 
@@ -14,18 +15,15 @@ class MergeTransposes(RewriteRule):
     op_types = frozenset({"Transpose"})
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
-        inner = graph.producer(node.inputs[0])
-        if node.domain or inner is None or inner.op_type != "Transpose" or inner.domain:
+        chain = chain_of(node, graph, self.op_types)
+        if chain is None:
             return False
-        source, between, result = inner.inputs[0], node.inputs[0], node.outputs[0]
-        first, second = permutation_of(inner), permutation_of(node)
-        if source is None or between is None or result is None:
-            return False
+        first, second = permutation_of(chain.inner), permutation_of(node)
         if first is None or second is None:
             return "a permutation is not known: it is the default one, and the rank is unknown"
         together = tuple([first[axis] for axis in second])
-        nodes = [inner, node] if graph.uses(between) == 1 else [node]
-        graph.replace_nodes(nodes, [NodeTemplate("Transpose", (source.name,), (result.name,), {"perm": together})])
+        merged = NodeTemplate("Transpose", (chain.source.name,), (chain.result.name,), {"perm": together})
+        graph.replace_nodes(chain.replaced(graph), [merged])
         return True
 
 

@@ -90,8 +90,8 @@ class Desc:
 
     @classmethod
     def strided(cls, dims: Sequence[int], strides: Sequence[int], dtype: Element = F32) -> Desc:
-        """A layout of strides, in elements."""
-        return _strided(tuple(dims), tuple(strides), dtype)
+        """A layout of strides, in elements; those of dimensions of 1 are chosen here, see `_usual`."""
+        return _strided(tuple(dims), _usual(dims, strides), dtype)
 
     @classmethod
     def plain(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
@@ -183,7 +183,7 @@ class Desc:
         made = ffi.new("md_t *")
         if engine().c.dnnl_memory_desc_permute_axes(made, self.handle, inverse):
             return None
-        return Desc(made[0], tuple(self.dims[source] for source in order))
+        return _regular(Desc(made[0], tuple(self.dims[source] for source in order)))
 
     def reshaped(self, dims: Sequence[int]) -> Desc | None:
         """The same data with other dimensions; None where the layout does not allow it."""
@@ -192,13 +192,13 @@ class Desc:
         made = ffi.new("md_t *")
         if self.key is None or engine().c.dnnl_memory_desc_reshape(made, self.handle, len(dims), list(dims)):
             return None
-        return Desc(made[0], tuple(dims))
+        return _regular(Desc(made[0], tuple(dims)))
 
     def part(self, dims: Sequence[int], offsets: Sequence[int]) -> Desc | None:
         """A rectangular part of the same data; None where the layout does not allow it."""
         made = ffi.new("md_t *")
         status = engine().c.dnnl_memory_desc_create_submemory(made, self.handle, list(dims), list(offsets))
-        return None if status else Desc(made[0], tuple(dims))
+        return None if status else _regular(Desc(made[0], tuple(dims)))
 
     def same(self, other: Desc) -> bool:
         """Whether data of one are data of the other."""
@@ -213,6 +213,29 @@ def row_major(dims: Sequence[int]) -> tuple[int, ...]:
     for place in range(len(dims) - 2, -1, -1):
         strides[place] = strides[place + 1] * max(1, dims[place + 1])
     return tuple(strides)
+
+
+def _usual(dims: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides with those of dimensions of 1 as they would be if the dimension lay around the one after it.
+
+    They mean nothing, and layouts that differ in them only are taken for the same, here and by oneDNN. It reads them
+    all the same: where they are not the usual ones it has reference code only for some functions, and its recurrent
+    layers take them for the distance of rows and jump to code that was never made.
+    """
+    found = list(strides)
+    for place in range(len(found) - 1, -1, -1):
+        if dims[place] == 1:
+            found[place] = found[place + 1] * max(1, dims[place + 1]) if place + 1 < len(found) else 1
+    return tuple(found)
+
+
+def _regular(desc: Desc) -> Desc:
+    """A layout that oneDNN made, with the usual strides; those with an offset or inner blocks as they are."""
+    if desc.key is None or desc.is_blocked or desc.has_offset or desc.key[2] != desc.dims:
+        return desc
+    return (
+        desc if desc.strides == _usual(desc.dims, desc.strides) else Desc.strided(desc.dims, desc.strides, desc.dtype)
+    )
 
 
 @functools.lru_cache(maxsize=_KEPT)

@@ -187,7 +187,7 @@ class DnnlInstance(RegionInstance):
 
         Args:
             inputs: C-contiguous, of the region's types; kept alive until the run is over.
-            outputs: Arrays to write to, or None for new ones.
+            outputs: Arrays to write to, or None for new ones; one of another shape is left alone.
         """
         shapes: Shapes = tuple([array.shape for array in inputs])
         if self._looked_at:
@@ -208,7 +208,7 @@ class DnnlInstance(RegionInstance):
                 pointers[place] = data
         made = self._outputs = []
         for given, (shape, dtype, opaque, places) in zip(outputs, form.outputs, strict=True):
-            array = _empty(shape, dtype) if given is None else given
+            array = _empty(shape, dtype) if given is None or given.shape != shape else given
             made.append(array)
             data = _data(array.view(np.uint16) if opaque else array)
             for place in places:

@@ -41,6 +41,8 @@ class Buffer:
         index: Number of the input or output.
         data: A constant's bytes.
         offset: Place in the arena, once laid out.
+        whole: The buffer in the arena that it is a piece of, where it is one.
+        start: Where in `whole` it begins.
     """
 
     place: Place
@@ -48,6 +50,8 @@ class Buffer:
     index: int = 0
     data: np.ndarray[Any, Any] | None = None
     offset: int = 0
+    whole: Buffer | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,13 @@ def lay_out(steps: Sequence[Step]) -> int:
     The largest are placed first, each at the lowest offset that no buffer alive at the same time holds.
     """
     lives: dict[Buffer, list[int]] = {}
+    pieces: dict[Buffer, Buffer] = {}
     for number, step in enumerate(steps):
         for buffer in step.buffers.values():
             if buffer.place is Place.ARENA:
-                life = lives.setdefault(buffer, [number, number])
+                if buffer.whole is not None:
+                    pieces[buffer] = buffer.whole
+                life = lives.setdefault(buffer.whole or buffer, [number, number])
                 life[1] = number
     placed: list[tuple[int, int, int, int]] = []
     total = 0
@@ -111,4 +118,6 @@ def lay_out(steps: Sequence[Step]) -> int:
         buffer.offset = offset
         insort(placed, (offset, offset + size, first, last))
         total = max(total, offset + size)
+    for piece, whole in pieces.items():
+        piece.offset = whole.offset + piece.start
     return total

@@ -42,6 +42,7 @@ _TAKES_POSTS = frozenset(
         "Conv",
         "ConvTranspose",
         "DequantizeLinear",
+        "DigitMatMul",
         "Gemm",
         "MatMul",
         "QuantizedConv",

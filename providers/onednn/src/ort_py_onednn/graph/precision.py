@@ -49,6 +49,9 @@ _FOLLOWING = frozenset(
         "eltwise",
     }
 )
+_BY_BITS = "DigitMatMul"
+"""A product that takes as many digits of what it reads as the type of the products has bits."""
+
 _SHAPES = "shape:"
 """How kinds of operations begin that look at shapes only."""
 
@@ -104,7 +107,7 @@ def _types(operation: Operation, element: Element, wide: set[str]) -> Types:
         return Types(element, result)
     if operation.kind in _STATISTICS:
         return Types(element, F32)
-    if operation.kind in _FOLLOWING or operation.kind.startswith(_SHAPES):
+    if operation.kind in _FOLLOWING or operation.kind == _BY_BITS or operation.kind.startswith(_SHAPES):
         return Types(element)
     return Types(F32, None, F32)  # an operation that was not looked at for this keeps to what is always right
 

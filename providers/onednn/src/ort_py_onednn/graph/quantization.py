@@ -11,15 +11,18 @@ from typing import ClassVar
 import numpy as np
 
 from ort_py.contracts import NodeSpec, RegionView
-from ort_py_onednn.binding.constants import Element
+from ort_py_onednn.binding.constants import Binary, Element
 from ort_py_onednn.binding.features import has_exact_integers
 from ort_py_onednn.graph.block_weights import unpacked
 from ort_py_onednn.graph.conversions import FLOAT, Conversions, Rules, Waiting, name_of, output_of, single
 from ort_py_onednn.graph.fusion import Fused
 from ort_py_onednn.graph.integers import Array, Numbers, signed
-from ort_py_onednn.graph.operation import Operation, Result
+from ort_py_onednn.graph.operation import Combine, Operation, Result
 
 __all__ = ["QuantizedFused", "fuse"]
+
+_MOST_DEPTH = 1 << 16
+"""Rows of weights whose products with digits certainly fit into 32 bits."""
 
 _INTEGERS_DO = 4
 """Accuracy level of MatMulNBits that allows to compute with the first factor in 8 bits."""
@@ -36,13 +39,14 @@ class QuantizedFused(Conversions):
         return self._product(node, "QuantizedConv", 0)
 
     def _matmul(self, node: NodeSpec) -> bool:
-        return self._product(node, "QuantizedMatMul", 1)
+        return self._product(node, "QuantizedMatMul", 1) or self._digit_product(node, 1)
 
     def _gemm(self, node: NodeSpec) -> bool:
         attributes = node.attributes
         if attributes.get("transA", 0) or attributes.get("alpha", 1.0) != 1.0 or attributes.get("beta", 1.0) != 1.0:
             return False
-        return self._product(node, "QuantizedMatMul", 0 if attributes.get("transB", 0) else 1)
+        columns = 0 if attributes.get("transB", 0) else 1
+        return self._product(node, "QuantizedMatMul", columns) or self._digit_product(node, columns)
 
     def _product(self, node: NodeSpec, kind: str, columns: int) -> bool:
         """A product of integers that were computed with integers that are constants.
@@ -85,6 +89,41 @@ class QuantizedFused(Conversions):
             self._zero(f"{title}:weights' zero", held[1]),
         )
         self._append(Operation(kind, title, inputs, (output_of(node),), node.attributes, node.since_version))
+        return True
+
+    def _digit_product(self, node: NodeSpec, columns: int) -> bool:
+        """A product of numbers with weights that are constant integers: the weights stay bytes.
+
+        Args:
+            node: The node.
+            columns: The dimension of the weights that the result has.
+        """
+        weights, shape = self._waiting.get(name_of(node, 1)), None if node.inputs[0] is None else node.inputs[0].shape
+        if not self._exact or weights is None or weights.array is None or weights.element is None or not shape:
+            return False
+        array, numbers = weights.array, weights.numbers
+        if array.ndim != 2 or array.shape[1 - columns] > _MOST_DEPTH:
+            return False
+        if not numbers.is_single and numbers.axis % 2 != columns:
+            return False
+        held = self._signed(weights)
+        if held is None or held[1]:
+            return False
+        bias = name_of(node, 2)
+        for name in (name_of(node, 0), bias):
+            self._real(name)
+        scales = f"{node.name}:scales"
+        self.constants[scales] = np.ascontiguousarray(numbers.scale, FLOAT).reshape(-1)
+        made = Operation(
+            "DigitMatMul",
+            node.name,
+            (name_of(node, 0), held[0], scales),
+            (output_of(node),),
+            {"transB": 1 - columns},
+            node.since_version,
+            [Combine(Binary.ADD, bias)] if bias else [],
+        )
+        self._append(made)
         return True
 
     def _bias(self, name: str) -> Array | None:

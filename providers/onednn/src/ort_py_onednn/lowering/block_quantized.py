@@ -3,7 +3,8 @@
 For a few rows, numbers are cut into digits of 8 bits, relative to the largest of their block: three digits hold the 24
 bits of a float32 but for its exponent. The products of digits and weights are exact integers; scales and the weights
 of digits are applied to sums of blocks. So weights are read as bytes, and one row takes a fraction of the time of a
-float32 product. For many rows weights are converted ahead, which costs as little as reading them a few times.
+float32 product. For many rows weights are made float32 ahead, in the order in which a product wants them, which takes
+as long as a product of few rows; so a model that does both has them twice, as bytes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ __all__ = ["block_product"]
 _FEW = 4
 """Rows up to which digits are faster."""
 
+_COARSE = 64
+"""Divisor of the square of a block's size: rows up to which one digit of 8 bits is faster than converting weights. The
+sums of blocks are written and read again, and for short blocks there are more of them than fit into the cache."""
+
 _BASE = 254
 """Of digits: what rounding leaves, at most a half, times the base is at most the largest digit."""
 
@@ -52,10 +57,10 @@ def block_product(planner: Planner, operation: Operation) -> None:
         posts.insert(0, Combine(Binary.ADD, bias))
     shape = (*source.shape[:-1], columns)
     rows = math.prod(source.shape[:-1])
-    if rows > _FEW:
-        real = _dequantized(planner, weights, scales)
+    if rows > max(_FEW, size * size // _COARSE if operation.attributes["coarse"] else 0):
+        real = _dequantized(planner, weights, scales, rows)
         name = f"{operation.name}:weights"
-        planner.alias(name, planner.reshaped(real, (count * size, columns)), operation.inputs[0] or "")
+        planner.alias(name, real, operation.inputs[0] or "")
         inputs = (operation.inputs[0], name)
         products.matmul(planner, replace(operation, kind="MatMul", inputs=inputs, posts=posts))
         return
@@ -198,24 +203,39 @@ def _combined(planner: Planner, sums: Value, factors: Value, rows: int) -> Value
     return found
 
 
-def _dequantized(planner: Planner, weights: Value, scales: Value) -> Value:
-    """Weights as float32, in memory of the run; from the form that few rows read, so that there is only one."""
+def _dequantized(planner: Planner, weights: Value, scales: Value, rows: int) -> Value:
+    """Weights as float32 (K, N), in memory of the run, where a product of so many rows wants them."""
     count, size, columns = weights.dims
-    together = _together(count, size)
-    groups = count // together
-    digits = Desc.plain((groups, together * 3, together * size), Element.S8)
-    form = _product(planner, digits, columns, None).arguments[Argument.WEIGHTS]
-    held = planner.reshaped(weights, form.dims)
-    packed = planner.in_layout(held, form)
-    plain = planner.new(Desc.plain(form.dims, Element.S8))
-    planner.emit(
-        planner.make(lambda: primitives.reorder(form, plain.desc), form), {Argument.SRC: packed, Argument.DST: plain}
-    )
-    integers = planner.view(plain, Desc.plain(weights.dims, Element.S8))
-    target = Desc.plain(weights.dims)
-    scaling = Scaling({Argument.SRC: (5, count * columns)})
-    primitive = planner.make(lambda: primitives.reorder(integers.desc, target, (), scaling), target)
+    depth = count * size
+    form, width = _wanted(planner, rows, (depth, columns))
+    parts = columns // width
+    cut = Desc.strided((parts, count, size, width), (width, size * columns, columns, 1), Element.S8)
+    held = planner.in_layout(Value(cut, None, cut.dims, weights.weight), Desc.plain(cut.dims, Element.S8))
+    narrow = Desc.strided((parts, count, 1, width), (width, columns, columns, 1))
+    factors = planner.in_layout(Value(narrow, None, narrow.dims, scales.weight), Desc.plain(narrow.dims))
+    # Three dimensions: with scales along the first two of four oneDNN 3.2 computes something else.
+    dims = (parts * count, size, width)
+    integers, target = planner.view(held, Desc.plain(dims, Element.S8)), Desc.plain(dims)
+    scaling = Scaling({Argument.SRC: (0b101, count * columns)})
+    made = planner.make(lambda: primitives.reorder(integers.desc, target, (), scaling), target)
     found = planner.new(target)
-    vector = planner.reshaped(scales, (count * columns,))
-    planner.emit(primitive, {Argument.SRC: integers, Argument.scales(Argument.SRC): vector, Argument.DST: found})
-    return found
+    vector = planner.view(factors, Desc.plain((count * columns,)))
+    planner.emit(made, {Argument.SRC: integers, Argument.scales(Argument.SRC): vector, Argument.DST: found})
+    return planner.view(found, form)
+
+
+def _wanted(planner: Planner, rows: int, dims: tuple[int, int]) -> tuple[Desc, int]:
+    """The layout of weights that a product wants and how many columns lie together there: all, where that is not of
+    such a kind."""
+    depth, columns = dims
+    target, any_way = Desc.plain((rows, columns)), Desc.any(dims)
+    source = Desc.plain((rows, depth))
+    work = float(rows * depth * columns)
+    form = planner.make_heavy(lambda: primitives.matmul(source, any_way, None, target), work).arguments[
+        Argument.WEIGHTS
+    ]
+    if form.key is not None and form.is_dense and form.key[2] == dims:
+        blocks, places = form.key[3]
+        if places == (0, 1) and form.strides == (blocks[0] * blocks[1], depth * blocks[1]):
+            return form, blocks[1]
+    return Desc.plain(dims), columns

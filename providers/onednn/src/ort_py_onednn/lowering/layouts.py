@@ -161,6 +161,14 @@ class LayoutPlanner:
         """The same bytes seen otherwise."""
         return Value(desc, self.buffer_of(value), tuple(desc.dims if shape is None else shape))
 
+    def piece(self, value: Value, start: int, desc: Desc) -> Value:
+        """Elements of a new, plain value, from one on, as a value with a layout of its own: for primitives that lack
+        code for parts of tensors."""
+        whole = value.buffer
+        assert whole is not None
+        assert whole.whole is None
+        return Value(desc, Buffer(whole.place, desc.nbytes, whole=whole, start=start * desc.dtype.nbytes), desc.dims)
+
     def buffer_of(self, value: Value) -> Buffer:
         """Where a value lies; a constant is put in memory as it is now."""
         if value.buffer is None:

@@ -14,7 +14,7 @@ from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.lowering.numbers import Numbers, floating
 from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value, broadcast_dims
 
-__all__ = ["gemm", "matmul"]
+__all__ = ["flattened", "gemm", "matmul"]
 
 
 def matmul(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:
@@ -123,7 +123,7 @@ def _product(
     if len(shape) == len(dims) or not posts:
         found = planner.with_posts(build, values, result, dims, posts, work)
         return planner.reshaped(found, tuple(shape)) if tuple(shape) != dims else found
-    flat, rest = _flattened(planner, posts, dims, tuple(shape))
+    flat, rest = flattened(planner, posts, dims, tuple(shape))
     found = planner.reshaped(planner.with_posts(build, values, result, dims, flat, work), tuple(shape))
     return planner.apply(found, rest)
 
@@ -135,7 +135,7 @@ def _layouts(value: Value, dtype: Element) -> list[Desc]:
     return [plain] if own is None or own.is_plain else [own, plain]
 
 
-def _flattened(
+def flattened(
     planner: Planner, posts: Sequence[Post], dims: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[list[Post], list[Post]]:
     """Posts that mean the same for the flattened result, and the others, whose operands are no vectors of columns."""
@@ -151,7 +151,7 @@ def _flattened(
                 flat = planner.reshaped(operand, dims)
                 name = f"{post.value}:{'x'.join(map(str, dims))}"
                 planner.alias(name, flat, post.value)
-                rest = _flattened(planner, posts[place + 1 :], dims, shape)
+                rest = flattened(planner, posts[place + 1 :], dims, shape)
                 return [*posts[:place], Combine(post.algorithm, name), *rest[0]], rest[1]
             return list(posts[:place]), list(posts[place:])
     return list(posts), []

@@ -1,0 +1,283 @@
+"""What is bound to inputs and outputs of a session, and runs of that: the part of a binding onnxruntime has in C.
+
+A few applications call it directly, others by `IOBinding`. Inputs are not copied: what is written to a bound array
+before a run is seen by it. A bound output is written by the step that makes it, from the second run of the same shapes
+on, where that can be told where to write; else it receives the result by a copy at the end of the run. A buffer that
+overlaps an input is always copied to, so it is read in full before it is written. A run that fails may have written to
+the others.
+
+A binding belongs to one thread at a time. Knows nothing of plans, slots or frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.api.bound_runs import run_bound
+from ort_py.api.options import RunOptions
+from ort_py.api.values.device import OrtDevice, expect_host
+from ort_py.api.values.element_types import SUB_BYTE, element_type_of, shape_of
+from ort_py.api.values.ort_value import OrtValue
+from ort_py.api.values.vector import OrtValueVector
+from ort_py.dtypes import DataType, data_type_of
+from ort_py.errors import ArgumentTypeError, BindingError, Location, OrtPyError, UsageError
+from ort_py.execution.bound_outputs import WORTH_BYTES
+from ort_py.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from ort_py.api.session import InferenceSession
+    from ort_py.api.session_handle import SessionHandle
+
+__all__ = ["SessionIOBinding"]
+
+_EMPTY = OrtValue.of(None)
+
+
+class SessionIOBinding:
+    """Values bound to the inputs and outputs of a session.
+
+    Args:
+        session: The session, or its handle; held.
+    """
+
+    def __init__(self, session: InferenceSession | SessionHandle) -> None:
+        # A handle answers for its session, but only the session knows its own bindings.
+        unwrapped: Any = getattr(session, "handled_session", session)
+        self._session: InferenceSession = unwrapped
+        arguments = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
+        self._input_names = [argument.name for argument in arguments]
+        self._types = {argument.name: argument.type for argument in self._session.get_outputs()}
+        self._inputs: dict[str, Any] = {}
+        self._targets: dict[str, OrtValue | None] = {}
+        self._results: dict[str, OrtValue] = {}
+        self._vector = OrtValueVector()
+        self._names: list[str] | None = None
+        self._into_memory = False
+        self._memory: dict[str, Any] | None = None
+
+    def bind_input(self, name: str, *arguments: Any) -> None:
+        """Bind an input: `(name, array)`, or `(name, device, element_type, shape, address)`.
+
+        Raises:
+            UsageError: No such input, no array, a type ONNX lacks, or another device than the host.
+            ArgumentTypeError: Another number of arguments, or no integers where there should be.
+        """
+        if len(arguments) == 4:
+            self.bind_ortvalue_input(name, _at(*arguments))
+            return
+        if len(arguments) != 1:
+            raise ArgumentTypeError(
+                f"bind_input takes a name and 1 or 4 values, not {len(arguments)}.", fix="Use IOBinding.bind_input."
+            )
+        (array,) = arguments
+        if not isinstance(array, np.ndarray):
+            raise UsageError(
+                f"A {type(array).__name__} cannot be bound to input '{name}'.",
+                where=Location(value=name),
+                fix="Bind a NumPy array: numpy.asarray(value, dtype).",
+            )
+        element_type_of(array.dtype)
+        self._bind(name, array)
+
+    def bind_ortvalue_input(self, name: str, value: OrtValue) -> None:
+        """Bind an input to a value.
+
+        Raises:
+            UsageError: No such input.
+            ArgumentTypeError: It is no OrtValue.
+        """
+        _expect_value(value)
+        # A tensor stays the same array for the life of its value; other values may be exchanged by a run that they are
+        # bound to the output of.
+        self._bind(name, value.value if value.is_tensor() else value)
+
+    def bind_output(self, name: str, *arguments: Any) -> None:
+        """Bind an output: `(name, device)`, or `(name, device, element_type, shape, address)`.
+
+        Raises:
+            UsageError: A type ONNX lacks, a negative size, or an address on another device than the host.
+            ArgumentTypeError: Another number of arguments, no text for the name, or no integers where there should be.
+        """
+        _expect_name(name)
+        if len(arguments) == 4:
+            self.bind_ortvalue_output(name, _at(*arguments))
+        elif len(arguments) > 1:
+            raise ArgumentTypeError(
+                f"bind_output takes a name and 1 or 4 values, not {len(arguments)}.", fix="Use IOBinding.bind_output."
+            )
+        else:
+            self._targets[name] = None
+            self._results.pop(name, None)
+            self._names = self._memory = None
+
+    def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
+        """Bind an output to a value, which every run writes to.
+
+        Raises:
+            UsageError: The value is over read-only memory.
+            ArgumentTypeError: It is no OrtValue.
+        """
+        _expect_name(name)
+        content = _expect_value(value).value
+        if isinstance(content, np.ndarray) and not content.flags.writeable:
+            raise UsageError(
+                f"The value bound to output '{name}' is over read-only memory.",
+                where=Location(value=name),
+                fix="Make it with ortvalue_from_shape_and_type().",
+            )
+        self._targets[name] = self._results[name] = value
+        self._names = self._memory = None
+
+    def get_outputs(self) -> OrtValueVector:
+        """The results of the last run, in the order the outputs were bound; the same vector every time."""
+        self._vector._assign(self._results.get(name, _EMPTY) for name in self._targets)
+        return self._vector
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """Copies of the results, in the form `run` returns."""
+        return [_copied(value.value) for value in self.get_outputs()]
+
+    def clear_binding_inputs(self) -> None:
+        """Forget all inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forget all outputs and results."""
+        self._targets.clear()
+        self._results.clear()
+        self._names = self._memory = None
+
+    def synchronize_inputs(self) -> None:
+        """Does nothing: runs wait for their copies themselves."""
+
+    def synchronize_outputs(self) -> None:
+        """Does nothing: a run has ended when its call returns."""
+
+    def run(self, run_options: RunOptions | None = None) -> None:
+        """Run the session with what is bound.
+
+        Raises:
+            BindingError: Nothing is bound to any output, the run failed, or a bound buffer does not fit its result.
+        """
+        targets = self._targets
+        if not targets:
+            raise BindingError("Error in execution: no output is bound.", fix="Call bind_output() for those you want.")
+        if self._names is None:
+            self._names = self._wanted()
+        try:
+            memory = self._memory if self._memory is not None else self._arrays()
+            if memory and run_options is None:
+                found = run_bound(self._session, self._names, self._inputs, memory)
+            else:
+                found = self._session.run(self._names, self._inputs, run_options)
+        except OrtPyError as error:
+            raise BindingError(
+                f"Error in execution: {error.what}", where=error.where, why=error.why, fix=error.fix
+            ) from error
+        if self._into_memory:
+            # All are looked at before any is written to: a run that fails leaves the caller's memory as it was.
+            for (name, target), result in zip(targets.items(), found, strict=True):
+                if target is not None:
+                    _expect_fit(name, target, result)
+        results = self._results
+        for name, result in zip(targets, found, strict=True):
+            before = results.get(name)
+            if before is not None and _same_form(old := before._value, result):
+                # onnxruntime writes later results into the memory of the first, and applications read them there.
+                if old is not result:
+                    old[...] = result
+            elif before is not None and targets[name] is not None:
+                before._value = result
+            else:
+                results[name] = OrtValue.of_output(result, self._types[name])
+                self._memory = None
+
+    def _arrays(self) -> dict[str, Any]:
+        """The memory of outputs that steps might write to; nothing where all are so small that a copy is quicker."""
+        values = {name: value._value for name, value in self._results.items()}
+        arrays = {name: array for name, array in values.items() if type(array) is np.ndarray}
+        self._memory = arrays if any(array.nbytes >= WORTH_BYTES for array in arrays.values()) else {}
+        return self._memory
+
+    def _wanted(self) -> list[str]:
+        """Names of the outputs to ask for; empty for all in their order, which `run` answers fastest."""
+        self._into_memory = any(target is not None for target in self._targets.values())
+        names = list(self._targets)
+        return [] if names == list(self._types) else names
+
+    def _bind(self, name: str, value: Any) -> None:
+        if name not in self._input_names:
+            _expect_name(name)
+            raise UsageError(
+                f"The model has no input '{name}' to bind.",
+                where=Location(value=str(name)),
+                why=f"its inputs are {', '.join(map(repr, self._input_names)) or 'none'}",
+                fix=did_you_mean(str(name), self._input_names) or "Use a name that get_inputs() lists.",
+            )
+        self._inputs[name] = value
+
+
+def _at(device: OrtDevice, element_type: Any, shape: Any, address: Any) -> OrtValue:
+    """A value over memory at an address on the host."""
+    expect_host(device)
+    data_type, sizes = element_type_of(element_type), shape_of(shape)
+    if not isinstance(address, int | np.integer):
+        raise ArgumentTypeError(f"An address is an integer, not {address!r}.", fix="Pass e.g. array.ctypes.data.")
+    if data_type is DataType.STRING or data_type in SUB_BYTE:
+        raise UsageError(
+            f"Memory at an address cannot hold {data_type.onnx_name} here.",
+            why="strings are Python's, and packed types have a byte an element inside a session",
+            fix="Bind an OrtValue instead.",
+        )
+    if not address and 0 not in sizes:
+        raise UsageError("The address is null.", fix="Pass the address of the first byte.")
+    return OrtValue._at(int(address), data_type, sizes)
+
+
+def _expect_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"The name to bind is {name!r}.", fix="Pass the name of an input or output.")
+
+
+def _expect_value(value: Any) -> OrtValue:
+    if not isinstance(value, OrtValue):
+        raise ArgumentTypeError(
+            f"An OrtValue is wanted, not {type(value).__name__}.", fix="Make one with OrtValue.ortvalue_from_numpy()."
+        )
+    return value
+
+
+def _same_form(before: Any, result: Any) -> bool:
+    return (
+        type(before) is np.ndarray
+        and type(result) is np.ndarray
+        and before.shape == result.shape
+        and before.dtype == result.dtype
+    )
+
+
+def _expect_fit(name: str, target: OrtValue, result: Any) -> None:
+    bound = target.value
+    if not isinstance(bound, np.ndarray) or _same_form(bound, result):
+        return
+    found = (
+        f"{data_type_of(result.dtype).onnx_name} {list(result.shape)}"
+        if isinstance(result, np.ndarray)
+        else "no tensor"
+    )
+    raise BindingError(
+        f"Error in execution: the memory bound to output '{name}' does not fit its result.",
+        where=Location(value=name),
+        why=f"bound: {data_type_of(bound.dtype).onnx_name} {list(bound.shape)}; result: {found}",
+        fix="Bind memory of the result's type and shape, or bind_output() without memory.",
+    )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return dict(value) if isinstance(value, dict) else value

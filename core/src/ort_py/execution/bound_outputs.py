@@ -1,0 +1,195 @@
+"""Outputs of a run that are written where the caller wants them, by the step that makes them.
+
+A run of a binding has arrays for some outputs. The step of such an output is handed the array: a kernel that declares
+`out`, or a compiled region. Its shape has to be known before, so a step is handed arrays from the second run of the
+same input shapes on; whoever collects the results copies those that are elsewhere. Comes after `planned_runs`, whose
+choice of instructions it changes for one run; ordinary runs know nothing of it.
+
+Arrays that overlap an input, or each other, are left to the copy: a step could write what is still to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.devices import HOST
+from ort_py.planning.steps import KernelStep, RegionStep
+
+if TYPE_CHECKING:
+    from ort_py.execution.frame import Frame
+    from ort_py.execution.instructions import Instruction, Slots
+    from ort_py.execution.planned_runs import PlannedRuns
+    from ort_py.execution.program import Program
+
+__all__ = ["WORTH_BYTES", "BoundOutputs"]
+
+WORTH_BYTES = 256 << 10
+"""Copying less takes less time than handing it to the step: some microseconds."""
+
+_Array = np.ndarray[Any, Any]
+
+
+class BoundOutputs:
+    """The outputs of one program that a step can write where it is told. Shared by threads.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        plan = program.plan
+        wanted = {output.slot for output in plan.outputs if not output.copy and output.device == HOST}
+        self._inputs = tuple(value.slot for value in plan.inputs)
+        self._plain = program.instructions
+        self._writers: dict[int, tuple[int, _Writer]] = {}
+        for number, step in enumerate(plan.steps):
+            if not wanted.intersection(step.outputs):
+                continue
+            if isinstance(step, KernelStep) and step.into is not None and step.device == HOST:
+                if len(step.outputs) == 1:
+                    self._writers[step.outputs[0]] = number, _KernelWriter(step)
+            elif isinstance(step, RegionStep) and step.device == HOST:
+                writer = _RegionWriter(step)
+                self._writers |= dict.fromkeys(wanted.intersection(step.outputs), (number, writer))
+
+    def bind(self, frame: Frame, targets: Mapping[int, _Array]) -> None:
+        """Hand arrays to the steps of the next run of a frame whose inputs are in their slots.
+
+        Args:
+            frame: The frame.
+            targets: An array for the output in a slot, writable and in one piece; any may be left unused.
+        """
+        fitting = [
+            (slot, array)
+            for slot, array in targets.items()
+            if slot in self._writers and array.nbytes >= WORTH_BYTES and array.flags.carray
+        ]
+        if not fitting:
+            return
+        others = [*_arrays([frame.slots[slot] for slot in self._inputs]), *targets.values()]
+        handed: dict[int, dict[int, _Array]] = {}
+        for slot, array in fitting:
+            if sum(np.may_share_memory(array, other) for other in others) == 1:  # itself
+                handed.setdefault(self._writers[slot][0], {})[slot] = array
+        if handed:
+            writers = dict(self._writers.values())
+            frame.runs = _BoundRun(  # type: ignore[assignment] # it chooses as the frame's own does, once
+                frame.runs, self._plain, [(number, writers[number], arrays) for number, arrays in handed.items()]
+            )
+
+
+class _BoundRun:
+    """Chooses the instructions of one run: those of the frame, but for the steps that are handed arrays."""
+
+    __slots__ = ("_plain", "_runs", "_steps")
+
+    def __init__(
+        self,
+        runs: PlannedRuns | None,
+        plain: list[Instruction],
+        steps: list[tuple[int, _Writer, dict[int, _Array]]],
+    ) -> None:
+        self._runs = runs
+        self._plain = plain
+        self._steps = steps
+
+    def choose(self, frame: Frame) -> None:
+        frame.runs = self._runs
+        if frame.runs is not None:
+            frame.runs.choose(frame)
+        chosen = frame.instructions
+        instructions = chosen.copy()
+        for number, writer, arrays in self._steps:
+            if chosen[number] is self._plain[number]:  # else it is recorded, or looked at afterwards
+                instructions[number] = partial(writer.run, arrays, chosen[number])
+        instructions.append(partial(_put_back, frame, chosen))
+        frame.instructions = instructions
+
+
+def _put_back(frame: Frame, chosen: list[Instruction], s: Slots) -> None:
+    frame.instructions = chosen
+
+
+class _Writer:
+    """Runs one step, writing to arrays where what it made of the same shapes last time would fit there."""
+
+    __slots__ = ("_made", "step")
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+        # Shapes of the inputs, and form by slot of what was made of them: one value, so that threads see both or none.
+        self._made: tuple[tuple[Any, ...], dict[int, tuple[Any, Any]]] | None = None
+
+    def run(self, arrays: Mapping[int, _Array], plain: Instruction, s: Slots) -> None:
+        """The step's instruction.
+
+        Args:
+            arrays: Where to write the outputs, by slot.
+            plain: The instruction that lets the step make its outputs.
+            s: The slots.
+        """
+        shapes = tuple([getattr(s[slot], "shape", None) for slot in self.step.inputs])
+        known = self._made
+        if known is not None and known[0] == shapes:
+            fits = {slot: array for slot, array in arrays.items() if known[1].get(slot) == (array.shape, array.dtype)}
+            if fits:
+                self.write(fits, s)
+                return
+        plain(s)
+        self._made = shapes, {slot: _form(s[slot]) for slot in arrays}
+
+    def write(self, arrays: Mapping[int, _Array], s: Slots) -> None:
+        """Run the step, handing it these arrays."""
+        raise NotImplementedError
+
+
+class _KernelWriter(_Writer):
+    """A kernel with one output, whose shape follows from those of its inputs."""
+
+    __slots__ = ()
+
+    def write(self, arrays: Mapping[int, _Array], s: Slots) -> None:
+        step: KernelStep = self.step
+        assert step.into is not None
+        (slot,) = step.outputs
+        s[slot] = step.into(*[s[given] for given in step.inputs], arrays[slot])
+        for released in step.release:
+            s[released] = None
+
+
+class _RegionWriter(_Writer):
+    """A region, which makes the outputs itself that it is handed no array for."""
+
+    __slots__ = ()
+
+    def write(self, arrays: Mapping[int, _Array], s: Slots) -> None:
+        step: RegionStep = self.step
+        instance = s[step.instance]
+        if instance is None:
+            instance = s[0].instantiate(step)
+        instance.bind([s[slot] for slot in step.inputs], [arrays.get(slot) for slot in step.outputs])
+        for slot, result in zip(step.outputs, instance(), strict=True):
+            s[slot] = result
+        for released in step.release:
+            s[released] = None
+
+
+def _form(value: Any) -> tuple[Any, Any]:
+    return getattr(value, "shape", None), getattr(value, "dtype", None)
+
+
+def _arrays(values: Sequence[Any]) -> list[Any]:
+    """The arrays among values, those in sequences too."""
+    found: list[Any] = []
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending.extend(value)
+        elif isinstance(value, np.ndarray):
+            found.append(value)
+    return found

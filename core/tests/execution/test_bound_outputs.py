@@ -1,0 +1,290 @@
+"""Outputs written where the caller wants them: by kernels and regions, and never over what is still to be read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.tests.driving import HostProvider, drive
+from ort_py.api.runner import Runner
+from ort_py.contracts import (
+    ALL_FLOATS,
+    CompiledRegion,
+    FrameResources,
+    GraphView,
+    KernelDef,
+    NodeSpec,
+    RegionInstance,
+    RegionProvider,
+    RegionView,
+)
+from ort_py.errors import ExecutionError
+from ort_py.execution.bound_outputs import WORTH_BYTES
+from ort_py.execution.planned_runs import PlannedRuns
+
+SIZE = WORTH_BYTES // 4
+TYPES = {"T": ALL_FLOATS}
+
+NEGATIVE = "g (float[N] x) => (float[N] y) { y = Neg(x) }"
+CHAIN = "g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(y) }"
+LONG = "g (float[N] x) => (float[N] y) { a = Neg(x) b = Abs(a) c = Neg(b) d = Abs(c) y = Neg(d) }"
+VIEW = "g (float[N] x) => (float[N] y, float[N] v) { y = Neg(x) v = Identity(y) }"
+
+
+def _into(function: Any) -> Any:
+    """A kernel over a ufunc that writes where it is told."""
+    return lambda ctx: function
+
+
+KERNELS = [
+    KernelDef("Neg", factory=_into(np.negative), since=13, until=25, types=TYPES, out=True),
+    KernelDef("Abs", factory=_into(np.abs), since=13, until=25, types=TYPES, out=True, inplace=((0, 0),)),
+    KernelDef("Exp", factory=_into(np.exp), since=13, until=25, types=TYPES),
+    KernelDef("Identity", factory=lambda ctx: lambda x: x, since=13, until=25, types={}, views=((0, 0),)),
+]
+
+
+def numbers(size: int = SIZE, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Positive and negative ones."""
+    return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+
+
+def runner_of(text: str, *providers: Any) -> Runner:
+    """A runner on kernels that write where they are told."""
+    return Runner(drive(text, *(providers or (HostProvider(KERNELS),))).program)
+
+
+def run_into(runner: Runner, x: Any, **memory: Any) -> list[Any]:
+    """Three runs of one shape, the last one's results: what is recorded and what is known settles in two."""
+    for _ in range(3):
+        results = runner.run([], {"x": x}, runner.writing_to(memory))
+    return results
+
+
+def test_a_kernel_writes_there() -> None:
+    """The result is the array that was given, from the second run of a shape on."""
+    runner, x, target = runner_of(NEGATIVE), numbers(), np.empty(SIZE, np.float32)
+    (first,) = runner.run([], {"x": x}, runner.writing_to({"y": target}))
+    assert first is not target
+    (y,) = run_into(runner, x, y=target)
+    assert y is target
+    np.testing.assert_array_equal(y, -x)
+
+
+def test_ordinary_runs_make_their_own() -> None:
+    """Before, in between and after; what was bound stays as it was."""
+    runner, x, target = runner_of(LONG), numbers(), np.empty(SIZE, np.float32)
+    run_into(runner, x, y=target)
+    for seed in range(4):
+        other = numbers(seed=seed)
+        (y,) = runner.run([], {"x": other})
+        np.testing.assert_array_equal(y, -np.abs(other))
+        assert not np.may_share_memory(y, target)
+    np.testing.assert_array_equal(target, -np.abs(x))
+
+
+def test_intermediate_values_may_be_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps before write into the frame's arena, which is overwritten before each run here."""
+    monkeypatch.setattr(PlannedRuns, "poison", True)
+    runner, target = runner_of(LONG), np.empty(SIZE, np.float32)
+    for seed in range(5):
+        x = numbers(seed=seed)
+        (y,) = runner.run([], {"x": x}, runner.writing_to({"y": target}))
+        np.testing.assert_array_equal(y, -np.abs(x))
+    monkeypatch.setattr(PlannedRuns, "poison", False)
+    assert run_into(runner, x, y=target)[0] is target
+
+
+def test_an_output_that_another_node_reads() -> None:
+    """Both are written where they are wanted, and the second reads the first there."""
+    runner, x = runner_of(CHAIN), numbers()
+    wanted = {"y": np.empty(SIZE, np.float32), "z": np.empty(SIZE, np.float32)}
+    y, z = run_into(runner, x, **wanted)
+    assert y is wanted["y"]
+    assert z is wanted["z"]
+    np.testing.assert_array_equal(y, -x)
+    np.testing.assert_array_equal(z, np.abs(x))
+
+
+@pytest.mark.parametrize("shift", [0, 1, SIZE - 1])
+def test_memory_of_an_input(shift: int) -> None:
+    """An array that overlaps a feed, wherever, is left to the caller's copy: the feed is read in full first."""
+    block = numbers(2 * SIZE)
+    x, target, before = block[:SIZE], block[shift : shift + SIZE], block.copy()
+    (y,) = run_into(runner_of(NEGATIVE), x, y=target)
+    assert not np.may_share_memory(y, block)
+    np.testing.assert_array_equal(y, -x)
+    np.testing.assert_array_equal(block, before)
+
+
+@pytest.mark.parametrize("shift", [0, SIZE // 2])
+def test_memory_given_twice(shift: int) -> None:
+    """Of two outputs in overlapping memory one at most is written there; both are right."""
+    block, x = np.empty(2 * SIZE, np.float32), numbers()
+    y, z = run_into(runner_of(CHAIN), x, y=block[:SIZE], z=block[shift : shift + SIZE])
+    assert not np.may_share_memory(y, z)
+    np.testing.assert_array_equal(y, -x)
+    np.testing.assert_array_equal(z, np.abs(x))
+
+
+def test_outputs_that_are_views() -> None:
+    """A view of a bound output is an array of its own, also where memory is given for it."""
+    x, y_memory, v_memory = numbers(), np.empty(SIZE, np.float32), np.empty(SIZE, np.float32)
+    y, v = run_into(runner_of(VIEW), x, y=y_memory, v=v_memory)
+    assert not np.may_share_memory(y, v)
+    assert v is not v_memory
+    for found in (y, v):
+        np.testing.assert_array_equal(found, -x)
+
+
+def test_other_shapes_and_types_are_left_alone() -> None:
+    """Memory that does not fit the result, one that broadcasting would fill too, is not written to."""
+    runner, x = runner_of(NEGATIVE), numbers()
+    for target in (np.zeros((2, SIZE), np.float32), np.zeros(SIZE, np.float64), np.zeros(2 * SIZE, np.float32)):
+        (y,) = run_into(runner, x, y=target)
+        assert y is not target
+        np.testing.assert_array_equal(y, -x)
+        assert not target.any()
+
+
+def test_shapes_may_change() -> None:
+    """Each run's result is right, whatever was known of the run before."""
+    runner = runner_of(LONG)
+    for size in (SIZE, SIZE, 2 * SIZE, SIZE, 2 * SIZE, 2 * SIZE, 2 * SIZE, SIZE):
+        x, target = numbers(size, seed=size), np.empty(size, np.float32)
+        (y,) = runner.run([], {"x": x}, runner.writing_to({"y": target}))
+        np.testing.assert_array_equal(y, -np.abs(x))
+    assert run_into(runner, x, y=target)[0] is target
+
+
+@pytest.mark.parametrize("kind", ["read-only", "in pieces", "small"])
+def test_unfit_memory_is_not_used(kind: str) -> None:
+    """Read-only memory, strided memory, and memory so small that a copy is quicker."""
+    size = 100 if kind == "small" else SIZE
+    target = np.empty(2 * size, np.float32)[::2] if kind == "in pieces" else np.empty(size, np.float32)
+    if kind == "read-only":
+        target.flags.writeable = False
+    x = numbers(size)
+    (y,) = run_into(runner_of(NEGATIVE), x, y=target)
+    assert y is not target
+    np.testing.assert_array_equal(y, -x)
+
+
+def test_kernels_that_make_their_outputs() -> None:
+    """Are left to do so."""
+    target, x = np.empty(SIZE, np.float32), numbers()
+    (y,) = run_into(runner_of("g (float[N] x) => (float[N] y) { y = Exp(x) }"), x, y=target)
+    assert y is not target
+    np.testing.assert_array_equal(y, np.exp(x))
+
+
+def test_threads_have_their_own_memory() -> None:
+    """Runs at the same time write each to its own."""
+    runner, wrong = runner_of(LONG), list[int]()
+
+    def work(number: int) -> None:
+        x, target = numbers(seed=number), np.empty(SIZE, np.float32)
+        for _ in range(20):
+            (y,) = runner.run([], {"x": x}, runner.writing_to({"y": target}))
+            if not np.array_equal(y, -np.abs(x)):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_run_that_fails() -> None:
+    """Is no harm to the next: its frame is not used again."""
+    failing: list[Exception] = []
+
+    def factory(ctx: Any) -> Any:
+        def absolute(x: Any, out: Any = None) -> Any:
+            if failing:
+                raise failing.pop()
+            return np.abs(x, out)
+
+        return absolute
+
+    kernels = [KERNELS[0], KernelDef("Abs", factory=factory, since=13, until=25, types=TYPES, out=True)]
+    runner, x, target = runner_of(CHAIN, HostProvider(kernels)), numbers(), np.empty(SIZE, np.float32)
+    run_into(runner, x, z=target)
+    failing.append(OSError("the cable"))
+    with pytest.raises(ExecutionError, match="the cable"):
+        runner.run([], {"x": x}, runner.writing_to({"z": target}))
+    assert run_into(runner, x, z=target)[1] is target
+
+
+class _Instance(RegionInstance):
+    """Negates; gives so many of the first numbers as the first of them says, where that is above 1."""
+
+    def __init__(self) -> None:
+        self._bound: tuple[Any, Any] = (None, None)
+        self.given: list[Any] = []
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self._bound = inputs[0], outputs[0]
+        self.given.append(outputs[0])
+
+    def __call__(self) -> Sequence[Any]:
+        x, target = self._bound
+        size = int(x[0]) if x[0] > 1 else len(x)
+        if target is None or target.shape != (size,):
+            target = np.empty(size, np.float32)
+        return [np.negative(x[:size], out=target)]
+
+
+class _Region(CompiledRegion):
+    def __init__(self) -> None:
+        self.instance = _Instance()
+
+    def instantiate(self, frame: FrameResources) -> RegionInstance:
+        return self.instance
+
+
+class _Compiles(RegionProvider):
+    """Compiles every Neg to a region."""
+
+    def __init__(self) -> None:
+        self.region = _Region()
+
+    @property
+    def name(self) -> str:
+        return "CompilesExecutionProvider"
+
+    def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
+        return None if node.op_type == "Neg" else "only Neg"
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        return self.region
+
+
+def test_a_region_writes_there() -> None:
+    """It is handed the array from the second run on, and None in ordinary runs."""
+    provider = _Compiles()
+    runner, x, target = runner_of(NEGATIVE, provider), np.zeros(SIZE, np.float32), np.ones(SIZE, np.float32)
+    (y,) = run_into(runner, x, y=target)
+    assert y is target
+    assert not target.any()
+    runner.run([], {"x": x})
+    assert provider.region.instance.given[0] is None
+    assert provider.region.instance.given[-1] is None
+
+
+def test_a_region_whose_values_decide_its_shape() -> None:
+    """What it makes instead of an array that does not fit is the result; the array stays as it was."""
+    provider = _Compiles()
+    runner, x, target = runner_of(NEGATIVE, provider), np.zeros(SIZE, np.float32), np.ones(SIZE, np.float32)
+    run_into(runner, x, y=target)
+    x[0] = 3
+    target[...] = 5
+    (y,) = runner.run([], {"x": x}, runner.writing_to({"y": target}))
+    assert y.tolist() == [-3, 0, 0]
+    assert (target == 5).all()

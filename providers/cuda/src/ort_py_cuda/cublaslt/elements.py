@@ -1,0 +1,133 @@
+"""Element types of products: which types cuBLASLt multiplies, in which it adds up, and what it calls them.
+
+Comes before `layout`. Knows names of dtypes and the numbers of `library_types.h` and `cublas_api.h`; no array, no
+library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["Arithmetic", "Compute", "CudaType", "Epilogue", "arithmetic_of"]
+
+
+class CudaType(IntEnum):
+    """``cudaDataType``, the members that products use."""
+
+    R_32F = 0
+    R_64F = 1
+    R_16F = 2
+    R_8I = 3
+    R_32I = 10
+    R_16BF = 14
+    R_8F_E4M3 = 28
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return _ITEM_SIZES[self]
+
+
+_ITEM_SIZES = {
+    CudaType.R_32F: 4,
+    CudaType.R_64F: 8,
+    CudaType.R_16F: 2,
+    CudaType.R_8I: 1,
+    CudaType.R_32I: 4,
+    CudaType.R_16BF: 2,
+    CudaType.R_8F_E4M3: 1,
+}
+
+
+class Compute(IntEnum):
+    """``cublasComputeType_t``: what products are multiplied and added up in."""
+
+    F32 = 68
+    F64 = 70
+    I32 = 72
+    F32_FAST_TF32 = 77
+
+
+class Epilogue(IntEnum):
+    """``cublasLtEpilogue_t``: what happens to a result before it is stored.
+
+    A bias has one entry a row of the library's column-major result: one a column of ours. GELU is the approximation by
+    tanh, so it serves FastGelu and ``Gelu(approximate="tanh")`` only.
+    """
+
+    DEFAULT = 1
+    RELU = 2
+    BIAS = 4
+    RELU_BIAS = 6
+    GELU = 32
+    GELU_BIAS = 36
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a bias is added."""
+        return bool(self & Epilogue.BIAS)
+
+    @property
+    def with_bias(self) -> Epilogue:
+        """The same behind a bias."""
+        return {
+            Epilogue.DEFAULT: Epilogue.BIAS,
+            Epilogue.RELU: Epilogue.RELU_BIAS,
+            Epilogue.GELU: Epilogue.GELU_BIAS,
+        }.get(self, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The types of one product.
+
+    Attributes:
+        operand: Elements of both operands.
+        result: Elements of what is added (C) and of the result (D).
+        compute: What is added up in.
+        scale: Type of alpha and beta.
+    """
+
+    operand: CudaType
+    result: CudaType
+    compute: Compute
+    scale: CudaType
+
+    @property
+    def dots_columns(self) -> bool:
+        """Whether the library wants both operands contiguous along k ("TN" format): one-byte types do."""
+        return self.operand.itemsize == 1
+
+
+_FLOATS = {
+    "float32": CudaType.R_32F,
+    "float16": CudaType.R_16F,
+    "bfloat16": CudaType.R_16BF,
+    "float8_e4m3fn": CudaType.R_8F_E4M3,
+}
+
+
+def arithmetic_of(operand: str, result: str | None = None, *, tf32: bool = False) -> Arithmetic | None:
+    """Types of a product of elements named as NumPy and `ml_dtypes` name them; None where cuBLASLt has none.
+
+    float16 and bfloat16 are added up in float32 and rounded once, or not at all where the result is float32. TF32
+    rounds the operands of a float32 product to 10 bits of mantissa, so it is used only on demand.
+
+    Args:
+        operand: dtype name of both operands.
+        result: dtype name of the result; where None that of the operands, for int8 int32, for float8 bfloat16.
+        tf32: Multiply float32 as TF32.
+    """
+    if operand == "float64" and result in (None, "float64"):
+        return Arithmetic(CudaType.R_64F, CudaType.R_64F, Compute.F64, CudaType.R_64F)
+    if operand == "int8" and result in (None, "int32"):
+        return Arithmetic(CudaType.R_8I, CudaType.R_32I, Compute.I32, CudaType.R_32I)
+    if operand == "float32" and result in (None, "float32"):
+        compute = Compute.F32_FAST_TF32 if tf32 else Compute.F32
+        return Arithmetic(CudaType.R_32F, CudaType.R_32F, compute, CudaType.R_32F)
+    if operand in ("float16", "bfloat16") and result in (None, operand, "float32"):
+        return Arithmetic(_FLOATS[operand], _FLOATS[result or operand], Compute.F32, CudaType.R_32F)
+    if operand == "float8_e4m3fn" and result in (None, "bfloat16", "float16", "float32"):
+        return Arithmetic(CudaType.R_8F_E4M3, _FLOATS[result or "bfloat16"], Compute.F32, CudaType.R_32F)
+    return None

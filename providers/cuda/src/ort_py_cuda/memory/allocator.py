@@ -1,0 +1,77 @@
+"""The allocator that the core asks: blocks for its arenas, figures for its reports, memory given back.
+
+Comes after `pools`. Knows no stream: the one that is current when memory is asked for is the one whose work may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.contracts import AllocatorStats, FailureKind, IAllocator
+from ort_py.contracts.graph_view import Array
+from ort_py.devices import Device, MemoryInfo
+from ort_py_cuda.memory.failures import failure_kind
+from ort_py_cuda.memory.pinned import PinnedPool
+from ort_py_cuda.memory.pools import Pool
+from ort_py_cuda.modules import cupy
+
+__all__ = ["CudaAllocator"]
+
+
+class CudaAllocator(IAllocator):
+    """Memory of one GPU.
+
+    Args:
+        device: The GPU.
+        pool: Where its memory comes from.
+        pinned: Host memory for copies, given back together with the device's.
+    """
+
+    def __init__(self, device: Device, pool: Pool, pinned: PinnedPool) -> None:
+        self._info = MemoryInfo(device)
+        self._pool = pool
+        self._pinned = pinned
+        self._peak = 0
+
+    @property
+    def memory_info(self) -> MemoryInfo:
+        """The GPU's own memory."""
+        return self._info
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Array:
+        """An uninitialised array for work of the current stream.
+
+        Raises:
+            MemoryError: There is not as much, or not within the limit.
+        """
+        module = cupy()
+        with module.cuda.Device(self._pool.device), module.cuda.using_allocator(self._pool.malloc):
+            try:
+                array: Array = module.empty(tuple(shape), np.dtype(dtype))
+            except Exception as error:  # CuPy's, or that of the functions memory comes from
+                if isinstance(error, MemoryError) or failure_kind(error) is not FailureKind.OUT_OF_MEMORY:
+                    raise
+                raise MemoryError(str(error)) from error
+        return array
+
+    def trim(self) -> int:
+        """Give unused device memory back; pinned memory too, which is not counted."""
+        self._pinned.trim()
+        return self._pool.trim()
+
+    def stats(self) -> AllocatorStats:
+        """What the pool has handed out and holds, and the most it was seen to have handed out.
+
+        A pool that sessions share answers for all of them; CuPy keeps no peak, so it is that of the moments asked at.
+        """
+        used = self._pool.used_bytes()
+        self._peak = max(self._peak, used)
+        return AllocatorStats(used, self._pool.reserved_bytes(), self._peak)
+
+    def close(self) -> None:
+        """Give back what nobody uses any more, where no other session shares the pool."""
+        self._pinned.trim()
+        self._pool.leave()

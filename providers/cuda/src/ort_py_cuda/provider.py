@@ -1,0 +1,199 @@
+"""What a session holds: claims of kernels, regions and captured runs on one GPU, and what it does when that is lost.
+
+Comes after everything else of this package. Kernels are found by `kernels.catalog`, regions are compiled by `regions`,
+runs captured by `capture`; memory and streams are those of `opening`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ort_py.contracts import (
+    Capability,
+    Claim,
+    CompiledRegion,
+    FailureKind,
+    GraphView,
+    KernelCatalog,
+    KernelLookup,
+    NodeSpec,
+    Refusal,
+    RegionView,
+    SessionContext,
+)
+from ort_py.dtypes import DataType, TensorType
+from ort_py_array.provider import ArrayModuleProvider
+from ort_py_cuda import capture, regions
+from ort_py_cuda.held_types import held_types, missing_library, unheld
+from ort_py_cuda.kernels.catalog import CudaKernels, our_kernels
+from ort_py_cuda.memory.failures import failure_kind
+from ort_py_cuda.modules import cupy
+from ort_py_cuda.opening import OpenDevice, device_count, open_device, works
+from ort_py_cuda.options import Wishes, wishes_of
+from ort_py_cuda.settings import Settings, applied
+from ort_py_cuda.sizes import REASON, on_the_host
+
+__all__ = ["CUDAProvider"]
+
+_logger = logging.getLogger("ort_py_cuda.provider")
+
+_CHANNELS_LAST = "ort_py.channels_last"
+_HALVES = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
+_BFLOAT16_FROM = 80
+"""Compute capability ×10 from which the hardware multiplies bfloat16."""
+
+
+class CUDAProvider(ArrayModuleProvider):
+    """Runs a session's nodes on one GPU.
+
+    Args:
+        name: As registered by the plug-in.
+        options: Validated options.
+        context: The session's wishes.
+
+    Raises:
+        OptionError: An option's value is none, or two contradict each other.
+        EPFail: CuPy does not import, CUDA does not start, or there is no GPU of this number.
+    """
+
+    def __init__(self, name: str, options: Mapping[str, Any], context: SessionContext) -> None:
+        self._wishes = wishes_of(options, context)
+        self._settings = self._wishes.settings
+        self._kernels = CudaKernels(lambda: self._settings)
+        self._name = name
+        self._go_to(open_device(self._wishes))
+
+    def _go_to(self, opened: OpenDevice) -> None:
+        """Answer for a GPU from now on."""
+        self._opened = opened
+        self._settings = replace(self._wishes.settings, device=opened.device.index, capability=opened.capability)
+        super().__init__(
+            self._name,
+            cupy(),
+            device=opened.device,
+            allocator=opened.allocator,
+            transfers=(opened.transfer,),
+            new_stream=opened.new_stream,
+            element_types=held_types(),
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """What its kernels and regions read."""
+        return self._settings
+
+    def kernel_registry(self) -> KernelCatalog:
+        """Ours, and behind them the array library."""
+        return self._kernels
+
+    def refusal(self, node: NodeSpec) -> str | None:
+        """A library of NVIDIA's that a node needs and that is not installed."""
+        return missing_library(node)
+
+    def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
+        """Nodes with a kernel whose values can be held; those that go into regions as such."""
+        found = super().get_capability(graph, kernels)
+        single = {claim.nodes[0]: claim for claim in found.claims}
+        sizes = on_the_host(graph, single, kernels)
+        for index in sizes:
+            del single[index]
+        able = sorted(single)
+        groups: Sequence[Claim]
+        if self._settings.graphs:
+            groups = applied(self._settings, capture.groups, graph, able, kernels)
+        else:
+            groups = applied(self._settings, regions.groups, graph, able)
+        for group in groups:
+            for index in group.nodes:
+                single.pop(index, None)
+        refused = tuple(Refusal(index, REASON) for index in sorted(sizes))
+        return Capability((*groups, *single.values()), (*found.refusals, *refused))
+
+    def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+        """What is left of a region by itself: as `regions` says."""
+        answer: str | None = applied(self._settings, regions.group_refusal, nodes, graph)
+        return answer
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        """Compile a region to one kernel, or to runs that are captured."""
+        compiled: CompiledRegion
+        with self._opened.new_stream() as stream:
+            if self._settings.graphs and capture.owns(region):
+                compiled = applied(self._settings, capture.compile, region, self._kernels, cupy())
+            else:
+                compiled = applied(self._settings, regions.compile, region)
+            stream.synchronize()
+        return compiled
+
+    def precision_refusal(self, precision: str) -> str | None:
+        """Lower precision is that of products alone."""
+        return None if precision == "float32" else "products of float32 are computed in TF32, all else in float32"
+
+    @property
+    def widened_types(self) -> frozenset[DataType]:
+        """bfloat16 where the hardware does not multiply it."""
+        return frozenset() if self._settings.capability >= _BFLOAT16_FROM else frozenset({DataType.BFLOAT16})
+
+    def prefers_channels_last(self, node: NodeSpec) -> bool:
+        """Half precision, where there is a kernel of ours for that form: tensor cores read channels last."""
+        if not self._settings.channels_last or not our_kernels(_CHANNELS_LAST, node.op_type):
+            return False
+        data = node.inputs[0]
+        return data is not None and data.data_type in _HALVES
+
+    def failure_kind(self, error: BaseException) -> FailureKind | None:
+        """CUDA's own errors by their numbers."""
+        return failure_kind(error)
+
+    def reset_device(self) -> bool:
+        """Whether the GPU still works: an error that only ended one call.
+
+        A context that an error has broken cannot be replaced: CuPy's kernels and handles, and those of other libraries
+        in the process, belong to it. A new process can use the GPU.
+        """
+        usable = works(self.device.index)
+        if not usable:
+            _logger.error(
+                "GPU %s cannot be used by this process any more: CUDA gives the error of a broken context to every "
+                "call. Start a new process.",
+                self.device.index,
+            )
+        return usable
+
+    def use_backup_device(self) -> bool:
+        """Go on with the next GPU that works; contexts of GPUs do not break each other."""
+        if self._wishes.user_stream is not None or self._wishes.external is not None:
+            return False  # the caller's stream and memory are of the lost one
+        lost = self.device.index
+        count = device_count()
+        for index in (*range(lost + 1, count), *range(lost)):
+            if works(index):
+                self._go_to(open_device(_on(self._wishes, index)))
+                _logger.warning("GPU %s is lost: going on with GPU %s", lost, index)
+                return True
+        return False
+
+    def synchronize(self) -> None:
+        """Wait for all work of the GPU."""
+        with cupy().cuda.Device(self.device.index) as device:
+            device.synchronize()
+
+    def _foreign(self, node: NodeSpec) -> str | None:
+        """Why CuPy cannot hold a value of a node, in words."""
+        reason = super()._foreign(node)
+        if reason is None:
+            return None
+        types = [value.type for value in (*node.inputs, *node.outputs) if value is not None]
+        words = dict.fromkeys(
+            unheld(one.data_type)
+            for one in types
+            if isinstance(one, TensorType) and self._types is not None and one.data_type not in self._types
+        )
+        return f"{reason}: {'; '.join(words)}" if words else reason
+
+
+def _on(wishes: Wishes, index: int) -> Wishes:
+    return replace(wishes, device=index)

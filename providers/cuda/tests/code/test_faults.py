@@ -1,0 +1,83 @@
+"""What kernels found wrong: noted on a stream, raised when it was waited for, by the node's name."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.errors import KernelInputError, Location
+from ort_py_cuda import modules
+from ort_py_cuda.code import faults
+
+
+class Pinned(np.ndarray[Any, Any]):
+    """As CuPy's pinned memory: the buffer protocol and an address."""
+
+    @property
+    def ptr(self) -> int:
+        return int(self.ctypes.data)
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pinned memory of the host."""
+    cuda = SimpleNamespace(alloc_pinned_memory=lambda size: np.full(size, 7, np.uint8).view(Pinned))
+    monkeypatch.setattr(modules, "_module", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(faults, "_records", {})
+
+
+def write(stream: int, site: faults.Site, value: int, bound: int) -> None:
+    """What `report` of a kernel does."""
+    words = (ctypes.c_int64 * 4).from_address(faults.record_of(stream))
+    words[1], words[2], words[3], words[0] = site.number, value, bound, 1
+
+
+def test_a_stream_keeps_its_record() -> None:
+    """Its address may be in captured graphs."""
+    assert faults.record_of(5) == faults.record_of(5) != faults.record_of(6)
+
+
+def test_nothing_is_raised_where_nothing_was_found() -> None:
+    """Also for streams that no kernel had a record of."""
+    faults.record_of(5)
+    faults.raise_if_any(5)
+    faults.raise_if_any(6)
+
+
+def test_a_report_is_raised_once_and_on_its_stream_alone() -> None:
+    """The next run begins anew."""
+    site = faults.Site.of_index(Location(node="lookup", op_type="Gather"), 1)
+    write(5, site, 12, 10)
+    faults.raise_if_any(6)
+    with pytest.raises(KernelInputError, match="Index 12 is out of range for axis 1 of size 10") as caught:
+        faults.raise_if_any(5)
+    assert "lookup" in str(caught.value)
+    faults.raise_if_any(5)
+
+
+def test_a_report_of_a_closed_node() -> None:
+    """Has no name any more."""
+    site = faults.Site.of_index(Location(node="gone"))
+    write(5, site, 12, 10)
+    faults._recent.clear()
+    del site
+    with pytest.raises(KernelInputError, match="met the value 12"):
+        faults.raise_if_any(5)
+
+
+@pytest.mark.parametrize(
+    ("site", "words"),
+    [
+        (faults.Site.of_position(Location(node="r")), "Position 12 is outside the caches"),
+        (faults.Site.of_divisor(Location(node="d")), "Integer division by zero"),
+    ],
+)
+def test_what_may_go_wrong(site: faults.Site, words: str) -> None:
+    """Each in its own words."""
+    write(5, site, 12, 10)
+    with pytest.raises(KernelInputError, match=words):
+        faults.raise_if_any(5)

@@ -1,0 +1,161 @@
+"""MatMulNBits on the host: our kernels and our tiles against the array library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ort_py import errors
+from ort_py.errors import InvalidArgument
+from ort_py.testing.kernel_runner import run_kernel
+from ort_py_array.contrib.block_quantized import KERNELS as LIBRARY
+from ort_py_cuda import libraries
+from ort_py_cuda.kernels import matmul_nbits
+from ort_py_cuda.kernels.matmul_nbits import dequantize_kernel, few_rows_kernel
+from providers.cuda.tests.fixtures_cublaslt import on_the_host
+from providers.cuda.tests.host_cuda.host import HostLaunches, host_kernels, needs_host_compiler
+from providers.cuda.tests.host_cuda.host_arrays import HostModule, on_host
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostLaunches]:
+    """What stands for CuPy, and what is launched."""
+    return on_the_host(monkeypatch)[0], host_kernels(monkeypatch)
+
+
+def _inputs(m: int, n: int, k: int, bits: int, block: int, zeros: str = "", dtype: Any = np.float32) -> list[Any]:
+    rng = np.random.default_rng(m + n + k)
+    blocks = -(-k // block)
+    return [
+        rng.standard_normal((m, k)).astype(dtype),
+        rng.integers(0, 256, (n, blocks, block * bits // 8), dtype=np.uint8),
+        rng.uniform(0.01, 0.2, (n, blocks)).astype(dtype),
+        {
+            "": None,
+            "packed": rng.integers(0, 256, (n, -(-blocks * bits // 8)), dtype=np.uint8),
+            "float": rng.uniform(0, 2**bits - 1, (n, blocks)).astype(dtype),
+        }[zeros],
+        None,
+        rng.standard_normal(n).astype(dtype),
+    ]
+
+
+def _run(module: HostModule, inputs: list[Any], **attributes: Any) -> Any:
+    given = [None if x is None else on_host(x) for x in inputs]
+    (y,) = run_kernel(
+        matmul_nbits.KERNELS, "MatMulNBits", given, xp=module, domain="com.microsoft", opset=1, **attributes
+    )
+    return y
+
+
+def _agree(module: HostModule, inputs: list[Any], n: int, k: int, bits: int, block: int) -> None:
+    attributes: dict[str, Any] = {"N": n, "K": k, "bits": bits, "block_size": block}
+    y = _run(module, inputs, **attributes)
+    wide = [None if x is None else x.astype(np.float32) if x.dtype != np.uint8 else x for x in inputs]
+    (wanted,) = run_kernel(LIBRARY, "MatMulNBits", wide, domain="com.microsoft", opset=1, **attributes)
+    assert (y.dtype, y.shape) == (inputs[0].dtype, wanted.shape)
+    # Where the weights are dequantised to a narrow type first, each is rounded too.
+    tolerance = {np.dtype(np.float32): 1e-4, np.dtype(np.float16): 2e-2}.get(y.dtype, 2e-1)
+    np.testing.assert_allclose(y.astype(np.float32), wanted, rtol=tolerance, atol=tolerance)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("m", [1, 2, 3, 7, 12])
+@pytest.mark.parametrize("zeros", ["", "packed", "float"])
+@pytest.mark.parametrize(("bits", "block", "k"), [(4, 32, 128), (4, 16, 80), (4, 32, 50), (8, 16, 96), (8, 64, 70)])
+def test_products(host: tuple[HostModule, HostLaunches], bits: int, block: int, k: int, zeros: str, m: int) -> None:
+    """Few rows by our kernel, more by tiles; blocks that are full and not; all kinds of zero points; an odd N."""
+    _agree(host[0], _inputs(m, 5, k, bits, block, zeros), 5, k, bits, block)
+    assert set(host[1].names) == {"nbits_few_rows" if m <= 8 else "nbits_dequantize"}
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("m", [1, 12])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_types(host: tuple[HostModule, HostLaunches], dtype: Any, m: int) -> None:
+    """Added up in float32, rounded once."""
+    _agree(host[0], _inputs(m, 6, 256, 4, 32, "packed", dtype), 6, 256, 4, 32)
+
+
+@needs_host_compiler
+def test_a_long_row_is_shared_by_four_warps(host: tuple[HostModule, HostLaunches]) -> None:
+    """4096 columns: each of 128 threads has one load."""
+    _agree(host[0], _inputs(1, 3, 4096, 4, 32), 3, 4096, 4, 32)
+    assert host[1].launched[0][1:] == ((2, 1, 1), (128, 1, 1))
+
+
+@needs_host_compiler
+def test_tiles_fill_columns_of_the_result(
+    host: tuple[HostModule, HostLaunches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that do not fit one tile."""
+    monkeypatch.setattr(matmul_nbits, "_TILE", 1)
+    _agree(host[0], _inputs(9, 70, 64, 4, 32), 70, 64, 4, 32)
+    assert host[1].names == ["nbits_dequantize"] * 3
+
+
+@needs_host_compiler
+def test_batches_and_no_rows(host: tuple[HostModule, HostLaunches]) -> None:
+    """Leading axes are rows; none are none."""
+    inputs = _inputs(6, 4, 64, 4, 32)
+    shaped = [inputs[0].reshape(2, 3, 64), *inputs[1:]]
+    attributes = {"N": 4, "K": 64, "bits": 4, "block_size": 32}
+    np.testing.assert_array_equal(
+        _run(host[0], shaped, **attributes).reshape(6, 4), _run(host[0], inputs, **attributes)
+    )
+    assert _run(host[0], [inputs[0][:0], *inputs[1:]], **attributes).shape == (0, 4)
+
+
+def test_what_the_library_runs(host: tuple[HostModule, HostLaunches]) -> None:
+    """2 bits, and groups of columns."""
+    _agree(host[0], _inputs(2, 4, 64, 2, 32), 4, 64, 2, 32)
+    inputs = _inputs(2, 4, 64, 4, 32)
+    inputs[4] = np.arange(64, dtype=np.int32) % 2
+    _agree(host[0], [x if i != 4 else inputs[4] for i, x in enumerate(inputs)], 4, 64, 4, 32)
+    assert not host[1].launched
+
+
+@pytest.mark.parametrize(
+    ("place", "shape", "message"),
+    [
+        (0, (2, 60), "its last axis must have K=64"),
+        (1, (4, 3, 16), "B has shape"),
+        (2, (4, 3), "scales has shape"),
+        (3, (5,), "zero_points has shape"),
+        (5, (5,), "bias has shape"),
+    ],
+)
+def test_sizes_that_do_not_fit(
+    host: tuple[HostModule, HostLaunches], place: int, shape: tuple[int, ...], message: str
+) -> None:
+    """Named, with the attributes that decide."""
+    inputs = _inputs(2, 4, 64, 4, 32)
+    inputs[place] = np.zeros(shape, np.uint8 if place in (1, 3) else np.float32)
+    with pytest.raises(InvalidArgument, match=message):
+        _run(host[0], inputs, N=4, K=64, bits=4, block_size=32)
+
+
+def test_attributes_that_cannot_be(host: tuple[HostModule, HostLaunches]) -> None:
+    """Prepacked weights, block sizes, sizes."""
+    inputs = _inputs(2, 4, 64, 4, 32)
+    with pytest.raises(errors.NotImplemented, match="weight_prepacked=1"):
+        _run(host[0], inputs, N=4, K=64, bits=4, block_size=32, weight_prepacked=1)
+    with pytest.raises(InvalidArgument, match="block_size is 33"):
+        _run(host[0], inputs, N=4, K=64, bits=4, block_size=33)
+    with pytest.raises(InvalidArgument, match="N is 0"):
+        _run(host[0], inputs, N=0, K=64, bits=4, block_size=32)
+
+
+@pytest.mark.skipif(libraries.find("nvrtc") is None, reason="needs NVRTC: pip install ort-py-cuda[cuda13]")
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_kernels_compile(dtype: str, arch: str) -> None:
+    """By NVIDIA's compiler, for each architecture."""
+    for bits, unit in ((4, 32), (4, 16), (8, 16)):
+        for zero in (0, 1, 2):
+            assert few_rows_kernel(dtype, bits, unit, 4, zero, True).image(arch)[:4] == b"\x7fELF"
+        assert dequantize_kernel(dtype, bits, unit, 1).image(arch)[:4] == b"\x7fELF"
+    assert few_rows_kernel(dtype, 4, 32, 1, 0, False).image(arch)[:4] == b"\x7fELF"

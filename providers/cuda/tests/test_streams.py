@@ -1,0 +1,153 @@
+"""Streams: what is current while one is entered, order between them, whose they are, and what is left when one goes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.contracts import IEvent
+from ort_py.devices import HOST, Device
+from ort_py.errors import EPFail, OptionError
+from ort_py_cuda.streams import CudaStream
+
+from .memory_rooms import opened, wishes
+from .stand_in.machine import Machine
+
+CUDA = Device("cuda", 0)
+
+
+def test_entering_makes_device_stream_and_memory_current(use_machine: Callable[[Machine], Any]) -> None:
+    """Kernels know none of the three; leaving brings the former ones back, also when entered twice."""
+    machine = Machine(devices=2)
+    module = use_machine(machine)
+    part = opened(device_id=1)
+    stream = part.new_stream()
+    with stream, stream:
+        assert machine.device == 1
+        assert machine.stream.ptr == stream.handle
+        made = module.empty((4,), np.float32)
+        assert part.pool.used_bytes() >= 16
+    assert machine.device == 0
+    assert machine.stream is machine.default[0]
+    del made
+    assert part.pool.used_bytes() == 0
+
+
+def test_each_frame_has_a_stream_of_its_own(machine: Machine) -> None:
+    """Two of one session are two."""
+    part = opened()
+    assert part.new_stream().handle != part.new_stream().handle
+
+
+def test_an_event_orders_two_streams(machine: Machine) -> None:
+    """What waits for an event is done after the work before it."""
+    part = opened()
+    first, second = part.new_stream(), part.new_stream()
+    made = part.transfer.copy(np.arange(3.0), HOST, CUDA, first)
+    second.wait_event(first.record_event())
+    back = part.transfer.copy(made, CUDA, HOST, second)
+    second.synchronize()
+    assert back.tolist() == [0, 1, 2]
+
+
+def test_an_event_can_be_waited_for(machine: Machine) -> None:
+    """The host goes on when the work before it is done; the stream need not be waited for."""
+    part = opened()
+    stream = part.new_stream()
+    made = part.transfer.copy(np.arange(3.0), HOST, CUDA, stream)
+    stream.record_event().synchronize()
+    assert made.raw.tolist() == [0, 1, 2]
+
+
+def test_an_event_of_another_provider_is_refused(machine: Machine) -> None:
+    """A stream cannot wait for what CUDA does not know."""
+
+    class Foreign(IEvent):
+        """Of nobody."""
+
+        def synchronize(self) -> None:
+            """Done."""
+
+    with pytest.raises(EPFail, match=r"cannot wait for a Foreign"):
+        opened().new_stream().wait_event(Foreign())
+
+
+def test_runs_go_on_the_users_stream(use_machine: Callable[[Machine], Any]) -> None:
+    """Its handle as text, as onnxruntime passes it; each frame has its own view of it."""
+    machine = Machine()
+    module = use_machine(machine)
+    theirs = module.cuda.Stream(non_blocking=True)
+    part = opened(user_compute_stream=hex(theirs.ptr))
+    streams = [part.new_stream(), part.new_stream()]
+    assert {stream.handle for stream in streams} == {theirs.ptr}
+    assert streams[0] is not streams[1]
+
+
+@pytest.mark.parametrize("value", ["stream", "-1", str(2**64)])
+def test_a_stream_that_is_no_address(value: str) -> None:
+    """The error names the option and its value."""
+    with pytest.raises(OptionError, match=r"user_compute_stream is '.*'.") as caught:
+        wishes({"user_compute_stream": value})
+    assert "must be an address" in str(caught.value)
+
+
+def test_a_stream_that_is_announced_and_not_given() -> None:
+    """onnxruntime's pair of options, half of it."""
+    with pytest.raises(OptionError, match=r"has_user_compute_stream is set, and user_compute_stream is not"):
+        wishes({"has_user_compute_stream": True})
+
+
+def test_a_dropped_stream_ends_its_work_first(machine: Machine) -> None:
+    """After a run that failed: the locked memory of queued copies goes to nobody else before they are done."""
+    part = opened()
+    stream = part.new_stream()
+    assert isinstance(stream, CudaStream)
+    native = stream.native
+    made = part.transfer.copy(np.arange(3.0), HOST, CUDA, stream)
+    assert native.pending
+    del stream
+    assert not native.pending
+    assert made.raw.tolist() == [0, 1, 2]
+
+
+def test_an_error_of_the_stream_drops_what_waited_for_it(machine: Machine) -> None:
+    """Results that will never come are not waited for any more, and the error is raised."""
+    part = opened()
+    stream = part.new_stream()
+    assert isinstance(stream, CudaStream)
+    part.transfer.copy(np.arange(3.0), HOST, CUDA, stream)
+    machine.broken[0] = 700
+    with pytest.raises(RuntimeError, match="cudaErrorIllegalAddress"):
+        stream.synchronize()
+    assert len(stream.staging) == 0
+    machine.broken.clear()
+
+
+def test_threads_do_not_see_each_others_streams(machine: Machine) -> None:
+    """Eight at once, each on its own, many times over."""
+    part = opened()
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        stream = part.new_stream()
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            source = rng.standard_normal(17)
+            with stream:
+                made = part.transfer.copy(source, HOST, CUDA, stream)
+                doubled = made + made
+                back = part.transfer.copy(doubled, CUDA, HOST, stream)
+            stream.synchronize()
+            if not np.array_equal(back, source + source):
+                wrong.append(f"thread {seed}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

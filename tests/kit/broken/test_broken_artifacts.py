@@ -1,0 +1,92 @@
+"""Compiled regions that are kept wrongly are caught, each with a message that says what to change."""
+
+from __future__ import annotations
+
+import pytest
+
+import ort_py.testing.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+from ort_py.discovery import default_catalog
+from ort_py.testing.suites.artifacts import damaged_forms
+from tests.kit.broken.artifacts import PROVIDERS
+
+pytest_plugins = ("pytester",)
+
+SUITE = """
+from ort_py.testing import ProviderSuite
+from tests.kit.broken.artifacts import VERSION
+
+class TestBroken(ProviderSuite):
+    provider = "{name}ExecutionProvider"
+    plugin = "tests.kit.broken.artifacts"
+    cases = False
+
+    def stale_artifacts(self, artifact):
+        yield artifact.replace(VERSION, b"acme-01 ")
+"""
+
+RESTORED, REFUSED = "test_artifacts_restore_to_equal_results", "test_what_does_not_fit_is_refused"
+
+CAUGHT: dict[str, tuple[str, str, str]] = {
+    "BelievesAnything": (REFUSED, "`validate` calls it VALID, and ", "a checksum of all of it"),
+    "DiesOfDamage": (REFUSED, "the process ends with 11", "before the library sees a byte"),
+    "IgnoresVersions": (REFUSED, "stale: `validate` calls it VALID, and `restore` takes it", "with which versions"),
+    "DoubtsItself": (RESTORED, "calls it STALE in a process that differs in nothing", "`validate` says VALID of what"),
+    "LeavesWeightsOut": (RESTORED, "what it restores computes other numbers: ", "all that a run needs: weights"),
+    "LivesInATable": (RESTORED, "in another process, `restore` raises: KeyError", "never addresses or names"),
+}
+"""For each provider the check that finds it out, what it says, and a word of what to change."""
+
+
+def judged(pytester: pytest.Pytester, name: str, check: str) -> pytest.RunResult:
+    """The kit's verdict on a provider."""
+    file = pytester.makepyfile(SUITE.format(name=name))
+    return pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider", "-k", check)
+
+
+@pytest.mark.parametrize("name", sorted(CAUGHT))
+def test_it_is_caught(name: str, pytester: pytest.Pytester) -> None:
+    """By the check named, which tells what it found and what to change."""
+    check, found, fix = CAUGHT[name]
+    printed = judged(pytester, name, check).stdout.str()
+    assert f"TestBroken.{check} _" in printed, printed
+    assert found in printed, printed
+    assert [line for line in printed.splitlines() if line.startswith("What to change:") and fix in line], printed
+
+
+def test_every_wrong_provider_has_its_check() -> None:
+    """The table names all of them."""
+    assert {f"{name}ExecutionProvider" for name in CAUGHT} == set(PROVIDERS) - {"KeepsArtifactsExecutionProvider"}
+
+
+@pytest.mark.slow  # every check
+def test_the_right_one_passes(pytester: pytest.Pytester) -> None:
+    """What the wrong ones derive from is right in every way."""
+    outcomes = judged(pytester, "KeepsArtifacts", "").parseoutcomes()
+    assert "failed" not in outcomes
+    assert "errors" not in outcomes
+    assert outcomes["passed"] > 25
+
+
+def test_a_suite_leaves_no_provider_behind(pytester: pytest.Pytester) -> None:
+    """What it registered from its plug-in goes with it."""
+    assert judged(pytester, "KeepsArtifacts", "test_it_is_listed").parseoutcomes()["passed"] == 1
+    assert default_catalog().record("KeepsArtifactsExecutionProvider") is None
+
+
+def test_a_provider_that_keeps_nothing_is_skipped(pytester: pytest.Pytester) -> None:
+    """With that reason."""
+    text = SUITE.format(name="BindsOnce").replace('"tests.kit.broken.artifacts"', '"tests.kit.broken.plugins"')
+    file = pytester.makepyfile(text)
+    result = pytester.runpytest_inprocess(
+        str(file), "-p", "no:randomly", "-p", "no:cacheprovider", "-k", REFUSED, "-rs"
+    )
+    assert result.parseoutcomes()["skipped"] == 1
+    assert "keeps no artifacts" in result.stdout.str()
+
+
+def test_damage_is_really_done() -> None:
+    """Every form is another one than the artifact; short artifacts can be damaged too."""
+    for artifact in (b"abcdefghijklmnop", b"a"):
+        forms = dict(damaged_forms(artifact))
+        assert len(forms) >= 4
+        assert artifact not in forms.values()

@@ -1,0 +1,50 @@
+"""Cases of ONNX's suite whose operators need a package that is not installed are skipped, with that reason."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import ort_py.testing.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+
+pytest_plugins = ("pytester",)
+
+SUITE = """
+from ort_py.testing import ProviderSuite
+
+class TestCpu(ProviderSuite):
+    provider = "CPUExecutionProvider"
+    cases = ({case!r},)
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "package", "reason"),
+    [
+        (
+            "node/test_image_decoder_decode_png_rgb",
+            "PIL",
+            'ImageDecoder needs Pillow, which cannot be imported. Install it: pip install "ort-py-cpu[images]".',
+        ),
+        (
+            "node/test_regex_full_match_basic",
+            "re2",
+            'Regular expressions need RE2, which is not installed. Install it: pip install "ort-py-cpu[regex]".',
+        ),
+    ],
+    ids=["images", "regex"],
+)
+def test_a_missing_package_is_a_reason_to_skip(
+    case: str, package: str, reason: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator's own words are shown, and the case is not counted: it says nothing about the provider."""
+    monkeypatch.setitem(sys.modules, package, None)
+    file = pytester.makepyfile(SUITE.format(case=case))
+    arguments = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "ort_py.testing.plugin", "-rs")
+    result = pytester.runpytest_inprocess(str(file), *arguments, "-k", "test_backend_case")
+    outcomes = result.parseoutcomes()
+    assert outcomes.pop("deselected") > 20
+    assert outcomes == {"skipped": 1}
+    assert reason in result.stdout.str()
+    assert "ONNX cases" not in result.stdout.str()
