@@ -15,17 +15,18 @@ import onnx.parser
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from ort_py.contracts import Array, KernelContext, NodeSpec, TransformContext
+from ort_py.contracts import Array, GraphView, KernelContext, NodeSpec, TransformContext
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types, validate
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
+from ort_py.graph.view import ModelGraphView
 from ort_py.graph.writing.protos import fill_attribute
 from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.testing.kernel_runner import LocalKernelContext
 
-__all__ = ["ReferenceContext", "model_from_text", "reference_run", "typed_model"]
+__all__ = ["ReferenceContext", "graph_view", "model_from_text", "reference_run", "typed_model"]
 
 
 def model_from_text(text: str, opset: int = 21) -> onnx.ModelProto:
@@ -54,6 +55,11 @@ def typed_model(model: str | onnx.ModelProto, opset: int = 21, schemas: SchemaRe
     infer_types(loaded, schemas)
     check_types(loaded, schemas)
     return loaded
+
+
+def graph_view(model: str | onnx.ModelProto, opset: int = 21, schemas: SchemaRegistry | None = None) -> GraphView:
+    """A model as providers see it; arguments as of `typed_model`."""
+    return ModelGraphView(typed_model(model, opset, schemas).graph)
 
 
 def reference_run(model: Model | onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ort_py.contracts import KernelDef, KernelLookup, KernelMatch, NodeSpec
-from ort_py.graph.view import ModelGraphView
-from ort_py.testing.graphs import typed_model
+from ort_py.testing.graphs import graph_view
 from ort_py_array.library import LibraryKernels
 from ort_py_cuda.capture.claims import definition_of, groups, owns, refusal
 
@@ -18,8 +17,8 @@ _OURS = KernelDef("Relu", lambda ctx: abs, since=1, until=28, implementation="or
 
 
 def _region(text: str) -> Any:
-    model = typed_model(f"g (float[N] x) => (float[N] y) {{ {text} }}")
-    return ModelGraphView(model.graph).region(range(len(model.graph.nodes)))
+    view = graph_view(f"g (float[N] x) => (float[N] y) {{ {text} }}")
+    return view.region(range(len(view.nodes)))
 
 
 class _Lookup(KernelLookup):
@@ -28,7 +27,7 @@ class _Lookup(KernelLookup):
 
 
 def _claimed(text: str) -> list[tuple[int, ...]]:
-    view = ModelGraphView(typed_model(text).graph)
+    view = graph_view(text)
     return [claim.nodes for claim in groups(view, range(len(view.nodes)), _Lookup())]
 
 
@@ -53,10 +52,10 @@ def test_runs_of_nodes_are_claimed_together() -> None:
 def test_why_nodes_are_not_captured(text: str, message: str) -> None:
     """Each with its reason."""
     output = "int64[R] z" if "z =" in text else "float[N] y"
-    model = typed_model(
+    view = graph_view(
         f"g (float[N] x) => ({output.replace('[R]', '[R, M]') if 'NonZero' in text else output}) {{ {text} }}"
     )
-    node = ModelGraphView(model.graph).nodes[-1]
+    node = view.nodes[-1]
     definition = definition_of(node, LibraryKernels())
     assert definition is not None
     assert message in (refusal(node, definition) or "")

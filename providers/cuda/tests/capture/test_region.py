@@ -13,8 +13,7 @@ import pytest
 from ort_py.contracts import FrameResources, KernelCatalog, KernelDef
 from ort_py.devices import Device
 from ort_py.errors import ExecutionError, KernelNotFoundError
-from ort_py.graph.view import ModelGraphView
-from ort_py.testing.graphs import typed_model
+from ort_py.testing.graphs import graph_view
 from ort_py_array.library import LibraryKernels
 from ort_py_cuda.capture.program import program_of
 from ort_py_cuda.capture.region import CapturedRegion
@@ -50,8 +49,8 @@ def device() -> _Device:
 
 
 def _region(text: str = _CHAIN, size: str = "N") -> Any:
-    model = typed_model(f"g (float[{size}] x) => (float[{size}] y) <float[1] w = {{2}}> {{ {text} }}")
-    return ModelGraphView(model.graph).region(range(len(model.graph.nodes)))
+    view = graph_view(f"g (float[{size}] x) => (float[{size}] y) <float[1] w = {{2}}> {{ {text} }}")
+    return view.region(range(len(view.nodes)))
 
 
 def _captured(

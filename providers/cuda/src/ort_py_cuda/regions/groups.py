@@ -15,8 +15,9 @@ from ort_py.contracts.capability import Claim, ClaimKind
 from ort_py.contracts.graph_view import GraphView, NodeSpec, ValueSpec
 from ort_py.contracts.region_provider import convex_groups
 from ort_py.dtypes import DataType, Shape
-from ort_py_cuda.regions.operators import RULES, reduced_axes_of, unsupported
+from ort_py_cuda.regions.operators import RULES, unsupported
 from ort_py_cuda.regions.reading import constant_of
+from ort_py_cuda.regions.refusals import reduced_axes_of
 
 __all__ = ["MOST_INPUTS", "MOST_NODES", "group_refusal", "groups", "node_groups", "refusal"]
 

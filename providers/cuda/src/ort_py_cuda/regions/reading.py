@@ -14,8 +14,9 @@ from typing import Any
 from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import Location
-from ort_py_cuda.regions.operators import RULES, emit, reduced_axes_of
+from ort_py_cuda.regions.operators import RULES, emit
 from ort_py_cuda.regions.program import Builder, Input, Program, Scalar
+from ort_py_cuda.regions.refusals import reduced_axes_of
 
 __all__ = ["Number", "Reading", "constant_of", "read"]
 
