@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ort_py.contracts.graph_view import RegionView
-from ort_py.graph.view import ModelGraphView
-from ort_py.testing.graphs import model_from_text, reference_run, typed_model
-from ort_py.tolerances import tolerance_of
+from ort_py.contracts.graph_view import GraphView, RegionView
+from ort_py.testing.graphs import graph_view, model_from_text, reference_run
+from ort_py.testing.tolerances import tolerance_of
 from ort_py_cuda.code import faults
 from ort_py_cuda.regions import RegionContext, compile_region
 from ort_py_cuda.regions.groups import node_groups
@@ -22,9 +21,9 @@ __all__ = ["CONTEXT", "agree", "check", "outputs_of", "region_of", "view_of"]
 CONTEXT = RegionContext(host.xp, host.xp.empty)
 
 
-def view_of(text: str | onnx.ModelProto, opset: int = 21) -> ModelGraphView:
+def view_of(text: str | onnx.ModelProto, opset: int = 21) -> GraphView:
     """A model as providers see it."""
-    return ModelGraphView(typed_model(text, opset).graph)
+    return graph_view(text, opset)
 
 
 def region_of(text: str | onnx.ModelProto, opset: int = 21) -> RegionView:
