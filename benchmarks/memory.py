@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cpu_role import cpu_role
+from benchmarks.providers import chosen_models
 from benchmarks.runtime_child import open_session
-from examples.model_zoo import by_name, fetch
-from tests.support.model_inputs import cases_of
 from tests.support.process_memory import peak_resident_bytes, private_bytes, resident_bytes
 
 __all__ = ["main"]
@@ -35,7 +34,7 @@ __all__ = ["main"]
 _MIB = 1 << 20
 _RUNS = 5
 _SESSIONS = 4
-_DEFAULTS = ("light-resnet50", "light-densenet121", "light-squeezenet", "light-vgg19", "ppocr-v4-det", "minilm-int8")
+_DEFAULTS = ("light-resnet50", "light-densenet121", "light-squeezenet", "light-vgg19", "ppocr-v4-det", "bert-base-128")
 _LARGE_BATCH, _SMALL_BATCH = 6144, 4
 
 
@@ -129,15 +128,14 @@ def _models(names: list[str], measurements: _Measurements) -> None:
     print(f"peak in MiB, {_RUNS} runs each     {'above import':^21}         {'in all':^21}")
     print(f"{'model':26} {'ort-py':>9} {'peer':>9} {'ratio':>6}   {'ort-py':>9} {'peer':>9} {'ratio':>6}")
     ratios: list[float] = []
-    for model in map(by_name, names):
-        path, feeds = fetch(model), cases_of(model)[0].runs[0]
+    for name, path, feeds in chosen_models(names):
         ours, peer = (measurements.measure("model", runtime, path, feeds) for runtime in ("ort_py", "onnxruntime"))
         ratios.append(ours["peak"] / peer["peak"])
         cells = [
-            f"{ours[name] / _MIB:9.1f} {peer[name] / _MIB:9.1f} {ours[name] / peer[name]:6.2f}"
-            for name in ("peak", "total")
+            f"{ours[what] / _MIB:9.1f} {peer[what] / _MIB:9.1f} {ours[what] / peer[what]:6.2f}"
+            for what in ("peak", "total")
         ]
-        print(f"{model.name:26} {'   '.join(cells)}", flush=True)
+        print(f"{name:26} {'   '.join(cells)}", flush=True)
     print(f"{'geometric mean':26} {'':9} {'':9} {math.exp(statistics.fmean(map(math.log, ratios))):6.2f}")
 
 
@@ -147,7 +145,9 @@ def main(arguments: list[str]) -> int:
         what, runtime, threads, *files = arguments[1:]
         return _child(what, runtime, int(threads), *files)
     parser = argparse.ArgumentParser(prog="benchmarks.memory", description="Memory of ort-py and of onnxruntime.")
-    parser.add_argument("names", nargs="*", help=f"models of the catalogue ({', '.join(_DEFAULTS)})")
+    parser.add_argument(
+        "names", nargs="*", help=f"models of the catalogue, or of `transformer_models` ({', '.join(_DEFAULTS)})"
+    )
     parser.add_argument("--threads", type=int, default=1, help="threads of both runtimes (1)")
     chosen = parser.parse_args(arguments)
     print(cpu_role())
