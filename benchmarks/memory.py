@@ -1,9 +1,10 @@
 """`python -m benchmarks.memory [NAME …]`: memory of ort-py against onnxruntime, a process for each measurement.
 
 For each model: what the process holds at its peak while a session is made and run, above what it held after importing
-the runtime and running a model of one node; the whole peak stands beside it. Then four sessions of one model of 32 MiB,
-private memory all together, and what a large batch leaves before and after `trim`. Needs the development requirements
-and Linux, whose ``/proc`` tells.
+the runtime and running a model of one node; the whole peak stands beside it, and what the process does not share with
+others after the runs: peaks count the code of libraries that was read on the way. Then four sessions of one model of
+32 MiB, private memory all together, and what a large batch leaves before and after `trim`. Needs the development
+requirements and Linux, whose ``/proc`` tells.
 """
 
 from __future__ import annotations
@@ -36,15 +37,21 @@ _RUNS = 5
 _SESSIONS = 4
 _DEFAULTS = ("light-resnet50", "light-densenet121", "light-squeezenet", "light-vgg19", "ppocr-v4-det", "bert-base-128")
 _LARGE_BATCH, _SMALL_BATCH = 6144, 4
+_HEADINGS = "   ".join([f" {'ort-py':>9} {'peer':>9} {'ratio':>6}"] * 3)
 
 
 def _one_model(runtime: str, threads: int, model: str, feeds: Mapping[str, Any]) -> dict[str, int]:
-    before = peak_resident_bytes()
+    before, private = peak_resident_bytes(), _collected_private_bytes()
     session = open_session(runtime, model, threads)
     created = peak_resident_bytes()
     for _ in range(_RUNS):
         session.run(None, feeds)
-    return {"created": created - before, "peak": peak_resident_bytes() - before, "total": peak_resident_bytes()}
+    return {
+        "created": created - before,
+        "peak": peak_resident_bytes() - before,
+        "total": peak_resident_bytes(),
+        "private": _collected_private_bytes() - private,
+    }
 
 
 def _collected_private_bytes() -> int:
@@ -125,15 +132,17 @@ def _chain(count: int, size: int) -> bytes:
 
 
 def _models(names: list[str], measurements: _Measurements) -> None:
-    print(f"peak in MiB, {_RUNS} runs each     {'above import':^21}         {'in all':^21}")
-    print(f"{'model':26} {'ort-py':>9} {'peer':>9} {'ratio':>6}   {'ort-py':>9} {'peer':>9} {'ratio':>6}")
+    print(
+        f"peak in MiB, {_RUNS} runs each     {'above import':^21}         {'in all':^21}         {'private, after':^21}"
+    )
+    print(f"{'model':26}{_HEADINGS}")
     ratios: list[float] = []
     for name, path, feeds in chosen_models(names):
         ours, peer = (measurements.measure("model", runtime, path, feeds) for runtime in ("ort_py", "onnxruntime"))
         ratios.append(ours["peak"] / peer["peak"])
         cells = [
             f"{ours[what] / _MIB:9.1f} {peer[what] / _MIB:9.1f} {ours[what] / peer[what]:6.2f}"
-            for what in ("peak", "total")
+            for what in ("peak", "total", "private")
         ]
         print(f"{name:26} {'   '.join(cells)}", flush=True)
     print(f"{'geometric mean':26} {'':9} {'':9} {math.exp(statistics.fmean(map(math.log, ratios))):6.2f}")
