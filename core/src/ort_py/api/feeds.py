@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.api.values.dlpack import from_dlpack
 from ort_py.api.values.ort_value import OrtValue
 from ort_py.api.values.sparse import SparseTensor
@@ -30,7 +31,7 @@ from ort_py.dtypes import (
 from ort_py.errors import AbsentInputError, ArgumentTypeError, InvalidArgument, Location, OrtPyError, UsageError
 from ort_py.planning.plan import PlanInput
 
-__all__ = ["FeedSpec", "convert_feed", "feed_spec", "no_mapping"]
+__all__ = ["FeedSpec", "convert_feed", "feed_spec", "no_mapping", "placed_feed"]
 
 _logger = logging.getLogger("ort_py.session")
 
@@ -111,7 +112,9 @@ def _convert(
 ) -> Any:
     where = Location(value=name)
     if isinstance(value, OrtValue):
-        value = value.value
+        value = value._value
+    if isinstance(value, DeviceTensor):
+        value = value.to_host()
     if isinstance(value, SparseTensor):
         value = value.to_dense()  # sessions compute with dense tensors
     if isinstance(declared, OptionalType):
@@ -147,20 +150,41 @@ def _convert_tensor(declared: TensorType, value: Any, name: str, refusal: type[I
         raise UsageError(
             f"Input '{name}' is no tensor: {error.what}", where=where, why=error.why, fix=_wanted(declared)
         ) from None
-    if found != declared.data_type:
-        if array.dtype.kind in "cV":
-            refusal = UsageError  # complex numbers and types NumPy lacks never get into onnxruntime
-        raise refusal(
-            f"Input '{name}' has element type {found.onnx_name}, the model declares {declared.data_type.onnx_name}.",
-            where=where,
-            why=f"dtype '{array.dtype}' was fed",
-            fix=f"Convert it with .astype('{numpy_dtype(declared.data_type)}').",
-        )
-    _check_shape(declared.shape, array.shape, name)
+    if array.dtype.kind in "cV":
+        refusal = UsageError  # complex numbers and types NumPy lacks never get into onnxruntime
+    _check_form(declared, found, array, name, refusal)
     if declared.data_type is DataType.STRING:
         return _strings(array, name)
     # Swaps the byte order and copies strides where needed; a feed that is right already is not copied.
     return np.ascontiguousarray(array, numpy_dtype(declared.data_type)).reshape(array.shape)
+
+
+def placed_feed(spec: FeedSpec, value: DeviceTensor) -> Any:
+    """What goes into a slot on a device: the array of a tensor that is there.
+
+    Raises:
+        InvalidArgument: Wrong dtype, rank or dimension; names the input.
+    """
+    assert isinstance(spec.type, TensorType)
+    _check_form(spec.type, data_type_of(value.dtype), value, spec.name, InvalidArgument)
+    return value.array
+
+
+def _check_form(
+    declared: TensorType,
+    found: DataType,
+    value: np.ndarray[Any, Any] | DeviceTensor,
+    name: str,
+    refusal: type[InvalidArgument],
+) -> None:
+    if found != declared.data_type:
+        raise refusal(
+            f"Input '{name}' has element type {found.onnx_name}, the model declares {declared.data_type.onnx_name}.",
+            where=Location(value=name),
+            why=f"dtype '{value.dtype}' was fed",
+            fix=f"Convert it with .astype('{numpy_dtype(declared.data_type)}').",
+        )
+    _check_shape(declared.shape, value.shape, name)
 
 
 def _as_array(declared: TensorType, value: Any, name: str) -> np.ndarray[Any, Any]:

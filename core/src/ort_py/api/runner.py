@@ -35,17 +35,26 @@ class Runner:
         program: The program.
         lanes: Steps that may run at the same time.
         pressure: Asked after runs whether memory is short, where given.
+        pool: Its frames; a pool of its own where not given.
 
     Attributes:
         program: As given.
         pool: Its frames.
+        lanes: As given.
         executor: Tells in words how runs are executed, and why.
     """
 
-    def __init__(self, program: Program, lanes: int = 1, pressure: MemoryPressure | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        lanes: int = 1,
+        pressure: MemoryPressure | None = None,
+        pool: FramePool | None = None,
+    ) -> None:
         plan = program.plan
-        self.pool = FramePool(program) if pressure is None else WatchedPool(program, pressure)
+        self.pool = pool or (FramePool(program) if pressure is None else WatchedPool(program, pressure))
         self.program = program
+        self.lanes = lanes
         self._bound: BoundOutputs | None = None
         self._execute, self.executor = executor_of(plan, lanes)
         self._template = plan.template

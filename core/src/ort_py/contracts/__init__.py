@@ -13,6 +13,7 @@ from ort_py.contracts.compiled import (
     NativeEntryPoint,
     RegionInstance,
 )
+from ort_py.contracts.device_memory import IDeviceMemory
 from ort_py.contracts.failure import FailureKind
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.contracts.graph_view import Array, AttributeValue, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
@@ -89,6 +90,7 @@ __all__ = [
     "GraphView",
     "IAllocator",
     "IDataTransfer",
+    "IDeviceMemory",
     "IEvent",
     "IExecutionProvider",
     "IStream",

@@ -16,6 +16,7 @@ from typing import Any
 
 from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
 from ort_py.contracts.compiled import CompiledRegion
+from ort_py.contracts.device_memory import IDeviceMemory
 from ort_py.contracts.failure import FailureKind
 from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView
 from ort_py.contracts.kernel import KernelCatalog, KernelDef, KernelLookup
@@ -288,7 +289,7 @@ class ProviderFactory(ABC):
     """What a plug-in registers through the hook ``ort_py_providers``. One instance a process.
 
     Members may be read at any time on any thread and must not import a vendor package, start a thread or touch a
-    device; `create` alone may.
+    device; `create` and `device_memory` alone may.
     """
 
     @property
@@ -353,3 +354,12 @@ class ProviderFactory(ABC):
             options: Validated against `option_schema`: every option present, with its default or the user's value.
             context: The session's wishes.
         """
+
+    def device_memory(self, device: Device) -> IDeviceMemory | None:
+        """Optional. Memory of a device for values that users make without a session, None where it is not one of its
+        devices: what ``OrtValue.ortvalue_from_numpy(array, kind, index)`` and bindings to a device need.
+
+        Asked for any device that a user names, on any thread; what it gives is kept. An exception is raised to the
+        user.
+        """
+        return None

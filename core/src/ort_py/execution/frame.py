@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,16 @@ class FramePool:
         self._lock = ProcessLock()
         self._closed = False
         self._when_empty: Callable[[], object] | None = None
+        self._annexes: list[FramePool] = []
         tell_in_children(self)
+
+    def annex(self, program: Program) -> FramePool:
+        """A pool for another program of the same session: counted, trimmed, closed and waited for with this one."""
+        made = FramePool(program, self._size)
+        with self._lock.held():
+            self._annexes.append(made)
+            made._closed = self._closed
+        return made
 
     def take(self) -> Frame:
         """An idle frame, or a new one.
@@ -206,6 +216,8 @@ class FramePool:
 
     def trim(self) -> None:
         """Close all idle frames."""
+        for annex in self._annexes:
+            annex.trim()
         while self._idle:
             try:
                 self.discard(self._idle.pop())
@@ -214,8 +226,7 @@ class FramePool:
 
     def workspace(self) -> Workspace:
         """What the runs need: what all frames hold by now, and what recorded runs held at their peak."""
-        with self._lock.held():
-            pending = list(self._made)
+        pending = self._all_made()
         reserved: dict[Device, int] = {}
         while pending:
             frame = pending.pop()
@@ -228,6 +239,11 @@ class FramePool:
         runs = self._program.runs
         return Workspace(sum(reserved.values()), runs.high_water, runs.largest, tuple(reserved.items()))
 
+    def _all_made(self) -> list[Frame]:
+        with self._lock.held():
+            made, annexes = list(self._made), list(self._annexes)
+        return made + [frame for annex in annexes for frame in annex._all_made()]
+
     def after_fork(self) -> None:
         """In a forked child: frames that the parent's other threads had do not come back."""
         idle, me = set(self._idle), threading.get_ident()
@@ -235,11 +251,17 @@ class FramePool:
 
     def close(self) -> None:
         """Close idle frames now and borrowed ones when they come back; no frame can be taken any more."""
-        self._closed = True
+        with self._lock.held():
+            self._closed = True
+            annexes = list(self._annexes)
+        for annex in annexes:
+            annex.close()
         self.trim()
 
     def when_empty(self, call: Callable[[], object]) -> None:
         """Call once, when the last frame has come back: now, or on the thread that brings it. Only after `close`."""
+        for annex in self._annexes:  # one after the other: closed pools stay empty
+            call = partial(annex.when_empty, call)
         with self._lock.held():
             if self._made:
                 self._when_empty = call
@@ -252,9 +274,7 @@ class FramePool:
         while True:
             # A thread that was ended from outside gives nothing back.
             others = sys._current_frames().keys() - {me}
-            with self._lock.held():
-                running = any(frame.thread in others for frame in self._made)
-            if not running:
+            if not any(frame.thread in others for frame in self._all_made()):
                 return
             time.sleep(0.001)
 

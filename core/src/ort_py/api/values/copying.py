@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def copy_tensors(src: Sequence[HeldValue], dst: Sequence[HeldValue], stream: Any
     Args:
         src: Where from.
         dst: Where to: as many values, each of the shape and element type of its partner.
-        stream: Of no account on the host.
+        stream: Of no account: what is copied is there when this returns.
 
     Raises:
         UsageError: Nothing to copy, unequal numbers, or a pair that differs in shape or element type.
@@ -31,7 +32,10 @@ def copy_tensors(src: Sequence[HeldValue], dst: Sequence[HeldValue], stream: Any
             f"copy_tensors copies pair by pair, {len(src)} source(s) and {len(dst)} target(s) were given.",
             fix="Pass two sequences of the same length.",
         )
-    pairs = [(source.numpy(), target.numpy()) for source, target in zip(src, dst, strict=True)]
+    pairs = [
+        (source._tensor("copy_tensors"), target._tensor("copy_tensors"))
+        for source, target in zip(src, dst, strict=True)
+    ]
     for source, target in pairs:
         if source.shape != target.shape:
             raise UsageError(
@@ -40,7 +44,10 @@ def copy_tensors(src: Sequence[HeldValue], dst: Sequence[HeldValue], stream: Any
                 fix="Make the target with ortvalue_from_shape_and_type().",
             )
     for source, target in pairs:
-        write_into(source, target, "copy_tensors")
+        if isinstance(target, DeviceTensor):
+            target.write(source, "copy_tensors")
+        else:
+            write_into(source.to_host() if isinstance(source, DeviceTensor) else source, target, "copy_tensors")
 
 
 def write_into(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any], what: str) -> None:

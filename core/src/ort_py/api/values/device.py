@@ -1,7 +1,7 @@
 """OrtDevice: where a value lives, in onnxruntime's numbers.
 
-Comes after the table of names, before values and bindings. Describes a device; says nothing about whether it exists:
-`expect_host` is what refuses those without memory here.
+Comes after the table of names, before `device_memory`, values and bindings. Describes a device; says nothing about
+whether it exists: `expect_host` refuses all but the host, for what lives only there.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def expect_host(device_type: str | OrtDevice, device_id: int = 0, vendor_id: int
     if device.device_type() != OrtDevice.cpu():
         raise UsageError(
             f"There is no memory of device type '{device._kind or device.device_type()}' here.",
-            why="only the host's memory can be allocated without a provider's package",
-            fix="Use device_type='cpu'.",
+            why="no usable provider offers memory of it for values",
+            fix="Use device_type='cpu', or see what `ort-py providers` says about the provider of the device.",
         )
     return Device("cpu", device.device_id())

@@ -15,7 +15,7 @@ import numpy as np
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
 from ort_py.errors import ArgumentTypeError, UsageError
 
-__all__ = ["from_dlpack", "is_capsule", "is_uint8", "to_dlpack"]
+__all__ = ["HOST_TYPE", "device_of", "from_dlpack", "is_capsule", "is_uint8", "producer_of", "to_dlpack"]
 
 # Codes of dlpack.h for types that NumPy lacks.
 _CODES = {
@@ -28,8 +28,10 @@ _CODES = {
 }
 _TYPES = {code: data_type for data_type, code in _CODES.items()}
 _UINT = 1
-_HOST = (1, 0)
-"""DLPack's number of the host, and its only device."""
+HOST_TYPE = 1
+"""DLPack's number of the host."""
+
+_HOST = (HOST_TYPE, 0)
 
 
 class _Tensor(ctypes.Structure):
@@ -82,6 +84,20 @@ def is_uint8(capsule: Any) -> bool:
         raise ArgumentTypeError(f"{capsule!r} is no DLPack capsule.", fix="Pass what __dlpack__() gives, unused.")
     record = _record(capsule)
     return (record.code, record.bits, record.lanes) == (_UINT, 8, 1)
+
+
+def device_of(source: Any) -> tuple[int, int]:
+    """DLPack's kind and number of the device that a capsule's or producer's tensor is on; the host where it does not
+    say."""
+    if is_capsule(source) or hasattr(source, "__dlpack_device__"):
+        kind, number = _Exporter(source).__dlpack_device__()
+        return int(kind), int(number)
+    return _HOST
+
+
+def producer_of(source: Any) -> Any:
+    """A producer as it is; one for a capsule."""
+    return _Holder(source) if is_capsule(source) else source
 
 
 def _record(capsule: Any) -> _Tensor:
@@ -168,6 +184,20 @@ class _Exporter:
             self._source.__dlpack_device__() if hasattr(self._source, "__dlpack_device__") else _HOST
         )
         return device
+
+
+class _Holder:
+    """A capsule in the form of a producer, for libraries that ask for the device first."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+        self._device = device_of(capsule)
+
+    def __dlpack__(self, **_options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
 
 
 def from_dlpack(source: Any) -> tuple[np.ndarray[Any, Any], bool]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ort_py.api.values import dlpack
 from ort_py.api.values.copying import write_into
+from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.api.values.sparse import SparseTensor
 from ort_py.devices import Device
 from ort_py.dtypes import (
@@ -40,8 +41,8 @@ class HeldValue:
 
     @property
     def value(self) -> Any:
-        """The bare value: array, `SparseTensor`, list, dict or None."""
-        return self._value
+        """The bare value: array, of its device where it is on one, `SparseTensor`, list, dict or None."""
+        return self._value.array if isinstance(self._value, DeviceTensor) else self._value
 
     @property
     def value_type(self) -> ValueType | None:
@@ -49,12 +50,13 @@ class HeldValue:
         return self._type
 
     def numpy(self) -> Any:
-        """The tensor as a NumPy array over the same memory.
+        """The tensor as a NumPy array over the same memory; a copy where it is on a device.
 
         Raises:
             UsageError: It is no tensor.
         """
-        return self._tensor("numpy()")
+        tensor = self._tensor("numpy()")
+        return tensor.to_host() if isinstance(tensor, DeviceTensor) else tensor
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.numpy(), dtype, copy=copy)
@@ -71,9 +73,12 @@ class HeldValue:
 
         Raises:
             UsageError: It is no tensor.
-            BufferError: DLPack lacks the type, or its first generation cannot say that the memory is read-only.
+            BufferError: DLPack lacks the type, its first generation cannot say that the memory is read-only, or arrays
+                of the device have no DLPack.
         """
         array = self._tensor("__dlpack__()")
+        if isinstance(array, DeviceTensor):
+            return array.dlpack(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
         return dlpack.to_dlpack(array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def to_dlpack(self) -> Any:
@@ -86,8 +91,8 @@ class HeldValue:
         Raises:
             UsageError: It is no tensor.
         """
-        self._tensor("__dlpack_device__()")
-        return (1, 0)
+        tensor = self._tensor("__dlpack_device__()")
+        return tensor.dlpack_device() if isinstance(tensor, DeviceTensor) else (1, 0)
 
     def as_sparse_tensor(self) -> SparseTensor:
         """The sparse tensor it holds.
@@ -132,12 +137,13 @@ class HeldValue:
         return nbytes_of(data_type_of(array.dtype), tuple(array.shape))
 
     def data_ptr(self) -> int:
-        """Address of the tensor's memory.
+        """Address of the tensor's memory, on its device.
 
         Raises:
             UsageError: It is no tensor.
         """
-        return int(self._tensor("data_ptr()").ctypes.data)
+        tensor = self._tensor("data_ptr()")
+        return tensor.address() if isinstance(tensor, DeviceTensor) else int(tensor.ctypes.data)
 
     def device_name(self) -> str:
         """Kind of the device, lower case.
@@ -155,7 +161,7 @@ class HeldValue:
 
     def is_tensor(self) -> bool:
         """Whether it is a dense tensor."""
-        return isinstance(self._value, np.ndarray)
+        return isinstance(self._value, np.ndarray | DeviceTensor)
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence of tensors."""
@@ -180,13 +186,18 @@ class HeldValue:
         """
         target = self._tensor("update_inplace()")
         if isinstance(data, HeldValue):
-            source = data._tensor("update_inplace()")
+            source: np.ndarray[Any, Any] | DeviceTensor = data._tensor("update_inplace()")
         elif isinstance(data, np.ndarray):
             source = data
         else:
             raise ArgumentTypeError(
                 f"data is a numpy.ndarray or an OrtValue, not {type(data).__name__}.", fix="Pass numpy.asarray(data)."
             )
+        if isinstance(target, DeviceTensor):
+            target.write(source, "update_inplace")
+            return
+        if isinstance(source, DeviceTensor):
+            source = source.to_host()
         if not target.flags.writeable:
             raise UsageError("This value is over read-only memory.", fix="Make it from a writable array.")
         write_into(source, target, "update_inplace")
@@ -207,7 +218,7 @@ class HeldValue:
     def _described(self) -> str:
         return self.data_type() or "empty"
 
-    def _tensor(self, what: str) -> np.ndarray[Any, Any]:
-        if not isinstance(self._value, np.ndarray):
+    def _tensor(self, what: str) -> np.ndarray[Any, Any] | DeviceTensor:
+        if not isinstance(self._value, np.ndarray | DeviceTensor):
             raise UsageError(f"{what} is for tensors, this value is {self._described()}.", fix="Use OrtValue.value.")
         return self._value

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ort_py.api.values import dlpack
-from ort_py.api.values.device import OrtDevice, expect_host
+from ort_py.api.values.device import OrtDevice
+from ort_py.api.values.device_memory import memory_of_dlpack, place_of
+from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.api.values.element_types import SUB_BYTE, array_at, element_type_of, shape_of, writable_view
 from ort_py.api.values.held_value import HeldValue
 from ort_py.api.values.memory_info import OrtMemoryInfo
@@ -85,24 +87,26 @@ class OrtValue(HeldValue):
         """
         if isinstance(value, np.ndarray):
             return cls.of(value)
+        if isinstance(value, DeviceTensor):
+            return cls._on_device(value)
         return cls.of(value, parse_value_type(declared) if declared else None)
 
     @classmethod
     def ortvalue_from_numpy(
         cls, numpy_obj: Any, /, device_type: str | OrtDevice = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
-        """A tensor over the memory of an array: C-contiguous arrays are shared, others copied.
+        """A tensor over the memory of an array: C-contiguous arrays are shared, others copied; on a device, a copy.
 
         Args:
             numpy_obj: Array of any dtype ONNX has, `ml_dtypes` and strings included.
-            device_type: ``"cpu"``, or an `OrtDevice`; memory of other devices comes with their providers.
+            device_type: ``"cpu"``, the kind of a device that a usable provider has memory of, or an `OrtDevice`.
             device_id: Number of the device.
             vendor_id: Number of its maker, negative for the usual one.
 
         Raises:
-            UsageError: It is no array, its dtype has no ONNX type, or the device is not the host.
+            UsageError: It is no array, its dtype has no ONNX type, or there is no memory of the device here.
         """
-        device = expect_host(device_type, device_id, vendor_id)
+        device = place_of(device_type, device_id, vendor_id)
         if isinstance(numpy_obj, list | tuple | dict | int | float | str | bytes) and not isinstance(
             numpy_obj, np.generic
         ):
@@ -116,6 +120,8 @@ class OrtValue(HeldValue):
             native = _texts(array)
         else:
             native = np.ascontiguousarray(array, numpy_dtype(data_type)).reshape(array.shape)
+        if device.kind != HOST.kind:
+            return cls._on_device(DeviceTensor.of_host(device, native))
         return cls.of(native, TensorType(data_type, tuple(array.shape)), device)
 
     @classmethod
@@ -175,7 +181,7 @@ class OrtValue(HeldValue):
             UsageError: A negative size, no such type, or memory of another device.
         """
         if memory_info is None:
-            device = expect_host(device_type, device_id, vendor_id)
+            device = place_of(device_type, device_id, vendor_id)
         elif memory_info.is_host:
             device = HOST
         else:
@@ -186,6 +192,8 @@ class OrtValue(HeldValue):
             )
         sizes = shape_of(shape)
         data_type = element_type_of(element_type)
+        if device.kind != HOST.kind:
+            return cls._on_device(DeviceTensor.empty(device, data_type, sizes))
         array = np.full(sizes, "", object) if data_type is DataType.STRING else np.empty(sizes, numpy_dtype(data_type))
         return cls.of(array, TensorType(data_type, sizes), device)
 
@@ -215,16 +223,17 @@ class OrtValue(HeldValue):
 
         Raises:
             ArgumentTypeError: Neither of the two.
-            UsageError: It is not contiguous, not on the host, or has a type ONNX lacks.
+            UsageError: It is not contiguous, on a device without memory here, or has a type ONNX lacks.
             BufferError: Its owner refuses.
         """
+        kind, number = dlpack.device_of(data)
+        memory = None if kind == dlpack.HOST_TYPE else memory_of_dlpack(kind, number)
+        if memory is not None:
+            taken = memory.from_dlpack(dlpack.producer_of(data))
+            _expect_contiguous(taken)
+            return cls._on_device(DeviceTensor(memory, taken.view(np.bool_) if is_bool_tensor else taken))
         array, untold = dlpack.from_dlpack(data)
-        if not array.flags.c_contiguous:
-            raise UsageError(
-                "A tensor that is not contiguous cannot be shared.",
-                why=f"shape {array.shape}, strides {array.strides} bytes",
-                fix="Make it contiguous first.",
-            )
+        _expect_contiguous(array)
         data_type = element_type_of(array.dtype)
         if untold:
             array = writable_view(array)
@@ -233,10 +242,23 @@ class OrtValue(HeldValue):
         return cls.of(array, TensorType(data_type, array.shape))
 
     @classmethod
+    def _on_device(cls, tensor: DeviceTensor) -> OrtValue:
+        return cls.of(tensor, TensorType(element_type_of(tensor.dtype), tensor.shape), tensor.device)
+
+    @classmethod
     def _at(cls, address: int, data_type: DataType, shape: Sequence[int], owner: Any = None) -> OrtValue:
         """A tensor over memory somebody else owns, kept alive where the owner is known."""
         array = array_at(address, data_type, shape, owner)
         return cls.of(array, TensorType(data_type, array.shape))
+
+
+def _expect_contiguous(array: Any) -> None:
+    if not array.flags.c_contiguous:
+        raise UsageError(
+            "A tensor that is not contiguous cannot be shared.",
+            why=f"shape {array.shape}, strides {array.strides} bytes",
+            fix="Make it contiguous first.",
+        )
 
 
 def _texts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -1,0 +1,72 @@
+"""Memory of one device outside of sessions: where values live that users make there, and that runs read in place.
+
+A provider's factory gives it, as values are made before a session, or without one. Comes after `memory`, of whose
+allocator and copies it is put together; the sessions of the provider take its arrays for their own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py.contracts.graph_view import Array
+from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
+from ort_py.devices import Device
+from ort_py.errors import UsageError
+
+__all__ = ["IDeviceMemory"]
+
+
+class IDeviceMemory(ABC):
+    """Arrays on one device for values of users. One instance a device and process; called from any thread, by one at a
+    time, with a stream of `create_stream` current, which is waited for before anybody else sees the arrays.
+
+    The arrays are those that the provider's kernels take: with ``shape``, ``dtype``, ``flags.c_contiguous``,
+    ``view(dtype)``, ``copy()`` and ``array[...] = other``.
+    """
+
+    @property
+    @abstractmethod
+    def device(self) -> Device:
+        """Required. The device."""
+
+    @property
+    @abstractmethod
+    def allocator(self) -> IAllocator:
+        """Required. Makes arrays there."""
+
+    @property
+    @abstractmethod
+    def transfer(self) -> IDataTransfer:
+        """Required. Copies between the device and the host, both ways."""
+
+    @abstractmethod
+    def address(self, array: Array) -> int:
+        """Required. Address of the first byte of an array, as native code on the device takes it."""
+
+    @abstractmethod
+    def at_address(self, address: int, shape: Sequence[int], dtype: Any) -> Array:
+        """Required. An array over C-contiguous memory of somebody else's, who keeps it alive; raise `UsageError` where
+        it is none of the device's."""
+
+    def create_stream(self) -> IStream | None:
+        """Optional. A stream for the work on values; None where the device runs in the caller's order."""
+        return None
+
+    @property
+    def dlpack_types(self) -> frozenset[int]:
+        """Optional. DLPack's numbers of the kinds of device whose arrays `from_dlpack` takes."""
+        return frozenset()
+
+    def from_dlpack(self, producer: Any) -> Array:
+        """Optional. An array over the memory of another library's, which it keeps alive, after the work that the
+        library has queued for it.
+
+        Args:
+            producer: Has ``__dlpack__`` and ``__dlpack_device__``, which says one of `dlpack_types` and this device.
+        """
+        raise UsageError(f"{self.device} takes no arrays of other libraries.", fix="Bring it to the host first.")
+
+    def synchronize(self) -> None:  # noqa: B027 - optional, doing nothing is right without queues
+        """Optional. Block until all work of the process on the device is done, that of other libraries included."""
