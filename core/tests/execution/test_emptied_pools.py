@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from core.tests.driving import drive
+from ort_py.errors import InvalidArgument
 from ort_py.execution.frame import FramePool
 
 TEXT = "g (float[n] x) => (float[n] y) { y = Neg(x) }"
@@ -39,3 +42,20 @@ def test_a_pool_with_runs_under_way_says_so_once_later() -> None:
     assert told == [thread.ident]
     found.trim()
     assert len(told) == 1
+
+
+def test_an_annex_lives_with_its_pool() -> None:
+    """Frames of a pool's annex are counted, closed and waited for with its own."""
+    main = pool()
+    annex = main.annex(drive("g (float[4] x) => (float[4] y) { y = Neg(x) }").program)
+    annex.give_back(annex.take())
+    main.trim()
+    frame = annex.take()
+    main.close()
+    emptied: list[bool] = []
+    main.when_empty(lambda: emptied.append(True))
+    assert not emptied
+    annex.give_back(frame)
+    assert emptied == [True]
+    with pytest.raises(InvalidArgument, match="closed"):
+        annex.take()

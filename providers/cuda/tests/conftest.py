@@ -13,9 +13,18 @@ from ort_py.testing.subject import forget_providers
 from ort_py_cuda import availability, installed, libraries, modules, opening
 from ort_py_cuda.kernels import catalog
 from ort_py_cuda.memory import pools
+from providers.cuda.tests.emulation import host
 
 from .stand_in.machine import Machine
 from .stand_in.module import StandInModule
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_are_kept(request: pytest.FixtureRequest) -> None:
+    """Kernels that were compiled for the host are found again by the next run, and by the other workers of this one."""
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)  # `-p no:cacheprovider` leaves none
+    if cache is not None:
+        host.keep_in(cache.mkdir("ort-py-emulated"))
 
 
 @pytest.fixture
@@ -35,7 +44,7 @@ def use_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine],
         monkeypatch.setattr(pools, "_shared", {})
         monkeypatch.setattr(libraries, "find", lambda name: installed.__file__)
         monkeypatch.setattr(catalog, "our_kernels", lambda domain, op_type: [])
-        monkeypatch.setattr("ort_py_cuda.provider.our_kernels", lambda domain, op_type: [])
+        monkeypatch.setattr("ort_py_cuda.provider.prefers_channels_last", lambda node: False)
         monkeypatch.setattr("ort_py_cuda.provider.regions.groups", lambda graph, able: ())
         forget_providers()
         return module

@@ -9,7 +9,7 @@ from ort_py_cuda.cublaslt import products
 from ort_py_cuda.cublaslt.binding import CublasLt
 from ort_py_cuda.cublaslt.plans import PlanStore
 from providers.cuda.tests.cublaslt.fake_library import FakeLt
-from providers.cuda.tests.host_cuda.host_arrays import HostModule
+from providers.cuda.tests.emulation.host import HostModule, xp
 
 __all__ = ["on_the_host"]
 
@@ -18,7 +18,6 @@ def on_the_host(monkeypatch: pytest.MonkeyPatch, library: FakeLt | None = None) 
     """Let the provider's products run on the host until the test ends: (what stands for CuPy, the library)."""
     library = library or FakeLt()
     binding = CublasLt(library)
-    module = HostModule()
-    monkeypatch.setattr(modules, "_module", module)
+    monkeypatch.setattr(modules, "_module", xp)
     monkeypatch.setattr(products, "_stores", {0: PlanStore(binding, binding.create_handle())})
-    return module, library
+    return xp, library

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ort_py.api.session_io_binding import SessionIOBinding
-from ort_py.api.values.device import OrtDevice
+from ort_py.api.values.device_memory import place_of, wanted_place
 from ort_py.api.values.ort_value import OrtValue
 from ort_py.api.values.vector import OrtValueVector
 
@@ -48,7 +48,7 @@ class IOBinding:
 
         Args:
             name: The input.
-            device_type: ``"cpu"``.
+            device_type: ``"cpu"``, or the kind of a device that a usable provider has memory of.
             device_id: Number of the device.
             element_type: NumPy dtype or type, or a number of ``TensorProto.DataType``.
             shape: Shape; the memory is C-contiguous.
@@ -58,7 +58,7 @@ class IOBinding:
             UsageError: No such input, no memory of that device here, or an impossible type, shape or address.
             ArgumentTypeError: The address or the shape are no integers.
         """
-        self._iobinding.bind_input(name, OrtDevice.make(device_type, device_id), element_type, shape, buffer_ptr)
+        self._iobinding.bind_input(name, place_of(device_type, device_id), element_type, shape, buffer_ptr)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Bind an input to a value.
@@ -85,20 +85,20 @@ class IOBinding:
 
         Args:
             name: The output; the run says where there is none of this name.
-            device_type, device_id: Where it is wanted: on the host, whatever is said here without an address.
+            device_type, device_id: Where it is wanted. Where no usable provider has memory of that device, a result
+                without an address is on the host.
             element_type, shape, buffer_ptr: As in `bind_input`.
 
         Raises:
             ValueError: An address without element type or shape.
-            UsageError: An impossible type, shape or address.
+            UsageError: An impossible type, shape or address, or an address on a device without memory here.
         """
-        device = OrtDevice.make(device_type, device_id)
         if buffer_ptr is None:
-            self._iobinding.bind_output(name, device)
+            self._iobinding.bind_output(name, wanted_place(device_type, device_id))
         elif element_type is None or shape is None:
             raise ValueError(f"Output '{name}': element_type and shape are needed with a buffer_ptr.")
         else:
-            self._iobinding.bind_output(name, device, element_type, shape, buffer_ptr)
+            self._iobinding.bind_output(name, place_of(device_type, device_id), element_type, shape, buffer_ptr)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Bind an output to a value, whose memory every run writes to.
@@ -130,7 +130,8 @@ class IOBinding:
         self._iobinding.clear_binding_outputs()
 
     def synchronize_inputs(self) -> None:
-        """Does nothing: runs wait for their copies themselves."""
+        """Wait for all work on the devices that inputs are bound on: of other libraries too, which may write them."""
+        self._iobinding.synchronize_inputs()
 
     def synchronize_outputs(self) -> None:
         """Does nothing: a run has ended when its call returns."""

@@ -41,6 +41,7 @@ class Runner:
         program: As given.
         pool: Its frames.
         lanes: As given.
+        placed: Runners of the same program with feeds or results on devices, by their places; see `placed_runs`.
         executor: Tells in words how runs are executed, and why.
     """
 
@@ -55,6 +56,7 @@ class Runner:
         self.pool = pool or (FramePool(program) if pressure is None else WatchedPool(program, pressure))
         self.program = program
         self.lanes = lanes
+        self.placed: dict[Any, Runner | None] = {}
         self._bound: BoundOutputs | None = None
         self._execute, self.executor = executor_of(plan, lanes)
         self._template = plan.template
@@ -204,6 +206,14 @@ class Runner:
             fix=" ".join(renamed) or "Feed every input that get_inputs() lists.",
         )
 
+    def _no_output(self, name: str) -> InvalidArgument:
+        return InvalidArgument(
+            f"The model has no output '{name}'.",
+            where=Location(value=name),
+            why=f"its outputs are {', '.join(map(repr, self._output_by_name))}",
+            fix=did_you_mean(name, self._output_by_name) or "Use a name that get_outputs() lists.",
+        )
+
     def _collect(self, slots: list[Any], names: Sequence[str] | None) -> list[Any]:
         if not names:
             return [
@@ -221,12 +231,7 @@ class Runner:
                 raise not_a_name(name)
             output = self._output_by_name.get(name)
             if output is None:
-                raise InvalidArgument(
-                    f"The model has no output '{name}'.",
-                    where=Location(value=name),
-                    why=f"its outputs are {', '.join(map(repr, self._output_by_name))}",
-                    fix=did_you_mean(name, self._output_by_name) or "Use a name that get_outputs() lists.",
-                )
+                raise self._no_output(name)
             results.append(finish_result(slots[output.slot], output.copy or name in taken))
             taken.add(name)
         return results

@@ -6,6 +6,8 @@ on, where that can be told where to write; else it receives the result by a copy
 overlaps an input is always copied to, so it is read in full before it is written. A run that fails may have written to
 the others.
 
+Values on devices are read and written there, where a provider of the session can; see `placed_runs`.
+
 A binding belongs to one thread at a time. Knows nothing of plans, slots or frames.
 """
 
@@ -17,10 +19,14 @@ import numpy as np
 
 from ort_py.api.bound_runs import run_bound
 from ort_py.api.options import RunOptions
-from ort_py.api.values.device import OrtDevice, expect_host
+from ort_py.api.placed_runs import run_placed
+from ort_py.api.values.device import OrtDevice
+from ort_py.api.values.device_memory import memory_of, place_of, wanted_place
+from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.api.values.element_types import SUB_BYTE, element_type_of, shape_of
 from ort_py.api.values.ort_value import OrtValue
 from ort_py.api.values.vector import OrtValueVector
+from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import ArgumentTypeError, BindingError, Location, OrtPyError, UsageError
 from ort_py.execution.bound_outputs import WORTH_BYTES
@@ -51,6 +57,8 @@ class SessionIOBinding:
         self._types = {argument.name: argument.type for argument in self._session.get_outputs()}
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, OrtValue | None] = {}
+        self._placed = False  # whether an input is on a device
+        self._places: dict[str, Device] = {}  # of outputs wanted on one
         self._results: dict[str, OrtValue] = {}
         self._vector = OrtValueVector()
         self._names: list[str] | None = None
@@ -61,7 +69,7 @@ class SessionIOBinding:
         """Bind an input: `(name, array)`, or `(name, device, element_type, shape, address)`.
 
         Raises:
-            UsageError: No such input, no array, a type ONNX lacks, or another device than the host.
+            UsageError: No such input, no array, a type ONNX lacks, or a device without memory here.
             ArgumentTypeError: Another number of arguments, or no integers where there should be.
         """
         if len(arguments) == 4:
@@ -91,13 +99,13 @@ class SessionIOBinding:
         _expect_value(value)
         # A tensor stays the same array for the life of its value; other values may be exchanged by a run that they are
         # bound to the output of.
-        self._bind(name, value.value if value.is_tensor() else value)
+        self._bind(name, value._value if value.is_tensor() else value)
 
     def bind_output(self, name: str, *arguments: Any) -> None:
         """Bind an output: `(name, device)`, or `(name, device, element_type, shape, address)`.
 
         Raises:
-            UsageError: A type ONNX lacks, a negative size, or an address on another device than the host.
+            UsageError: A type ONNX lacks, a negative size, or an address on a device without memory here.
             ArgumentTypeError: Another number of arguments, no text for the name, or no integers where there should be.
         """
         _expect_name(name)
@@ -110,7 +118,7 @@ class SessionIOBinding:
         else:
             self._targets[name] = None
             self._results.pop(name, None)
-            self._names = self._memory = None
+            self._want_on(name, wanted_place(*arguments) if arguments else HOST)
 
     def bind_ortvalue_output(self, name: str, value: OrtValue) -> None:
         """Bind an output to a value, which every run writes to.
@@ -120,7 +128,7 @@ class SessionIOBinding:
             ArgumentTypeError: It is no OrtValue.
         """
         _expect_name(name)
-        content = _expect_value(value).value
+        content = _expect_value(value)._value
         if isinstance(content, np.ndarray) and not content.flags.writeable:
             raise UsageError(
                 f"The value bound to output '{name}' is over read-only memory.",
@@ -128,7 +136,7 @@ class SessionIOBinding:
                 fix="Make it with ortvalue_from_shape_and_type().",
             )
         self._targets[name] = self._results[name] = value
-        self._names = self._memory = None
+        self._want_on(name, content.device if isinstance(content, DeviceTensor) else HOST)
 
     def get_outputs(self) -> OrtValueVector:
         """The results of the last run, in the order the outputs were bound; the same vector every time."""
@@ -137,20 +145,26 @@ class SessionIOBinding:
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """Copies of the results, in the form `run` returns."""
-        return [_copied(value.value) for value in self.get_outputs()]
+        return [_copied(value._value) for value in self.get_outputs()]
 
     def clear_binding_inputs(self) -> None:
         """Forget all inputs."""
         self._inputs.clear()
+        self._placed = False
 
     def clear_binding_outputs(self) -> None:
         """Forget all outputs and results."""
         self._targets.clear()
+        self._places.clear()
         self._results.clear()
         self._names = self._memory = None
 
     def synchronize_inputs(self) -> None:
-        """Does nothing: runs wait for their copies themselves."""
+        """Wait for all work on the devices that inputs are bound on: of other libraries too, which may write them."""
+        for device in {value.device for value in self._inputs.values() if isinstance(value, DeviceTensor)}:
+            memory = memory_of(device)
+            if memory is not None:
+                memory.synchronize()
 
     def synchronize_outputs(self) -> None:
         """Does nothing: a run has ended when its call returns."""
@@ -167,11 +181,10 @@ class SessionIOBinding:
         if self._names is None:
             self._names = self._wanted()
         try:
-            memory = self._memory if self._memory is not None else self._arrays()
-            if memory and run_options is None:
-                found = run_bound(self._session, self._names, self._inputs, memory)
+            if self._places or self._placed:
+                found = run_placed(self._session, self._names, self._inputs, self._places, run_options)
             else:
-                found = self._session.run(self._names, self._inputs, run_options)
+                found = self._run_on_host(self._names, run_options)
         except OrtPyError as error:
             raise BindingError(
                 f"Error in execution: {error.what}", where=error.where, why=error.why, fix=error.fix
@@ -186,13 +199,28 @@ class SessionIOBinding:
             before = results.get(name)
             if before is not None and _same_form(old := before._value, result):
                 # onnxruntime writes later results into the memory of the first, and applications read them there.
-                if old is not result:
+                if isinstance(old, DeviceTensor):
+                    old.write(result, "run_with_iobinding")
+                elif old is not result:
                     old[...] = result
             elif before is not None and targets[name] is not None:
                 before._value = result
             else:
                 results[name] = OrtValue.of_output(result, self._types[name])
                 self._memory = None
+
+    def _run_on_host(self, names: list[str], run_options: RunOptions | None) -> list[Any]:
+        memory = self._memory if self._memory is not None else self._arrays()
+        if memory and run_options is None:
+            return run_bound(self._session, names, self._inputs, memory)
+        return self._session.run(names, self._inputs, run_options)
+
+    def _want_on(self, name: str, device: Device) -> None:
+        """Remember where an output is wanted, and forget what was prepared for others."""
+        self._places.pop(name, None)
+        if device.kind != HOST.kind:
+            self._places[name] = device
+        self._names = self._memory = None
 
     def _arrays(self) -> dict[str, Any]:
         """The memory of outputs that steps might write to; nothing where all are so small that a copy is quicker."""
@@ -217,11 +245,12 @@ class SessionIOBinding:
                 fix=did_you_mean(str(name), self._input_names) or "Use a name that get_inputs() lists.",
             )
         self._inputs[name] = value
+        self._placed = any(isinstance(bound, DeviceTensor) for bound in self._inputs.values())
 
 
-def _at(device: OrtDevice, element_type: Any, shape: Any, address: Any) -> OrtValue:
-    """A value over memory at an address on the host."""
-    expect_host(device)
+def _at(device: OrtDevice | Device, element_type: Any, shape: Any, address: Any) -> OrtValue:
+    """A value over memory at an address of a device."""
+    place = place_of(device)
     data_type, sizes = element_type_of(element_type), shape_of(shape)
     if not isinstance(address, int | np.integer):
         raise ArgumentTypeError(f"An address is an integer, not {address!r}.", fix="Pass e.g. array.ctypes.data.")
@@ -233,6 +262,8 @@ def _at(device: OrtDevice, element_type: Any, shape: Any, address: Any) -> OrtVa
         )
     if not address and 0 not in sizes:
         raise UsageError("The address is null.", fix="Pass the address of the first byte.")
+    if place.kind != HOST.kind:
+        return OrtValue._on_device(DeviceTensor.at_address(place, int(address), data_type, sizes))
     return OrtValue._at(int(address), data_type, sizes)
 
 
@@ -250,21 +281,23 @@ def _expect_value(value: Any) -> OrtValue:
 
 
 def _same_form(before: Any, result: Any) -> bool:
+    if type(before) is DeviceTensor and type(result) is DeviceTensor and before.device != result.device:
+        return False
     return (
-        type(before) is np.ndarray
-        and type(result) is np.ndarray
+        type(before) in (np.ndarray, DeviceTensor)
+        and type(result) is type(before)
         and before.shape == result.shape
         and before.dtype == result.dtype
     )
 
 
 def _expect_fit(name: str, target: OrtValue, result: Any) -> None:
-    bound = target.value
-    if not isinstance(bound, np.ndarray) or _same_form(bound, result):
+    bound = target._value
+    if not isinstance(bound, np.ndarray | DeviceTensor) or _same_form(bound, result):
         return
     found = (
         f"{data_type_of(result.dtype).onnx_name} {list(result.shape)}"
-        if isinstance(result, np.ndarray)
+        if isinstance(result, np.ndarray | DeviceTensor)
         else "no tensor"
     )
     raise BindingError(
@@ -278,6 +311,8 @@ def _expect_fit(name: str, target: OrtValue, result: Any) -> None:
 def _copied(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
+    if isinstance(value, DeviceTensor):
+        return value.to_host()
     if isinstance(value, list):
         return [_copied(item) for item in value]
     return dict(value) if isinstance(value, dict) else value

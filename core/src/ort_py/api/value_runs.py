@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 from ort_py.api.enums import OrtAllocatorType, OrtMemType
 from ort_py.api.io_binding import IOBinding
 from ort_py.api.options import RunOptions
+from ort_py.api.placed_runs import run_placed
 from ort_py.api.private_names import PrivateNames
 from ort_py.api.run_arguments import check_run_options, name_list
 from ort_py.api.values.copying import copy_tensors
+from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.api.values.memory_info import OrtMemoryInfo
 from ort_py.api.values.ort_value import OrtValue
 from ort_py.api.values.vector import OrtValueVector
@@ -60,11 +62,11 @@ class ValueRuns(PrivateNames):
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
-        """`run` with values in and out.
+        """`run` with values in and out; results are on the host.
 
         Args:
             output_names: Outputs wanted, in order; None or empty for all.
-            input_dict_ort_values: A value for each input.
+            input_dict_ort_values: A value for each input; those on a device of the session are read there.
             run_options: Options of this run.
 
         Raises:
@@ -74,7 +76,10 @@ class ValueRuns(PrivateNames):
         feed = {name: _bare(name, value) for name, value in input_dict_ort_values.items()}
         session, names = _session(self), name_list(output_names)
         types = {argument.name: argument.type for argument in session.get_outputs()}
-        results = session.run(names, feed, run_options)
+        if any(isinstance(value, DeviceTensor) for value in feed.values()):
+            results = run_placed(session, names, feed, {}, run_options)
+        else:
+            results = session.run(names, feed, run_options)
         return [OrtValue.of_output(found, types[name]) for name, found in zip(names or types, results, strict=True)]
 
     def run_with_ortvaluevector(
@@ -119,7 +124,7 @@ class ValueRuns(PrivateNames):
     def create_ortvalue_from_shape_and_type(
         self, shape: Sequence[int], element_type: Any, device_type: str, device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
-        """`OrtValue.ortvalue_from_shape_and_type` with memory that the session's providers can reach: the host's."""
+        """`OrtValue.ortvalue_from_shape_and_type`: what usable providers have memory of, sessions can reach."""
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
@@ -142,7 +147,7 @@ def _bare(name: str, value: Any) -> Any:
             where=Location(value=name),
             fix="Use run(), or OrtValue.ortvalue_from_numpy().",
         )
-    return value.value
+    return value._value
 
 
 def _host_memory() -> OrtMemoryInfo:

@@ -35,17 +35,13 @@ def placed_plan(
         EngineError: Nothing copies between a device and the host.
     """
     edit = _Edit(plan, transfers)
-    taken = tuple(
-        edit.arriving(value, inputs[value.name]) if value.name in inputs else value for value in plan.inputs
-    )
+    taken = tuple(edit.arriving(value, inputs[value.name]) if value.name in inputs else value for value in plan.inputs)
     given = tuple(
         edit.leaving(value, outputs[value.name]) if value.name in outputs else value for value in plan.outputs
     )
     streamed = {device for device, _ in plan.streams}
-    edit.steps += [
-        WaitStep(provider=edit.provider_on(device), device=device)
-        for device in sorted({*inputs.values(), *outputs.values()} & streamed)
-    ]
+    for device in sorted({*inputs.values(), *outputs.values()} & streamed):
+        edit.wait_last(device)
     ends = {value.slot for value in taken if not value.default} | {value.slot for value in given}
     persistent = {value.slot for value in plan.outputs} - set(plan.clear)
     return replace(
@@ -101,6 +97,15 @@ class _Edit:
                 for step in self.steps
             ]
         return replace(value, slot=slot, device=device)
+
+    def wait_last(self, device: Device) -> None:
+        """End with a wait for a device; those at the end so far do."""
+        for step in reversed(self.steps):
+            if not isinstance(step, WaitStep):
+                break
+            if step.device == device:
+                return
+        self.steps.append(WaitStep(provider=self.provider_on(device), device=device))
 
     def provider_on(self, device: Device) -> str:
         """Who is to blame for a failure on a device: whoever runs a step there; nobody where none does."""

@@ -3,7 +3,7 @@
 A device without hardware on which copies, waits, order and lifetimes must be right, because nothing works by luck:
 arrays refuse NumPy, work is done only when somebody waits, and freed memory is poison. `fake_memory` holds the device
 and its memory, `fake_stream` the order of work, `fake_array` and `fake_module` the arrays and their functions,
-`fake_kernels` a few operators, `fake_region` and `fake_provider` the provider.
+`fake_kernels` a few operators, `fake_region` and `fake_provider` the provider, `fake_values` memory for users' values.
 """
 
 from ort_py.testing.fake_array import FakeArray
@@ -13,6 +13,7 @@ from ort_py.testing.fake_module import FakeModule, module_of
 from ort_py.testing.fake_provider import FakeBehaviour, FakeFactory, FakeProvider
 from ort_py.testing.fake_region import FakeRegion, FakeRegionInstance
 from ort_py.testing.fake_stream import FakeEvent, FakeStream
+from ort_py.testing.fake_values import FakeDeviceMemory
 
 __all__ = [
     "POISON",
@@ -20,6 +21,7 @@ __all__ = [
     "FakeArray",
     "FakeBehaviour",
     "FakeDevice",
+    "FakeDeviceMemory",
     "FakeEvent",
     "FakeFactory",
     "FakeModule",

@@ -22,6 +22,7 @@ from ort_py.contracts import (
     GraphView,
     IAllocator,
     IDataTransfer,
+    IDeviceMemory,
     IExecutionProvider,
     IStream,
     KernelContext,
@@ -44,6 +45,7 @@ from ort_py.testing.fake_layouts import channels_last_kernels
 from ort_py.testing.fake_memory import FakeAllocator, FakeDevice, FakeTransfer
 from ort_py.testing.fake_module import module_of
 from ort_py.testing.fake_region import FakeRegion
+from ort_py.testing.fake_values import FakeDeviceMemory
 
 __all__ = ["FakeBehaviour", "FakeFactory", "FakeProvider"]
 
@@ -248,6 +250,7 @@ class FakeFactory(ProviderFactory):
     Attributes:
         owner: The device.
         created: Providers made so far, the newest last.
+        memory: Memory of the device for users' values.
     """
 
     def __init__(
@@ -263,6 +266,7 @@ class FakeFactory(ProviderFactory):
         self._rank = rank
         self.owner = owner or FakeDevice()
         self.created: list[FakeProvider] = []
+        self.memory = FakeDeviceMemory(self.owner)
 
     @property
     def name(self) -> str:
@@ -287,3 +291,6 @@ class FakeFactory(ProviderFactory):
         provider = FakeProvider(self.owner, self._behaviour, self._name)
         self.created.append(provider)
         return provider
+
+    def device_memory(self, device: Device) -> IDeviceMemory | None:
+        return self.memory if device == self.owner.device else None

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, ProviderFactory, SessionContext
-from ort_py.devices import DeviceClass
+from ort_py.contracts import (
+    Availability,
+    IDeviceMemory,
+    IExecutionProvider,
+    OptionSpec,
+    ProviderFactory,
+    SessionContext,
+)
+from ort_py.devices import Device, DeviceClass
 from ort_py.hooks import hookimpl
 from ort_py_cuda import availability
 from ort_py_cuda.options import OPTIONS
@@ -64,6 +71,18 @@ class CUDAProviderFactory(ProviderFactory):
         from ort_py_cuda.provider import CUDAProvider
 
         return CUDAProvider(NAME, options, context)
+
+    def device_memory(self, device: Device) -> IDeviceMemory | None:
+        """Memory of a GPU for users' values.
+
+        Raises:
+            EPFail: As `create`.
+        """
+        if device.kind != availability.DEVICE_KIND:
+            return None
+        from ort_py_cuda.values import CudaMemory
+
+        return CudaMemory(device)
 
 
 @hookimpl

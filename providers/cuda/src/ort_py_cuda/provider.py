@@ -28,7 +28,8 @@ from ort_py.dtypes import DataType, TensorType
 from ort_py_array.provider import ArrayModuleProvider
 from ort_py_cuda import capture, regions
 from ort_py_cuda.held_types import held_types, missing_library, unheld
-from ort_py_cuda.kernels.catalog import CudaKernels, our_kernels
+from ort_py_cuda.kernels.catalog import CudaKernels
+from ort_py_cuda.kernels.pictures import prefers_channels_last
 from ort_py_cuda.memory.failures import failure_kind
 from ort_py_cuda.modules import cupy
 from ort_py_cuda.opening import OpenDevice, device_count, open_device, works
@@ -40,8 +41,6 @@ __all__ = ["CUDAProvider"]
 
 _logger = logging.getLogger("ort_py_cuda.provider")
 
-_CHANNELS_LAST = "ort_py.channels_last"
-_HALVES = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
 _BFLOAT16_FROM = 80
 """Compute capability ×10 from which the hardware multiplies bfloat16."""
 
@@ -138,11 +137,8 @@ class CUDAProvider(ArrayModuleProvider):
         return frozenset() if self._settings.capability >= _BFLOAT16_FROM else frozenset({DataType.BFLOAT16})
 
     def prefers_channels_last(self, node: NodeSpec) -> bool:
-        """Half precision, where there is a kernel of ours for that form: tensor cores read channels last."""
-        if not self._settings.channels_last or not our_kernels(_CHANNELS_LAST, node.op_type):
-            return False
-        data = node.inputs[0]
-        return data is not None and data.data_type in _HALVES
+        """As `kernels.pictures` says, where the session allows it: without cuDNN a node pays for two transposes."""
+        return self._settings.channels_last and prefers_channels_last(node)
 
     def failure_kind(self, error: BaseException) -> FailureKind | None:
         """CUDA's own errors by their numbers."""

@@ -20,8 +20,8 @@ from ort_py_cuda.kernels.row_norms import normalize_rows_code
 from ort_py_cuda.regions.generate import OPTIONS, ByRows, Flat, by_rows, flat
 from ort_py_cuda.regions.operators import RULES
 from ort_py_cuda.regions.program import Apply, Builder, Input, Program, Reduce
+from providers.cuda.tests.architectures import ARCHITECTURES
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 FLOATS = ("float", "half_t", "bfloat16_t", "double")
 
 

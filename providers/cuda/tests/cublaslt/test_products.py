@@ -11,8 +11,8 @@ import pytest
 from ort_py.errors import EPFail, InvalidArgument
 from ort_py_cuda.cublaslt.elements import Compute, Epilogue
 from ort_py_cuda.cublaslt.products import multiply
+from providers.cuda.tests.emulation.host import on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
-from providers.cuda.tests.host_cuda.host_arrays import on_host
 
 from .fake_library import FakeLt
 

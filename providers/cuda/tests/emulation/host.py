@@ -2,32 +2,32 @@
 
 What runs is the text that NVRTC gets, half-precision conversions excepted, launched by the code that launches it on a
 device, with the same blocks of arguments; so expressions, indices, reductions, barriers, geometry and packing are all
-proven, and what is not is the device itself. Arrays are NumPy's with the addresses that CuPy's have.
+proven, and what is not is the device itself. Comes after `arrays`, the stand-in for CuPy.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ort_py_cuda import modules
 from ort_py_cuda.code import arch, driver, faults, kernel, sources
 
-__all__ = ["STREAM", "HostArray", "HostDriver", "NoCompiler", "install", "on_host", "xp"]
+from .arrays import STREAM, HostModule, on_host
 
-STREAM = 7
-"""The handle of the one stream there is."""
+__all__ = ["STREAM", "HostDriver", "HostModule", "NoCompiler", "install", "keep_in", "on_host", "xp"]
 
 _HERE = Path(__file__).parent
 _FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-w", "-fPIC")
@@ -37,58 +37,7 @@ class NoCompiler(RuntimeError):
     """There is no g++."""
 
 
-class HostArray(np.ndarray[Any, Any]):
-    """A NumPy array with ``data.ptr``."""
-
-    @property
-    def data(self) -> Any:
-        return SimpleNamespace(ptr=self.ctypes.data)
-
-
-def on_host(array: Any) -> HostArray:
-    """An array as the device's would look, on memory of 256-byte alignment, as CuPy's pool gives it."""
-    given = np.asarray(array)
-    made = _aligned(given.shape, given.dtype)
-    made[...] = given
-    return made
-
-
-def _aligned(shape: Any, dtype: Any) -> HostArray:
-    dtype = np.dtype(dtype)
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    memory = np.full(size + 256, 0xA5, np.uint8)  # what nobody wrote is seen
-    start = -memory.ctypes.data % 256
-    found: HostArray = memory[start : start + size].view(dtype).reshape(shape).view(HostArray)
-    return found
-
-
-class _HostModule:
-    """NumPy whose new arrays are `HostArray`s."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-    @staticmethod
-    def empty(shape: Any, dtype: Any = np.float64) -> HostArray:
-        """As CuPy's."""
-        return _aligned(shape, dtype)
-
-    @staticmethod
-    def asarray(array: Any, dtype: Any = None) -> HostArray:
-        """As CuPy's, for arrays of NumPy."""
-        return on_host(np.asarray(array, dtype))
-
-    array = asarray
-
-
-xp = _HostModule()
-
-
-class _Pinned(np.ndarray[Any, Any]):
-    @property
-    def ptr(self) -> int:
-        return int(self.ctypes.data)
+xp = HostModule()
 
 
 class HostDriver:
@@ -104,6 +53,11 @@ class HostDriver:
     def __init__(self) -> None:
         self.launched: list[tuple[str, tuple[int, int, int], tuple[int, int, int]]] = []
         self.seed = 0
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the kernels that were launched."""
+        return [name for name, _, _ in self.launched]
 
     def device(self, stream: int = 0) -> int:
         """The one there is."""
@@ -135,12 +89,15 @@ class HostDriver:
         listed = (ctypes.c_void_p * 5).from_address(extra)
         assert (listed[0], listed[2], listed[4]) == (1, 2, None)
         three = ctypes.c_uint * 3
-        status = _functions[kernel](listed[1], three(*grid), three(*block), self.seed)
+        with _one_at_a_time:
+            status = _functions[kernel](listed[1], three(*grid), three(*block), self.seed)
         assert status == 0, f"{name}: threads wait for each other"
         self.launched.append((name, grid, block))
 
 
 _functions: list[Any] = []
+_one_at_a_time = threading.Lock()
+"""A kernel's library has one set of threads: two threads of a test may not launch it at once."""
 
 
 @functools.cache
@@ -152,14 +109,58 @@ def _loaded(path: str) -> int:
     return len(_functions) - 1
 
 
+_kept: list[Path] = []
+
+
+def keep_in(folder: Path) -> None:
+    """Where compiled kernels are kept for later runs and found by other processes, by the hash of all of their text."""
+    _kept[:] = [folder]
+
+
 @functools.cache
-def _folder() -> tuple[tempfile.TemporaryDirectory[str], Path]:
-    kept = tempfile.TemporaryDirectory(prefix="ort-py-emulated-")
-    folder = Path(kept.name)
-    shutil.copy(_HERE / "shim.h", folder / "shim.h")
-    # A header that is compiled once: its own includes take most of the time of a small kernel.
-    subprocess.run([_compiler(), *_FLAGS, "-x", "c++-header", "shim.h"], cwd=folder, check=True)
-    return kept, folder
+def _folder() -> Path:
+    """What every kernel needs, compiled once: the header, whose own includes take long, and how threads take turns."""
+    texts = [(_HERE / name).read_text() for name in ("shim.h", "device.cpp")]
+    built_by = subprocess.run([_compiler(), "--version"], capture_output=True, text=True, check=True).stdout
+    key = hashlib.sha256("\0".join((*_FLAGS, built_by, *texts)).encode()).hexdigest()[:16]
+    folder = (_kept[0] if _kept else _temporary()) / key
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in zip(("shim.h", "device.cpp"), texts, strict=True):
+        _written(folder / name, text)
+    _made(folder, "shim.h.gch", "-x", "c++-header", "shim.h")
+    _made(folder, "device.o", "-c", "device.cpp")
+    return folder
+
+
+@functools.cache
+def _temporary() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="ort-py-emulated-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
+
+
+def _written(path: Path, text: str) -> None:
+    if not path.exists():
+        made = _unfinished(path)
+        made.write_text(text)
+        made.replace(path)
+
+
+def _made(folder: Path, name: str, *arguments: str) -> Path:
+    """A file that the compiler makes where it is not there yet."""
+    path = folder / name
+    if not path.exists():
+        made = _unfinished(path)
+        command = [_compiler(), *_FLAGS, "-o", made.name, *arguments]
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        made.replace(path)
+    return path
+
+
+def _unfinished(path: Path) -> Path:
+    """Others see all of a file or nothing."""
+    return path.with_name(f"{os.getpid()}-{threading.get_ident()}-{path.name}")
 
 
 def _compiler() -> str:
@@ -176,36 +177,23 @@ def compiled(source: str, *, name: str, arch: str, options: Sequence[str] = ()) 
 
 @functools.cache
 def _compiled(source: str, name: str, options: tuple[str, ...]) -> bytes:
-    _, folder = _folder()
+    folder = _folder()
     half = (_HERE / "half.cuh").read_text()
     device_half = sources.text("half")
     assert device_half in source
     defines = [f"#define {one[2:].replace('=', ' ', 1)}" for one in options if one.startswith("-D")]
-    stem = hashlib.sha256(f"{name}{options}{source}".encode()).hexdigest()[:24]
     text = "\n".join(['#include "shim.h"', *defines, source.replace(device_half, half), f"EMULATED({name})"])
-    (folder / f"{stem}.cpp").write_text(text)
-    ran = subprocess.run(
-        [_compiler(), *_FLAGS, "-shared", "-o", f"{stem}.so", f"{stem}.cpp"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return str(folder / f"{stem}.so").encode()
+    stem = hashlib.sha256(text.encode()).hexdigest()[:24]
+    _written(folder / f"{stem}.cpp", text)
+    return str(_made(folder, f"{stem}.so", "-shared", f"{stem}.cpp", "device.o")).encode()
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> HostDriver:
     """Make kernels run on the host for a test; skips it where there is no compiler."""
     if shutil.which("g++") is None:
         pytest.skip("there is no g++, which compiles generated code for the host")
-    stream = SimpleNamespace(ptr=STREAM)
-    cuda = SimpleNamespace(
-        get_current_stream=lambda: stream,
-        alloc_pinned_memory=lambda size: np.zeros(size, np.uint8).view(_Pinned),
-    )
     found = HostDriver()
-    monkeypatch.setattr(modules, "_module", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(modules, "_module", xp)
     monkeypatch.setattr(kernel, "code_of", compiled)
     monkeypatch.setattr(driver, "_driver", found)
     monkeypatch.setattr(arch, "target_of_device", lambda device: "host")

@@ -15,19 +15,17 @@ from ort_py_cuda import libraries
 from ort_py_cuda.kernels import group_query_attention, grouped_attention
 from ort_py_cuda.kernels.grouped_attention import attend_few, default_scale, stored_in_pages
 from ort_py_cuda.kernels.grouped_forms import Lengths, Pages, Scoring, grouped_kernel
+from providers.cuda.tests.architectures import ARCHITECTURES, TYPES, share_of
+from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
-from providers.cuda.tests.host_cuda.host import HostLaunches, host_kernels, needs_host_compiler
-from providers.cuda.tests.host_cuda.host_arrays import HostModule, on_host
-
-pytestmark = needs_host_compiler
 
 _SIZE = 16
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostLaunches]:
+def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostDriver]:
     """What stands for CuPy, and what is launched."""
-    return on_the_host(monkeypatch)[0], host_kernels(monkeypatch)
+    return on_the_host(monkeypatch)[0], install(monkeypatch)
 
 
 def _inputs(
@@ -100,7 +98,7 @@ _FORMS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("totals", [[9], [9, 9], [3, 9]])
 @pytest.mark.parametrize("attributes", _FORMS)
 def test_decoding(
-    host: tuple[HostModule, HostLaunches], attributes: dict[str, Any], totals: list[int], packed: bool
+    host: tuple[HostModule, HostDriver], attributes: dict[str, Any], totals: list[int], packed: bool
 ) -> None:
     """One new position a sequence; equal and different lengths; packed heads."""
     _agree(host[0], _inputs(totals, 1, packed=packed), **attributes)
@@ -109,7 +107,7 @@ def test_decoding(
 
 @pytest.mark.parametrize("totals", [[6], [4, 6]])
 @pytest.mark.parametrize("attributes", _FORMS)
-def test_a_first_prompt(host: tuple[HostModule, HostLaunches], attributes: dict[str, Any], totals: list[int]) -> None:
+def test_a_first_prompt(host: tuple[HostModule, HostDriver], attributes: dict[str, Any], totals: list[int]) -> None:
     """No past; shorter sequences are padded on the right."""
     _agree(host[0], _inputs(totals, 6), **attributes)
     assert host[1].names[-1] == "grouped_probabilities"
@@ -118,20 +116,20 @@ def test_a_first_prompt(host: tuple[HostModule, HostLaunches], attributes: dict[
 @pytest.mark.parametrize("totals", [[9], [7, 9]])
 @pytest.mark.parametrize("attributes", _FORMS)
 def test_a_prompt_behind_a_past(
-    host: tuple[HostModule, HostLaunches], attributes: dict[str, Any], totals: list[int]
+    host: tuple[HostModule, HostDriver], attributes: dict[str, Any], totals: list[int]
 ) -> None:
     """Several new positions behind what is there."""
     _agree(host[0], _inputs(totals, 3), **attributes)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_cache_with_room(host: tuple[HostModule, HostLaunches], rows: int) -> None:
+def test_a_cache_with_room(host: tuple[HostModule, HostDriver], rows: int) -> None:
     """A buffer longer than what is filled: presents are as long, with zeros behind the last key."""
     _agree(host[0], _inputs([7, 5], rows, room=20), do_rotary=1)
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_biases_and_sinks(host: tuple[HostModule, HostLaunches], rows: int) -> None:
+def test_biases_and_sinks(host: tuple[HostModule, HostDriver], rows: int) -> None:
     """Added to scores, and taking part in the sum."""
     rng = np.random.default_rng(1)
     for batch, heads in ((2, 4), (1, 1), (1, 4), (2, 1)):
@@ -143,7 +141,7 @@ def test_biases_and_sinks(host: tuple[HostModule, HostLaunches], rows: int) -> N
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_positions_and_norms(host: tuple[HostModule, HostLaunches], rows: int) -> None:
+def test_positions_and_norms(host: tuple[HostModule, HostDriver], rows: int) -> None:
     """Positions that are fed, read on the device; heads normalised before they are turned."""
     rng = np.random.default_rng(2)
     more = {
@@ -154,14 +152,14 @@ def test_positions_and_norms(host: tuple[HostModule, HostLaunches], rows: int) -
     _agree(host[0], _inputs([9, 9], rows), more=more, do_rotary=1, qk_norm_epsilon=1e-3)
 
 
-def test_positions_of_a_first_prompt(host: tuple[HostModule, HostLaunches]) -> None:
+def test_positions_of_a_first_prompt(host: tuple[HostModule, HostDriver]) -> None:
     """They begin at the first."""
     _agree(host[0], _inputs([4], 4), more={9: np.array([[7, 0, 0, 0]])}, do_rotary=1)
 
 
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("heads", [(6, 2), (4, 4), (8, 1)])
-def test_groups(host: tuple[HostModule, HostLaunches], heads: tuple[int, int], causal: int) -> None:
+def test_groups(host: tuple[HostModule, HostDriver], heads: tuple[int, int], causal: int) -> None:
     """Groups of three, of one, and of all heads; attention that is not causal."""
     for rows in (1, 4):
         inputs = _inputs([9], rows, heads=heads[0], key_heads=heads[1])
@@ -169,7 +167,7 @@ def test_groups(host: tuple[HostModule, HostLaunches], heads: tuple[int, int], c
 
 
 @pytest.mark.parametrize("size", [8, 24, 40, 64, 128, 256])
-def test_sizes_of_heads(host: tuple[HostModule, HostLaunches], size: int) -> None:
+def test_sizes_of_heads(host: tuple[HostModule, HostDriver], size: int) -> None:
     """Those that go into packs of 16 bytes and those that do not."""
     for rows in (1, 3):
         _agree(host[0], _inputs([9], rows, size=size), do_rotary=1)
@@ -177,12 +175,12 @@ def test_sizes_of_heads(host: tuple[HostModule, HostLaunches], size: int) -> Non
 
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_narrow_floats(host: tuple[HostModule, HostLaunches], dtype: Any, rows: int) -> None:
+def test_narrow_floats(host: tuple[HostModule, HostDriver], dtype: Any, rows: int) -> None:
     """Computed in float32; caches are of the narrow type."""
     _agree(host[0], _inputs([9, 7], rows, dtype=dtype), do_rotary=1)
 
 
-def test_a_long_cache_is_read_in_parts(host: tuple[HostModule, HostLaunches], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_cache_is_read_in_parts(host: tuple[HostModule, HostDriver], monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of sequences of different lengths, some of them empty, put together again."""
     monkeypatch.setattr(grouped_attention, "_PART", 20)
     forms: list[dict[str, Any]] = [{}, {"smooth_softmax": 1}, {"local_window_size": 30}]
@@ -191,14 +189,14 @@ def test_a_long_cache_is_read_in_parts(host: tuple[HostModule, HostLaunches], mo
     assert host[1].names.count("grouped_combine") == 3
 
 
-def test_many_queries_go_in_tiles(host: tuple[HostModule, HostLaunches], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_queries_go_in_tiles(host: tuple[HostModule, HostDriver], monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores of a few rows at a time."""
     monkeypatch.setattr(grouped_attention, "_SCORES", 4 * 7 * 3)
     _agree(host[0], _inputs([7], 7), do_rotary=1)
     assert host[1].names.count("grouped_probabilities") == 3
 
 
-def test_keys_of_another_node(host: tuple[HostModule, HostLaunches]) -> None:
+def test_keys_of_another_node(host: tuple[HostModule, HostDriver]) -> None:
     """No new keys: the cache has them all."""
     inputs = _inputs([8], 1, room=8)
     inputs[1] = inputs[1][:, :0]
@@ -206,7 +204,7 @@ def test_keys_of_another_node(host: tuple[HostModule, HostLaunches]) -> None:
     _agree(host[0], inputs)
 
 
-def test_pages(host: tuple[HostModule, HostLaunches]) -> None:
+def test_pages(host: tuple[HostModule, HostDriver]) -> None:
     """A cache in pages that lie anywhere gives what one in a row gives; new rows find their page."""
     xp, rng = host[0], np.random.default_rng(3)
     batch, heads, key_heads, rows = 2, 4, 2, 4
@@ -231,13 +229,13 @@ def test_pages(host: tuple[HostModule, HostLaunches]) -> None:
     np.testing.assert_allclose(paged, plain, rtol=1e-6)
 
 
-def test_what_the_library_runs(host: tuple[HostModule, HostLaunches]) -> None:
+def test_what_the_library_runs(host: tuple[HostModule, HostDriver]) -> None:
     """Heads of odd sizes."""
     _agree(host[0], _inputs([9], 1, size=12))
     assert not host[1].names
 
 
-def test_positions_outside_the_caches(host: tuple[HostModule, HostLaunches]) -> None:
+def test_positions_outside_the_caches(host: tuple[HostModule, HostDriver]) -> None:
     """Known on the host, so refused."""
     inputs = [*_inputs([70], 1), *[None] * 7]
     given = [x if place in (5, 6) or x is None else on_host(x) for place, x in enumerate(inputs)]
@@ -257,14 +255,15 @@ def test_positions_outside_the_caches(host: tuple[HostModule, HostLaunches]) -> 
 
 
 @pytest.mark.skipif(libraries.find("nvrtc") is None, reason="needs NVRTC: pip install ort-py-cuda[cuda13]")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", TYPES)
 def test_kernels_compile(dtype: str, arch: str) -> None:
-    """By NVIDIA's compiler, for each architecture and the sizes of heads that models have."""
-    for name in (
+    """By NVIDIA's compiler: each kernel, and sizes of heads that models have, for each architecture and each type."""
+    names = (
         "grouped_queries", "grouped_cache", "grouped_pages", "grouped_decode", "grouped_combine",
         "grouped_probabilities"
-    ):  # fmt: skip
-        assert grouped_kernel(name, dtype, 128).image(arch)[:4] == b"\x7fELF"
-    for size, queries in ((64, 8), (80, 4), (256, 2)):
-        assert grouped_kernel("grouped_decode", dtype, size, queries).image(arch)[:4] == b"\x7fELF"
+    )  # fmt: skip
+    forms = [(name, 128, 1) for name in names]
+    forms += [("grouped_decode", size, queries) for size, queries in ((64, 8), (80, 4), (256, 2))]
+    for name, size, queries in share_of(forms, dtype, arch):
+        assert grouped_kernel(name, dtype, size, queries).image(arch)[:4] == b"\x7fELF"

@@ -15,15 +15,15 @@ from ort_py_array.contrib.block_quantized import KERNELS as LIBRARY
 from ort_py_cuda import libraries
 from ort_py_cuda.kernels import matmul_nbits
 from ort_py_cuda.kernels.matmul_nbits import dequantize_kernel, few_rows_kernel
+from providers.cuda.tests.architectures import ARCHITECTURES, TYPES, share_of
+from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
-from providers.cuda.tests.host_cuda.host import HostLaunches, host_kernels, needs_host_compiler
-from providers.cuda.tests.host_cuda.host_arrays import HostModule, on_host
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostLaunches]:
+def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostDriver]:
     """What stands for CuPy, and what is launched."""
-    return on_the_host(monkeypatch)[0], host_kernels(monkeypatch)
+    return on_the_host(monkeypatch)[0], install(monkeypatch)
 
 
 def _inputs(m: int, n: int, k: int, bits: int, block: int, zeros: str = "", dtype: Any = np.float32) -> list[Any]:
@@ -62,43 +62,36 @@ def _agree(module: HostModule, inputs: list[Any], n: int, k: int, bits: int, blo
     np.testing.assert_allclose(y.astype(np.float32), wanted, rtol=tolerance, atol=tolerance)
 
 
-@needs_host_compiler
 @pytest.mark.parametrize("m", [1, 2, 3, 7, 12])
 @pytest.mark.parametrize("zeros", ["", "packed", "float"])
 @pytest.mark.parametrize(("bits", "block", "k"), [(4, 32, 128), (4, 16, 80), (4, 32, 50), (8, 16, 96), (8, 64, 70)])
-def test_products(host: tuple[HostModule, HostLaunches], bits: int, block: int, k: int, zeros: str, m: int) -> None:
+def test_products(host: tuple[HostModule, HostDriver], bits: int, block: int, k: int, zeros: str, m: int) -> None:
     """Few rows by our kernel, more by tiles; blocks that are full and not; all kinds of zero points; an odd N."""
     _agree(host[0], _inputs(m, 5, k, bits, block, zeros), 5, k, bits, block)
     assert set(host[1].names) == {"nbits_few_rows" if m <= 8 else "nbits_dequantize"}
 
 
-@needs_host_compiler
 @pytest.mark.parametrize("m", [1, 12])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_narrow_types(host: tuple[HostModule, HostLaunches], dtype: Any, m: int) -> None:
+def test_narrow_types(host: tuple[HostModule, HostDriver], dtype: Any, m: int) -> None:
     """Added up in float32, rounded once."""
     _agree(host[0], _inputs(m, 6, 256, 4, 32, "packed", dtype), 6, 256, 4, 32)
 
 
-@needs_host_compiler
-def test_a_long_row_is_shared_by_four_warps(host: tuple[HostModule, HostLaunches]) -> None:
+def test_a_long_row_is_shared_by_four_warps(host: tuple[HostModule, HostDriver]) -> None:
     """4096 columns: each of 128 threads has one load."""
     _agree(host[0], _inputs(1, 3, 4096, 4, 32), 3, 4096, 4, 32)
     assert host[1].launched[0][1:] == ((2, 1, 1), (128, 1, 1))
 
 
-@needs_host_compiler
-def test_tiles_fill_columns_of_the_result(
-    host: tuple[HostModule, HostLaunches], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tiles_fill_columns_of_the_result(host: tuple[HostModule, HostDriver], monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights that do not fit one tile."""
     monkeypatch.setattr(matmul_nbits, "_TILE", 1)
     _agree(host[0], _inputs(9, 70, 64, 4, 32), 70, 64, 4, 32)
     assert host[1].names == ["nbits_dequantize"] * 3
 
 
-@needs_host_compiler
-def test_batches_and_no_rows(host: tuple[HostModule, HostLaunches]) -> None:
+def test_batches_and_no_rows(host: tuple[HostModule, HostDriver]) -> None:
     """Leading axes are rows; none are none."""
     inputs = _inputs(6, 4, 64, 4, 32)
     shaped = [inputs[0].reshape(2, 3, 64), *inputs[1:]]
@@ -109,7 +102,7 @@ def test_batches_and_no_rows(host: tuple[HostModule, HostLaunches]) -> None:
     assert _run(host[0], [inputs[0][:0], *inputs[1:]], **attributes).shape == (0, 4)
 
 
-def test_what_the_library_runs(host: tuple[HostModule, HostLaunches]) -> None:
+def test_what_the_library_runs(host: tuple[HostModule, HostDriver]) -> None:
     """2 bits, and groups of columns."""
     _agree(host[0], _inputs(2, 4, 64, 2, 32), 4, 64, 2, 32)
     inputs = _inputs(2, 4, 64, 4, 32)
@@ -129,7 +122,7 @@ def test_what_the_library_runs(host: tuple[HostModule, HostLaunches]) -> None:
     ],
 )
 def test_sizes_that_do_not_fit(
-    host: tuple[HostModule, HostLaunches], place: int, shape: tuple[int, ...], message: str
+    host: tuple[HostModule, HostDriver], place: int, shape: tuple[int, ...], message: str
 ) -> None:
     """Named, with the attributes that decide."""
     inputs = _inputs(2, 4, 64, 4, 32)
@@ -138,7 +131,7 @@ def test_sizes_that_do_not_fit(
         _run(host[0], inputs, N=4, K=64, bits=4, block_size=32)
 
 
-def test_attributes_that_cannot_be(host: tuple[HostModule, HostLaunches]) -> None:
+def test_attributes_that_cannot_be(host: tuple[HostModule, HostDriver]) -> None:
     """Prepacked weights, block sizes, sizes."""
     inputs = _inputs(2, 4, 64, 4, 32)
     with pytest.raises(errors.NotImplemented, match="weight_prepacked=1"):
@@ -150,12 +143,13 @@ def test_attributes_that_cannot_be(host: tuple[HostModule, HostLaunches]) -> Non
 
 
 @pytest.mark.skipif(libraries.find("nvrtc") is None, reason="needs NVRTC: pip install ort-py-cuda[cuda13]")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", TYPES)
 def test_kernels_compile(dtype: str, arch: str) -> None:
-    """By NVIDIA's compiler, for each architecture."""
+    """By NVIDIA's compiler: each form for each architecture, and for each type."""
+    forms = [few_rows_kernel(dtype, 4, 32, 1, 0, False)]
     for bits, unit in ((4, 32), (4, 16), (8, 16)):
-        for zero in (0, 1, 2):
-            assert few_rows_kernel(dtype, bits, unit, 4, zero, True).image(arch)[:4] == b"\x7fELF"
-        assert dequantize_kernel(dtype, bits, unit, 1).image(arch)[:4] == b"\x7fELF"
-    assert few_rows_kernel(dtype, 4, 32, 1, 0, False).image(arch)[:4] == b"\x7fELF"
+        forms += [few_rows_kernel(dtype, bits, unit, 4, zero, True) for zero in (0, 1, 2)]
+        forms.append(dequantize_kernel(dtype, bits, unit, 1))
+    for kernel in share_of(forms, dtype, arch):
+        assert kernel.image(arch)[:4] == b"\x7fELF"

@@ -15,8 +15,8 @@ from ort_py_array.contrib import schemas as _schemas  # noqa: F401 - the contrib
 from ort_py_array.contrib.fused_products import KERNELS as LIBRARY_FUSED
 from ort_py_array.matmul import KERNELS as LIBRARY
 from ort_py_cuda.kernels import fused_matmul, gemm, matmul
+from providers.cuda.tests.emulation.host import HostModule, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
-from providers.cuda.tests.host_cuda.host_arrays import HostModule, on_host
 
 _OURS: list[KernelDef] = [*matmul.KERNELS, *gemm.KERNELS, *fused_matmul.KERNELS]
 _CONTRIB = "com.microsoft"

@@ -14,17 +14,17 @@ from ort_py_array.quantized_matmul import KERNELS as LIBRARY
 from ort_py_cuda import libraries
 from ort_py_cuda.kernels import quantized_matmul
 from ort_py_cuda.kernels.byte_products import columns_of, results_kernel, rows_kernel
+from providers.cuda.tests.architectures import ARCHITECTURES
+from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
-from providers.cuda.tests.host_cuda.host import HostLaunches, host_kernels, needs_host_compiler
-from providers.cuda.tests.host_cuda.host_arrays import HostModule, on_host
 
 _CONTRIB = "com.microsoft"
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostLaunches]:
+def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostDriver]:
     """What stands for CuPy, and what is launched."""
-    return on_the_host(monkeypatch)[0], host_kernels(monkeypatch)
+    return on_the_host(monkeypatch)[0], install(monkeypatch)
 
 
 def _bytes(dtype: Any, *shape: int) -> Any:
@@ -46,13 +46,12 @@ def _agree(module: HostModule, op_type: str, inputs: list[Any], domain: str = ""
 _SIGNS = [np.int8, np.uint8]
 
 
-@needs_host_compiler
 @pytest.mark.parametrize("constants", [(), (1, 3)])
 @pytest.mark.parametrize("zeros", ["none", "one", "each"])
 @pytest.mark.parametrize("right", _SIGNS)
 @pytest.mark.parametrize("left", _SIGNS)
 def test_matmul_integer(
-    host: tuple[HostModule, HostLaunches], left: Any, right: Any, zeros: str, constants: tuple[int, ...]
+    host: tuple[HostModule, HostDriver], left: Any, right: Any, zeros: str, constants: tuple[int, ...]
 ) -> None:
     """Signed and unsigned, zero points for all, for each row and column, or none; weights fed and known."""
     inputs = [_bytes(left, 5, 21), _bytes(right, 21, 7), None, None]
@@ -63,8 +62,7 @@ def test_matmul_integer(
     assert host[1].names == ["quantized_rows", "quantized_results"]
 
 
-@needs_host_compiler
-def test_matmul_integer_of_batches(host: tuple[HostModule, HostLaunches]) -> None:
+def test_matmul_integer_of_batches(host: tuple[HostModule, HostDriver]) -> None:
     """Leading axes of A are rows, and a vector is one; batches of B are the library's."""
     b = _bytes(np.uint8, 21, 7)
     _agree(host[0], "MatMulInteger", [_bytes(np.uint8, 2, 3, 21), b, _bytes(np.uint8, 3), None])
@@ -75,11 +73,10 @@ def test_matmul_integer_of_batches(host: tuple[HostModule, HostLaunches]) -> Non
     assert len(host[1].names) == 4
 
 
-@needs_host_compiler
 @pytest.mark.parametrize("result", _SIGNS)
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("right", _SIGNS)
-def test_qlinear_matmul(host: tuple[HostModule, HostLaunches], right: Any, each: bool, result: Any) -> None:
+def test_qlinear_matmul(host: tuple[HostModule, HostDriver], right: Any, each: bool, result: Any) -> None:
     """Scales for all, or for each row and column; results of both signs."""
     rng = np.random.default_rng(3)
     rows, columns = ((4,), (6,)) if each else ((1,), (1,))
@@ -97,10 +94,9 @@ def test_qlinear_matmul(host: tuple[HostModule, HostLaunches], right: Any, each:
     _agree(host[0], "QLinearMatMul", inputs, constants=(3, 5))
 
 
-@needs_host_compiler
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("each", [False, True])
-def test_dynamic_quantize_matmul(host: tuple[HostModule, HostLaunches], each: bool, bias: bool) -> None:
+def test_dynamic_quantize_matmul(host: tuple[HostModule, HostDriver], each: bool, bias: bool) -> None:
     """A is quantised on the device, with the scale that just fits."""
     rng = np.random.default_rng(4)
     columns = (6,) if each else (1,)
@@ -114,10 +110,9 @@ def test_dynamic_quantize_matmul(host: tuple[HostModule, HostLaunches], each: bo
     _agree(host[0], "DynamicQuantizeMatMul", inputs, _CONTRIB, constants=(1,))
 
 
-@needs_host_compiler
 @pytest.mark.parametrize("constants", [(), (1, 2, 4), (1,)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_matmul_integer_to_float(host: tuple[HostModule, HostLaunches], dtype: Any, constants: tuple[int, ...]) -> None:
+def test_matmul_integer_to_float(host: tuple[HostModule, HostDriver], dtype: Any, constants: tuple[int, ...]) -> None:
     """Scaled and biased in float32, rounded once."""
     rng = np.random.default_rng(5)
     inputs = [
@@ -136,7 +131,7 @@ def test_matmul_integer_to_float(host: tuple[HostModule, HostLaunches], dtype: A
     assert len(host[1].names) == 2
 
 
-def test_parameters_that_do_not_fit(host: tuple[HostModule, HostLaunches]) -> None:
+def test_parameters_that_do_not_fit(host: tuple[HostModule, HostDriver]) -> None:
     """Named, with what they need."""
     a, b = on_host(_bytes(np.uint8, 5, 21)), on_host(_bytes(np.uint8, 21, 7))
     for zeros, message in (
@@ -161,7 +156,7 @@ def test_columns_are_signed_and_filled_up(dtype: Any) -> None:
 
 
 @pytest.mark.skipif(libraries.find("nvrtc") is None, reason="needs NVRTC: pip install ort-py-cuda[cuda13]")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_kernels_compile(arch: str) -> None:
     """By NVIDIA's compiler, for each architecture."""
     for source in ("int8", "uint8", "float32"):

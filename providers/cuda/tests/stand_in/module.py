@@ -262,7 +262,8 @@ class Runtime:
         self._machine.at(address, nbytes)[0].fill(value)
 
     def pointerGetAttributes(self, address: int) -> Any:  # noqa: N802
-        return SimpleNamespace(device=self._machine.at(address, 1)[1])
+        device = self._machine.at(address, 1)[1]
+        return SimpleNamespace(device=device, devicePointer=address if device >= 0 else 0)
 
 
 def _bytes(address: int, nbytes: int) -> np.ndarray[Any, Any]:

@@ -79,7 +79,8 @@ class DeviceTensor:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Element type."""
-        return np.dtype(self.array.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.array.dtype)
+        return dtype
 
     @property
     def size(self) -> int:
@@ -129,7 +130,12 @@ class DeviceTensor:
             export = self.array.__dlpack__
         except AttributeError:
             raise BufferError(f"Arrays of {self.device} are not exported by DLPack: use numpy().") from None
-        return export(**given)
+        try:
+            return export(**given)
+        except TypeError:  # a library of the protocol's first generation knows the stream only
+            if given.get("copy") or "dl_device" in given:
+                raise
+            return export(**{key: value for key, value in given.items() if key == "stream"})
 
     def dlpack_device(self) -> tuple[int, int]:
         """DLPack's kind and number of the device.

@@ -1,0 +1,152 @@
+"""Runs with values on devices: what is fed there is read there, and what is wanted there stays there.
+
+For bindings and runs of `OrtValue`s; plain runs know nothing of it. Each combination of places has a program of its
+own, made when it is first met and kept with the session's runner. Where a run fails, what is fed is brought to the
+host, and the run is answered as any other; also where a provider was left out before, or a run is split. Results go to
+their places then by a copy, as they do to devices that no provider of the session can copy to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.api.options import RunOptions
+from ort_py.api.placed_runner import PlacedRunner
+from ort_py.api.recovery import recover
+from ort_py.api.run_arguments import check_run_options
+from ort_py.api.runner import Runner
+from ort_py.api.values.device_memory import memory_of
+from ort_py.api.values.device_tensor import DeviceTensor
+from ort_py.contracts import FailureKind
+from ort_py.devices import HOST, Device
+from ort_py.dtypes import DataType, TensorType
+from ort_py.errors import EngineError
+from ort_py.fallback.failure import failure_of
+from ort_py.planning.plan import PlanInput, PlanOutput
+
+if TYPE_CHECKING:
+    from ort_py.api.session import InferenceSession
+
+__all__ = ["run_placed"]
+
+MOST_PROGRAMS = 16
+"""Combinations of places that a session keeps programs for; runs with more of them go through the host."""
+
+
+def run_placed(
+    session: InferenceSession,
+    output_names: Sequence[str],
+    input_feed: Mapping[str, Any],
+    places: Mapping[str, Device],
+    run_options: RunOptions | None = None,
+) -> list[Any]:
+    """Run once.
+
+    Args:
+        session: The session.
+        output_names: Outputs wanted, empty for all.
+        input_feed: As for `InferenceSession.run`, with a `DeviceTensor` for each input that is on a device.
+        places: Device of each output that is wanted on one, by name.
+        run_options: Options of this run.
+
+    Returns:
+        One value an output: a `DeviceTensor` for tensors wanted on a device, others as `InferenceSession.run`.
+
+    Raises:
+        OrtPyError: As `InferenceSession.run`.
+    """
+    check_run_options(run_options)
+    base = session._runner
+    runner = None if base is None else _runner_for(session, base, input_feed, places, run_options)
+    if base is None or runner is None:
+        found = session.run(output_names, _on_host(input_feed), run_options)
+    else:
+        try:
+            if session._observed or run_options is not None:
+                found = session._run_observed(runner, output_names, input_feed, run_options)
+            else:
+                found = runner.run(output_names, input_feed)
+        except Exception as error:  # as in `InferenceSession.run`
+            if failure_of(error, session._built.providers).kind is FailureKind.CALLER:
+                raise
+            found = _recovered(session, base, error, output_names, input_feed, run_options)
+    names = output_names or [argument.name for argument in session.get_outputs()]
+    return [_brought(value, places.get(name)) for name, value in zip(names, found, strict=True)]
+
+
+def _runner_for(
+    session: InferenceSession,
+    base: Runner,
+    feed: Mapping[str, Any],
+    places: Mapping[str, Device],
+    options: RunOptions | None,
+) -> Runner | None:
+    """The runner for these places; None where the run goes through the host."""
+    recovery = session._built.recovery
+    if recovery.watching or (options is not None and recovery.fitting):
+        return None
+    plan = base.program.plan
+    inputs = {
+        value.name: given.device
+        for value in plan.inputs
+        if not value.default and _is_tensor(value) and isinstance(given := feed.get(value.name), DeviceTensor)
+    }
+    outputs = {value.name: places[value.name] for value in plan.outputs if value.name in places and _is_tensor(value)}
+    if len(inputs) != sum(isinstance(value, DeviceTensor) for value in feed.values()) or len(outputs) != len(places):
+        return None  # a name that is none's, or no tensor: told, or converted, on the way through the host
+    key = (tuple(sorted(inputs.items())), tuple(sorted(outputs.items())))
+    with session._lock.held():
+        assembled = session._built.assembled
+        if session._runner is not base or assembled is None:
+            return None
+        known = base.placed
+        if key not in known and len(known) < MOST_PROGRAMS:
+            devices = {*inputs.values(), *outputs.values()}
+            memories = {device: memory for device in devices if (memory := memory_of(device)) is not None}
+            wishes = session._options
+            try:
+                known[key] = PlacedRunner(
+                    base,
+                    inputs,
+                    outputs,
+                    assembled.transfers,
+                    memories,
+                    reuses_memory=wishes.enable_mem_pattern and wishes.enable_mem_reuse,
+                )
+            except EngineError:
+                known[key] = None  # no provider of the session copies to one of these devices
+        return known.get(key)
+
+
+def _is_tensor(value: PlanInput | PlanOutput) -> bool:
+    return isinstance(value.type, TensorType) and value.type.data_type is not DataType.STRING
+
+
+def _recovered(
+    session: InferenceSession,
+    runner: Runner,
+    error: Exception,
+    names: Sequence[str],
+    feed: Mapping[str, Any],
+    options: RunOptions | None,
+) -> list[Any]:
+    try:
+        whole = _on_host(feed)
+    except Exception as lost:  # the device is gone, and what was on it
+        error.add_note(f"It could not be answered, as a feed cannot be read any more: {type(lost).__name__}: {lost}")
+        raise error from error.__cause__
+    return recover(session, runner, error, names, whole, options)
+
+
+def _on_host(feed: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.to_host() if isinstance(value, DeviceTensor) else value for name, value in feed.items()}
+
+
+def _brought(value: Any, place: Device | None) -> Any:
+    """A result at its place; what is no tensor of numbers stays on the host."""
+    if place is None or place == HOST or not isinstance(value, np.ndarray) or value.dtype.hasobject:
+        return value
+    return DeviceTensor.of_host(place, value)
