@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,6 +79,9 @@ def test_child_forked_while_others_run() -> None:
     from ort_py.execution.row_splitter import RowSplitter
 
     session, splitter, stop = open_model(RELU), RowSplitter(3), threading.Event()
+    # What is imported at first use is imported now: Python itself never frees a lock of a module that another thread
+    # was importing at the fork.
+    asyncio.run(session.run_asyncio(None, {"x": X}))
 
     def work() -> None:
         while not stop.is_set():
@@ -105,9 +111,6 @@ def test_child_forked_while_others_run() -> None:
 
 def _use(session: Any, splitter: Any) -> int:
     """Everything that takes a lock or a thread; 0 where all of it went well."""
-    import asyncio
-    import pickle
-
     try:
         for _ in range(3):
             np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.maximum(X, 0))
@@ -118,8 +121,6 @@ def _use(session: Any, splitter: Any) -> int:
         session.close()
         open_model(RELU).run(None, {"x": X})
     except BaseException:
-        import traceback
-
         traceback.print_exc()
         return 1
     return 0
