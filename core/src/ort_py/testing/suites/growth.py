@@ -86,16 +86,15 @@ def _flat(call: Callable[[], object], times: int, slack: int, native: int, what:
     Raises:
         Problem: Each call left more than `slack` bytes of Python objects, or `native` bytes of the process.
     """
-    for _ in range(_WARM):
-        call()
     left = python = size = 0.0
-    for _ in range(3):  # what is left once is warmth, what is left again and again is a leak
-        gc.collect()
-        tracing = tracemalloc.is_tracing()
-        if not tracing:
-            tracemalloc.start()
-        try:
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        # Once for all: a table that was made before, and grows anew while it is used, would look like a leak each time.
+        tracemalloc.start()
+    try:
+        for _ in range(_WARM):
             call()
+        for _ in range(3):  # what is left once is warmth, what is left again and again is a leak
             gc.collect()
             before, resident = tracemalloc.get_traced_memory()[0], _resident()
             for _ in range(times):
@@ -103,12 +102,12 @@ def _flat(call: Callable[[], object], times: int, slack: int, native: int, what:
             gc.collect()
             python = (tracemalloc.get_traced_memory()[0] - before) / times
             size = (_resident() - resident) / times
-        finally:
-            if not tracing:
-                tracemalloc.stop()
-        left = max(python / slack, size / native)
-        if left <= 1:
-            return
+            left = max(python / slack, size / native)
+            if left <= 1:
+                return
+    finally:
+        if not tracing:
+            tracemalloc.stop()
     if python > slack:
         raise Problem(f"each {what} leaves {python:.0f} bytes of Python objects")
     raise Problem(f"each {what} makes the process {size / 1024:.0f} KiB larger")
