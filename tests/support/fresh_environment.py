@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ def _run(command: list[str], **variables: str) -> subprocess.CompletedProcess[st
     return subprocess.run(
         command,
         env=environment | variables,
-        cwd=Path(sys.prefix),
+        cwd=tempfile.gettempdir(),  # the prefix may lie in a project, whose settings commands would find
         capture_output=True,
         text=True,
         check=False,

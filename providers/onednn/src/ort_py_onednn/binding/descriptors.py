@@ -73,7 +73,8 @@ class Desc:
             if inner:
                 self._blocks = (_dims(c, handle, Query.INNER_BLKS, inner), _dims(c, handle, Query.INNER_IDXS, inner))
             self._describe(_dims(c, handle, Query.PADDED_DIMS, rank), _long(c, handle, Query.OFFSET))
-        self.identity: Hashable = self.key
+        # Strides of dimensions of 1 belong to it: primitives that were made for others may read them.
+        self.identity: Hashable = None if self.key is None else (self.key, self.strides)
         if self.key is None:
             self.identity = ("any", dims, self.dtype) if strides == () else object()
 
@@ -90,8 +91,8 @@ class Desc:
 
     @classmethod
     def strided(cls, dims: Sequence[int], strides: Sequence[int], dtype: Element = F32) -> Desc:
-        """A layout of strides, in elements; those of dimensions of 1 are chosen here, see `_usual`."""
-        return _strided(tuple(dims), _usual(dims, strides), dtype)
+        """A layout of strides, in elements."""
+        return _strided(tuple(dims), _usual(tuple(dims), tuple(strides)), dtype)
 
     @classmethod
     def plain(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
@@ -215,27 +216,21 @@ def row_major(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _usual(dims: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Strides with those of dimensions of 1 as they would be if the dimension lay around the one after it.
+def _usual(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a C-contiguous array for those that differ from them in dimensions of 1 alone; others as they are.
 
-    They mean nothing, and layouts that differ in them only are taken for the same, here and by oneDNN. It reads them
-    all the same: where they are not the usual ones it has reference code only for some functions, and its recurrent
-    layers take them for the distance of rows and jump to code that was never made.
+    Such strides mean nothing, and layouts that differ in them only are taken for the same, here and by oneDNN. It reads
+    them all the same: where they are not the usual ones it has reference code only for some functions, and its
+    recurrent layers take them for the distance of rows and jump to code that was never made.
     """
-    found = list(strides)
-    for place in range(len(found) - 1, -1, -1):
-        if dims[place] == 1:
-            found[place] = found[place + 1] * max(1, dims[place + 1]) if place + 1 < len(found) else 1
-    return tuple(found)
+    wanted = row_major(dims)
+    same = all(dim == 1 or stride == want for dim, stride, want in zip(dims, strides, wanted, strict=True))
+    return wanted if same else strides
 
 
 def _regular(desc: Desc) -> Desc:
-    """A layout that oneDNN made, with the usual strides; those with an offset or inner blocks as they are."""
-    if desc.key is None or desc.is_blocked or desc.has_offset or desc.key[2] != desc.dims:
-        return desc
-    return (
-        desc if desc.strides == _usual(desc.dims, desc.strides) else Desc.strided(desc.dims, desc.strides, desc.dtype)
-    )
+    """A layout that oneDNN made of another: the plain one, with the usual strides, where it is the same."""
+    return Desc.plain(desc.dims, desc.dtype) if desc.is_plain else desc
 
 
 @functools.lru_cache(maxsize=_KEPT)
