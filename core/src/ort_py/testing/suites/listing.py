@@ -25,7 +25,7 @@ __all__ = ["PROBE_SECONDS", "ListingChecks"]
 PROBE_SECONDS = 0.02
 """What the contract allows a probe."""
 
-_TRIES = 4
+_TRIES = 12
 """Fresh processes of which the quickest probe counts: a busy machine makes the others slow."""
 
 
