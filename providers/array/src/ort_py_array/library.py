@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
@@ -10,7 +10,7 @@ from ort_py.contracts.kernel import KernelCatalog, KernelDef
 from ort_py.contracts.kernel import kernel_defs as _collect
 from ort_py_array.families import FAMILIES
 
-__all__ = ["LibraryKernels", "kernel_defs"]
+__all__ = ["LibraryKernels", "families_by_operator", "kernel_defs"]
 
 
 def kernel_defs() -> list[KernelDef]:
@@ -40,8 +40,17 @@ def _declared(family: str) -> tuple[KernelDef, ...]:
 
 @cache
 def _families_of() -> dict[tuple[str, str], list[str]]:
+    return families_by_operator(FAMILIES)
+
+
+def families_by_operator(families: Mapping[str, str]) -> dict[tuple[str, str], list[str]]:
+    """Modules of kernels by (domain, operator), of a table like `families.FAMILIES`: module → operators.
+
+    Args:
+        families: Operators of each module, between spaces; ``domain:Operator`` outside of ``ai.onnx``.
+    """
     found: dict[tuple[str, str], list[str]] = {}
-    for family, operators in FAMILIES.items():
+    for family, operators in families.items():
         for operator in operators.split():
             domain, _, op_type = operator.rpartition(":")
             found.setdefault((domain, op_type), []).append(family)

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from ort_py.contracts import NodeSpec
 from ort_py.contracts.kernel import KernelCatalog, KernelDef, kernel_defs
-from ort_py_array.library import LibraryKernels
+from ort_py_array.library import LibraryKernels, families_by_operator
 from ort_py_cuda.kernels.cutting import without
 from ort_py_cuda.settings import Settings, with_settings
 
@@ -110,9 +110,4 @@ def _declared(family: str) -> tuple[KernelDef, ...]:
 
 @cache
 def _families_of() -> dict[tuple[str, str], list[str]]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for family, operators in FAMILIES.items():
-        for operator in operators.split():
-            domain, _, op_type = operator.rpartition(":")
-            found.setdefault((domain, op_type), []).append(family)
-    return found
+    return families_by_operator(FAMILIES)

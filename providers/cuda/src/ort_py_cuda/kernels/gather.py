@@ -8,12 +8,14 @@ A single constant index stays the library's view.
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.contracts.kernel import kernel_defs as declared
 from ort_py_array import gather as library
 from ort_py_array.checks import LARGE, constant_input, normalized_axis
+from ort_py_cuda.code import Kernel
 from ort_py_cuda.code.elements import THREADS, blocks_for
 from ort_py_cuda.code.faults import Site, record_of
 from ort_py_cuda.kernels.covering import built, contiguous, covering, current_stream
@@ -66,18 +68,7 @@ def gather(ctx: KernelContext, general: KernelCallable) -> KernelCallable:
             "PPPqqqqPq",
             f"gather<{unit}, {kind}, {number}>(x, indices, y, total, count, size, inner, fault, site);",
         )
-        stream = current_stream()
-        kernel(
-            blocks_for(total),
-            _BLOCK,
-            stream,
-            x.data.ptr,
-            indices.data.ptr,
-            out.data.ptr,
-            *(total, indices.size, x.shape[axis], inner),
-            record_of(stream),
-            site.number,
-        )
+        _launch(kernel, site, (x, indices, out), total, indices.size, x.shape[axis], inner)
         return out
 
     return run
@@ -111,19 +102,7 @@ def gather_elements(ctx: KernelContext, general: KernelCallable) -> KernelCallab
             f"gather_elements<{unit}, {kind}, {number}, {x.ndim}>"
             "(x, indices, y, total, size, step, axes, fault, site);",
         )
-        stream = current_stream()
-        kernel(
-            blocks_for(out.size),
-            _BLOCK,
-            stream,
-            x.data.ptr,
-            indices.data.ptr,
-            out.data.ptr,
-            *(out.size, x.shape[axis], step),
-            *axes,
-            record_of(stream),
-            site.number,
-        )
+        _launch(kernel, site, (x, indices, out), out.size, x.shape[axis], step, *axes)
         return out
 
     return run
@@ -162,22 +141,18 @@ def gather_nd(ctx: KernelContext, general: KernelCallable) -> KernelCallable:
             f"gather_nd<{unit}, {kind}, {number}, {depth}>"
             "(x, indices, y, total, inner, tuples, batch_rows, axes, fault, site);",
         )
-        stream = current_stream()
-        kernel(
-            blocks_for(total),
-            _BLOCK,
-            stream,
-            x.data.ptr,
-            indices.data.ptr,
-            out.data.ptr,
-            *(total, inner, tuples, batch_rows),
-            *row_axes(x.shape, batch_dims, depth),
-            record_of(stream),
-            site.number,
-        )
+        axes = row_axes(x.shape, batch_dims, depth)
+        _launch(kernel, site, (x, indices, out), total, inner, tuples, batch_rows, *axes)
         return out
 
     return run
+
+
+def _launch(kernel: Kernel, site: Site, arrays: tuple[Array, ...], total: int, *numbers: Any) -> None:
+    """Enqueue `total` elements on the current stream; bad indices are noted under the node's site."""
+    stream = current_stream()
+    addresses = [array.data.ptr for array in arrays]
+    kernel(blocks_for(total), _BLOCK, stream, *addresses, total, *numbers, record_of(stream), site.number)
 
 
 KERNELS: list[KernelDef] = [
