@@ -10,7 +10,7 @@ from ort_py_onednn.binding.constants import Argument, Binary, Element, Eltwise, 
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.library import open_library
 from ort_py_onednn.binding.openmp import threads
-from ort_py_onednn.binding.primitive import Function, Unimplemented
+from ort_py_onednn.binding.primitive import Function, Primitive, Unimplemented
 from ort_py_onednn.binding.status import check
 from ort_py_onednn.lowering.planner import Planner
 
@@ -78,7 +78,7 @@ def test_what_oneDNN_has_not_is_unimplemented() -> None:  # noqa: N802 - the lib
 
 def test_a_binding_is_checked() -> None:
     """A missing argument and one of another layout are refused before anything runs."""
-    planner = Planner(open_library(), {}, {}, 1, {})
+    planner = Planner(open_library(), {}, {}, 1, {}, Primitive.generate)
     planner.feed("x", 0, (4, 4))
     desc = Desc.plain((4, 4))
     made = planner.make(lambda: primitives.eltwise(Function(Eltwise.RELU), desc, desc), desc)

@@ -39,10 +39,11 @@ class Desc:
         dtype: Type of the elements.
         nbytes: Bytes the data take, padding included.
         key: Everything about the layout; None where it is open or oneDNN's secret.
+        is_plain: Whether data lie as in a C-contiguous array.
         identity: The same for what describes the same: the key, where it is open dimensions and type.
     """
 
-    __slots__ = ("_blocks", "dims", "dtype", "handle", "identity", "key", "nbytes", "strides")
+    __slots__ = ("_blocks", "dims", "dtype", "handle", "identity", "is_plain", "key", "nbytes", "strides")
 
     def __init__(
         self, handle: Any, dims: tuple[int, ...], dtype: Element | None = None, strides: tuple[int, ...] | None = None
@@ -73,6 +74,9 @@ class Desc:
             if inner:
                 self._blocks = (_dims(c, handle, Query.INNER_BLKS, inner), _dims(c, handle, Query.INNER_IDXS, inner))
             self._describe(_dims(c, handle, Query.PADDED_DIMS, rank), _long(c, handle, Query.OFFSET))
+        self.is_plain = False
+        if self.key is not None and self.key[2] == dims and not self._blocks[0] and not self.key[4]:
+            self.is_plain = _usual(dims, self.strides) == row_major(dims)
         # Strides of dimensions of 1 belong to it: primitives that were made for others may read them.
         self.identity: Hashable = None if self.key is None else (self.key, self.strides)
         if self.key is None:
@@ -97,8 +101,7 @@ class Desc:
     @classmethod
     def plain(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
         """The layout of a C-contiguous array; a scalar is a tensor of one element."""
-        dims = tuple(dims) or (1,)
-        return cls.strided(dims, row_major(dims), dtype)
+        return _plain(tuple(dims) or (1,), dtype)
 
     @classmethod
     def channels_last(cls, dims: Sequence[int], dtype: Element = F32) -> Desc:
@@ -142,16 +145,6 @@ class Desc:
     def has_offset(self) -> bool:
         """Whether the data begin behind the address: a part of a larger tensor."""
         return self.key is not None and bool(self.key[4])
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether data lie as in a C-contiguous array."""
-        if self.key is None or self.is_blocked or self.key[2] != self.dims or self.key[4]:
-            return False
-        wanted = row_major(self.dims)
-        return all(
-            dim == 1 or stride == want for dim, stride, want in zip(self.dims, self.strides, wanted, strict=True)
-        )
 
     @property
     def is_channels_last(self) -> bool:
@@ -231,6 +224,11 @@ def _usual(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
 def _regular(desc: Desc) -> Desc:
     """A layout that oneDNN made of another: the plain one, with the usual strides, where it is the same."""
     return Desc.plain(desc.dims, desc.dtype) if desc.is_plain else desc
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _plain(dims: tuple[int, ...], dtype: Element) -> Desc:
+    return _strided(dims, row_major(dims), dtype)
 
 
 @functools.lru_cache(maxsize=_KEPT)

@@ -54,6 +54,8 @@ def engine() -> Engine:
         EPFail: The library cannot be used here.
     """
     global _engine  # noqa: PLW0603 - one a process, made late because a probe must not make it
+    if _engine is not None:
+        return _engine
     with _lock:
         if _engine is None:
             _engine = Engine(open_library())

@@ -3,10 +3,15 @@
 A primitive may be used by any number of threads and frames at once, because its scratch memory is always the caller's:
 memory of the library's own gives wrong results across threads. It is made for the number of OpenMP threads that the
 calling thread has at that moment and must be run with the same.
+
+oneDNN answers in two steps: a description says which code there is and what it wants, and the code itself takes three
+times as long. Planning asks for descriptions, some of which come to nothing; code is generated for what a plan keeps,
+by several threads at once (`generation`), or at the latest when somebody wants the handle.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -15,6 +20,7 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import AS_DESTINATION, SCRATCHPAD_USER, Argument, Element, Query, Status
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.openmp import threads
 from ort_py_onednn.binding.status import check
 
 __all__ = [
@@ -98,7 +104,7 @@ class Primitive:
         implementation: oneDNN's name of the code, e.g. ``"jit:avx512_core"``; begins with ``"ref"`` where it is slow.
     """
 
-    __slots__ = ("arguments", "handle", "implementation")
+    __slots__ = ("_call", "_count", "_handle", "_lock", "_pd", "arguments", "implementation")
 
     def __init__(
         self,
@@ -108,26 +114,58 @@ class Primitive:
         posts: Sequence[PostOp],
         scaling: Scaling = UNSCALED,
     ) -> None:
-        c = engine().c
-        pd = _descriptor(call, create, posts, scaling)
-        try:
-            self.arguments: dict[int, Desc] = scaling.arguments()
-            for argument, (query, index) in arguments.items():
-                self._add(pd, argument, query, index)
-            for index, post in enumerate(posts):
-                if isinstance(post, Operand):
-                    code = Argument.post_op(index)
-                    self._add(pd, code, Query.EXEC_ARG_MD, code)
-                    self.arguments.setdefault(code, post.desc)
-            self._add(pd, Argument.SCRATCHPAD, Query.SCRATCHPAD_MD, 0)
-            name = ffi.new("const char **")
-            check(c.dnnl_primitive_desc_query(pd, Query.IMPL_INFO_STR, 0, name), "dnnl_primitive_desc_query")
-            self.implementation = ffi.string(name[0]).decode()
-            made = ffi.new("void **")
-            check(c.dnnl_primitive_create(made, pd), "dnnl_primitive_create", f"{call} ({self.implementation})")
-            self.handle = ffi.gc(made[0], c.dnnl_primitive_destroy)
-        finally:
-            c.dnnl_primitive_desc_destroy(pd)
+        e = engine()
+        c = e.c
+        pd = ffi.gc(_descriptor(call, create, posts, scaling), c.dnnl_primitive_desc_destroy)
+        self.arguments: dict[int, Desc] = scaling.arguments()
+        for argument, (query, index) in arguments.items():
+            self._add(pd, argument, query, index)
+        for index, post in enumerate(posts):
+            if isinstance(post, Operand):
+                code = Argument.post_op(index)
+                self._add(pd, code, Query.EXEC_ARG_MD, code)
+                self.arguments.setdefault(code, post.desc)
+        self._add(pd, Argument.SCRATCHPAD, Query.SCRATCHPAD_MD, 0)
+        name = ffi.new("const char **")
+        check(c.dnnl_primitive_desc_query(pd, Query.IMPL_INFO_STR, 0, name), "dnnl_primitive_desc_query")
+        self.implementation = ffi.string(name[0]).decode()
+        self._call = call
+        self._count = int(c.omp_get_max_threads()) if e.library.threaded else 1
+        self._pd: Any = pd
+        self._handle: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether its code is there."""
+        return self._handle is not None
+
+    @property
+    def handle(self) -> Any:
+        """What runs; its code is generated where it is not there yet, and errors are those of `generate`."""
+        if self._handle is None:
+            self.generate()
+        return self._handle
+
+    def generate(self) -> None:
+        """Make the code, once.
+
+        Raises:
+            EPFail: oneDNN could not make it.
+            MemoryError: For want of memory.
+        """
+        with self._lock:
+            if self._handle is None:
+                self._handle = self._generated()
+                self._pd = None
+
+    def _generated(self) -> Any:
+        e = engine()
+        made = ffi.new("void **")
+        with threads(e.library, self._count):
+            status = e.c.dnnl_primitive_create(made, self._pd)
+        check(status, "dnnl_primitive_create", f"{self._call} ({self.implementation})")
+        return ffi.gc(made[0], e.c.dnnl_primitive_destroy)
 
     @property
     def is_reference(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec
 
 from ort_py_onednn.binding.descriptors import Desc
@@ -75,7 +75,7 @@ def _plain(value: Any) -> Hashable:
         return "operand", value.algorithm, value.desc.identity
     if isinstance(value, Scaling):
         return tuple(sorted(value.scales.items())), tuple(sorted(value.zero_points.items()))
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, (tuple, list)):  # faster to ask for than a Sequence
         return tuple([_plain(one) for one in value])
     found: Hashable = value
     return found

@@ -20,6 +20,7 @@ from ort_py.errors import EPFail
 from ort_py_onednn.binding.constants import F32, Element
 from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
+from ort_py_onednn.binding.generation import Generation
 from ort_py_onednn.binding.primitive import Unimplemented
 from ort_py_onednn.execution.elements import ELEMENTS
 from ort_py_onednn.execution.instance import DnnlInstance
@@ -116,8 +117,12 @@ class DnnlRegion(CompiledRegion):
             self._weights = {}
 
     def _planned(self, shapes: Shapes, threads: int) -> Plan:
+        with Generation(threads) as generation:
+            return self._walked(shapes, threads, generation)
+
+    def _walked(self, shapes: Shapes, threads: int, generation: Generation) -> Plan:
         count = len(self.inputs)
-        planner = Planner(self.engine.library, self._weights, self._small, threads, self._uses)
+        planner = Planner(self.engine.library, self._weights, self._small, threads, self._uses, generation.add)
         for index, (name, shape) in enumerate(zip(self.inputs, shapes[:count], strict=True)):
             element = self.input_types[index]
             if element is not None:

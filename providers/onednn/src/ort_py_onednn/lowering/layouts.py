@@ -47,6 +47,7 @@ class LayoutPlanner:
         small: Constants that are looked at while planning: shapes, axes, bounds.
         threads: Threads of a run.
         uses: How often each value is read, outputs of the region counted.
+        keep: Told each primitive of a step as soon as it is known, so that its code can be generated meanwhile.
 
     Attributes:
         title: Name of the operation that is lowered, for errors.
@@ -63,8 +64,10 @@ class LayoutPlanner:
         small: Mapping[str, np.ndarray[Any, Any]],
         threads: int,
         uses: Mapping[str, int],
+        keep: Callable[[Primitive], None],
     ) -> None:
         self._library = library
+        self._keep = keep
         self._known = dict(small)
         self._weights = weights
         self._uses = dict(uses)
@@ -313,6 +316,7 @@ class LayoutPlanner:
                     fix="this is a mistake in ort-py-onednn: please report it with the model",
                 )
             buffers[code] = self.buffer_of(value)
+        self._keep(primitive)
         self._steps.append(Step(primitive, buffers, self.count, self.title))
 
     def zero(self, value: Value) -> None:
