@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import pytest
 
 from ort_py.errors import EPFail
 from ort_py_onednn.binding import primitives, remembered
+from ort_py_onednn.binding.calls import Call, CallList
 from ort_py_onednn.binding.constants import Eltwise
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.generation import Generation
-from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.openmp import threads
 from ort_py_onednn.binding.primitive import Function, Primitive
 
@@ -32,7 +31,7 @@ def _some(count: int) -> list[Primitive]:
 
 def _planned(count: int, failure: Exception | None = None) -> None:
     with Generation(count) as generation:
-        for primitive in _some(9):
+        for primitive in _some(30):
             generation.add(primitive)
         if failure is not None:
             raise failure
@@ -71,7 +70,7 @@ def test_everything_is_generated_when_the_block_is_left(count: int) -> None:
 
 def test_other_threads_begin_before_the_planner_is_done() -> None:
     """What it keeps first is generated while it goes on."""
-    made = _some(8)
+    made = _some(20)
     with Generation(2) as generation:
         for primitive in made:
             generation.add(primitive)
@@ -96,31 +95,50 @@ def test_code_is_for_the_threads_of_its_description(monkeypatch: pytest.MonkeyPa
     library = engine().library
     if not library.threaded:
         pytest.skip("this libdnnl has no OpenMP threads")
-    asked: list[int] = []
+    made: list[tuple[object, ...]] = []
 
-    @contextlib.contextmanager
-    def observed(library: Library, count: int) -> Iterator[None]:
-        with threads(library, count):
-            asked.append(library.c.omp_get_max_threads())
-            yield
+    def observed(calls: Sequence[Call], names: Sequence[str], kind: str) -> CallList:
+        made.extend(arguments for _, arguments, checked in calls if not checked)
+        return CallList(calls, names, kind)
 
-    monkeypatch.setattr("ort_py_onednn.binding.primitive.threads", observed)
+    monkeypatch.setattr("ort_py_onednn.binding.primitive.CallList", observed)
     with threads(library, 2):
         (primitive,) = _some(1)
     with threads(library, 1):
         primitive.generate()
         assert library.c.omp_get_max_threads() == 1
-    assert asked == [2]
+    assert made == [(2,)]
+
+
+def test_a_batch_leaves_out_what_another_thread_is_at() -> None:
+    """It waits for nobody, and the rest is made in one call."""
+    first, second = _some(2)
+    with first._lock:
+        Primitive.generate_together([first, second, second])
+    assert second.is_generated
+    assert not first.is_generated
+
+
+def test_what_another_thread_began_is_there_when_the_block_is_left() -> None:
+    """Plans share primitives: two may be made at once that need the same one."""
+    (primitive,) = _some(1)
+    primitive._lock.acquire()
+    later = threading.Timer(0.05, primitive._lock.release)
+    later.start()
+    with Generation(1) as generation:
+        generation.add(primitive)
+    later.join()
+    assert primitive.is_generated
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_failure_is_raised_where_the_plan_is_made(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever thread met it, and no thread is left."""
 
-    def fail(self: Primitive) -> object:
+    def fail(*_: object) -> None:
         raise EPFail("dnnl_primitive_create failed: out of luck.")
 
-    monkeypatch.setattr(Primitive, "_generated", fail)
+    monkeypatch.setattr(Primitive, "_generate", fail)
     with pytest.raises(EPFail, match="out of luck"):
         _planned(count)
     assert not _ours()

@@ -72,14 +72,20 @@ def _make_loop() -> tuple[int, Any]:
 class CallList:
     """Calls in order; arguments may be changed between runs. Used by one thread at a time.
 
+    Args:
+        calls: The calls.
+        names: What each is for, for errors.
+        kind: What those with a status are, for errors.
+
     Attributes:
         words: The records, as 64-bit words.
         pointers: The same as addresses: what is assigned there may be any buffer.
     """
 
-    __slots__ = ("_address", "_keep", "_names", "_run", "pointers", "words")
+    __slots__ = ("_address", "_keep", "_kind", "_names", "_run", "pointers", "words")
 
-    def __init__(self, calls: Sequence[Call], names: Sequence[str]) -> None:
+    def __init__(self, calls: Sequence[Call], names: Sequence[str], kind: str = "dnnl_primitive_execute") -> None:
+        self._kind = kind
         self.words = ffi.new("intptr_t[]", (len(calls) + 1) * _WORDS)
         self.pointers = ffi.cast("void **", self.words)
         self._names = tuple(names)
@@ -114,7 +120,7 @@ class CallList:
         failed = self._run(self._address)
         if failed:
             index = (failed - self.address) // (8 * _WORDS)
-            check(self.words[index * _WORDS + 5] >> 32 & 0xFFFFFFFF, "dnnl_primitive_execute", self._names[index])
+            check(self.words[index * _WORDS + 5] >> 32 & 0xFFFFFFFF, self._kind, self._names[index])
 
     def _slowly(self, address: Any) -> int:
         words = self.words

@@ -12,11 +12,12 @@ by several threads at once (`generation`), or at the latest when somebody wants 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.calls import Call, CallList
 from ort_py_onednn.binding.constants import AS_DESTINATION, SCRATCHPAD_USER, Argument, Element, Query, Status
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
@@ -155,17 +156,42 @@ class Primitive:
             MemoryError: For want of memory.
         """
         with self._lock:
-            if self._handle is None:
-                self._handle = self._generated()
-                self._pd = None
+            self._generate((self,))
 
-    def _generated(self) -> Any:
+    @classmethod
+    def generate_together(cls, primitives: Iterable[Primitive]) -> None:
+        """Make the code of several, all in one call without the interpreter; not of those that a thread is at just now.
+
+        Raises:
+            EPFail: oneDNN could not make one of them; those after it have none either.
+            MemoryError: For want of memory.
+        """
+        taken = [one for one in dict.fromkeys(primitives) if one._lock.acquire(blocking=False)]
+        try:
+            cls._generate(taken)
+        finally:
+            for one in taken:
+                one._lock.release()
+
+    @staticmethod
+    def _generate(held: Iterable[Primitive]) -> None:
+        """The same for primitives whose locks are held."""
         e = engine()
-        made = ffi.new("void **")
-        with threads(e.library, self._count):
-            status = e.c.dnnl_primitive_create(made, self._pd)
-        check(status, "dnnl_primitive_create", f"{self._call} ({self.implementation})")
-        return ffi.gc(made[0], e.c.dnnl_primitive_destroy)
+        create, destroy = ffi.addressof(e.c, "dnnl_primitive_create"), e.c.dnnl_primitive_destroy
+        missing = [(one, ffi.new("void **")) for one in held if one._handle is None]
+        calls: list[tuple[Call, str]] = []
+        for one, place in missing:
+            if e.library.threaded:
+                calls.append(((ffi.addressof(e.c, "omp_set_num_threads"), (one._count,), False), ""))
+            calls.append(((create, (place, one._pd), True), f"{one._call} ({one.implementation})"))
+        try:
+            with threads(e.library, 1):
+                CallList([call for call, _ in calls], [name for _, name in calls], "dnnl_primitive_create").run()
+        finally:
+            for one, place in missing:
+                if place[0] != ffi.NULL:
+                    one._handle = ffi.gc(place[0], destroy)
+                    one._pd = None
 
     @property
     def is_reference(self) -> bool:
