@@ -34,6 +34,17 @@ def test_versions(opset: int) -> None:
     agree("ArgMax", [sample((3, 4), np.float32)], opset=opset, axis=1)
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_vectors(keepdims: int) -> None:
+    """The position in a vector is one number, without axes or with one."""
+    agree("ArgMax", [np.array([1, 3, 2], np.float32)], axis=0, keepdims=keepdims)
+
+
+def test_other_axes_may_be_empty() -> None:
+    """Where there are no lines there are no positions."""
+    assert run("ArgMax", [np.zeros((0, 3), np.float32)], axis=1, keepdims=1)[0].shape == (0, 1)
+
+
 def test_empty_axis() -> None:
     """An empty axis has no extreme element."""
     with pytest.raises(InvalidArgument, match="ArgMax of an empty axis"):

@@ -93,6 +93,20 @@ def test_gather_from_an_empty_axis() -> None:
         run("Gather", [np.zeros((0, 2)), i64(0)])
 
 
+@pytest.mark.parametrize("place", [0, 2, -1])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_elements_of_one_place(axis: int, place: int) -> None:
+    """Indices that are one number name a block, of which the result is a copy in the order of its own axes."""
+    shape = [2, 2, 2]
+    shape[axis] = 1
+    x = sample((3, 3, 3), np.float32, 1)
+    for data in (x, x.transpose()):
+        (result,) = run("GatherElements", [data, np.full(shape, place)], axis=axis)
+        np.testing.assert_array_equal(result, data.take([place], axis)[:2, :2, :2])
+        assert result.flags.c_contiguous
+        assert not np.shares_memory(result, x)
+
+
 def test_gather_checks_before_a_device_would_wrap() -> None:
     """Away from the host the indices are looked at first, because `take` would not refuse there."""
     inputs = [np.zeros(3), i64(5)]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.contracts.kernel import KernelContext
+from ort_py.contracts.kernel import KernelContext, KernelForms
+from ort_py.devices import Device
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument, LimitError, NotImplemented  # noqa: A004 - onnxruntime's name
 from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
@@ -101,6 +102,12 @@ def test_endless_range(numbers: Any) -> None:
         run("Range", [np.array(number, np.float32) for number in numbers])
 
 
+def test_range_of_integers_without_a_step() -> None:
+    """A step of 0 is refused for whole numbers too."""
+    with pytest.raises(InvalidArgument, match="Range from 0 to 5 in steps of 0"):
+        run("Range", [np.array(number) for number in (0, 5, 0)])
+
+
 @pytest.mark.parametrize("k", [0, 1, -2])
 @pytest.mark.parametrize("dtype", [None, DataType.INT32, DataType.BFLOAT16, DataType.BOOL], ids=str)
 def test_eye_like(dtype: DataType | None, k: int) -> None:
@@ -128,6 +135,58 @@ def test_one_hot_outside() -> None:
     """Negative indices count from the end once; beyond that, everything is off. Depth may be a vector of one."""
     (result,) = run("OneHot", [i64(-1, -4, 3), i64(3), np.array(["off", "on"], object)])
     assert result.tolist() == [["off", "off", "on"], ["off"] * 3, ["off"] * 3]
+
+
+@pytest.mark.parametrize("index", [0, 2, -1, -3])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_one_hot_of_one_index(shape: tuple[int, ...], index: int) -> None:
+    """One index, as a loop has at each step, from either end."""
+    agree("OneHot", [np.full(shape, index), np.array(3), np.array([0.5, 2], np.float32)])
+
+
+@pytest.mark.parametrize("index", [3, -4])
+def test_one_hot_of_one_index_outside(index: int) -> None:
+    """One index that is out of range is off everywhere too."""
+    (result,) = run("OneHot", [i64(index), i64(3), np.array(["off", "on"], object)])
+    assert result.tolist() == [["off"] * 3]
+
+
+def test_one_hot_of_no_index() -> None:
+    """No index gives a tensor without elements, of the depth's width."""
+    assert run("OneHot", [np.zeros((0,), np.int64), i64(3), np.array([0.0, 1.0])])[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_one_hot_on_a_device(axis: int) -> None:
+    """Away from the host indices are compared, so that nothing waits for the device, with the same result."""
+    inputs = [np.array([[0, 2, -1], [5, -7, 1]]), i64(3), np.array([2.0, 5], np.float32)]
+    context = LocalKernelContext(make_node_spec("OneHot", inputs, attributes={"axis": axis}))
+    context.device = Device("fake", 0)
+    definition = next(one for one in DEFINITIONS if one.op_type == "OneHot")
+    np.testing.assert_array_equal(definition.factory(context)(*inputs), run("OneHot", inputs, axis=axis)[0])
+
+
+@pytest.mark.parametrize("indices", [[[0, 2], [1, -1]], [[1]], [[4, 0]]], ids=str)
+def test_one_hot_is_written_where_it_is_told(indices: Any) -> None:
+    """With a constant depth the shape is known, and the result may be written over what was there."""
+    inputs = [np.array(indices), i64(3), np.array([2.0, 5], np.float32)]
+    context = LocalKernelContext(make_node_spec("OneHot", inputs), constants={1: inputs[1]})
+    definition = next(one for one in DEFINITIONS if one.op_type == "OneHot")
+    kernel = definition.factory(context)
+    assert isinstance(kernel, KernelForms)
+    assert kernel.into is not None
+    out = np.full((*inputs[0].shape, 3), np.nan, np.float32)
+    assert kernel.into(*inputs, out) is out
+    np.testing.assert_array_equal(out, run("OneHot", inputs)[0])
+
+
+def test_one_hot_of_a_depth_that_is_fed_is_never_written_to() -> None:
+    """A depth that changes from run to run changes the shape."""
+    inputs = [i64(1), i64(3), np.array([0.0, 1.0])]
+    definition = next(one for one in DEFINITIONS if one.op_type == "OneHot")
+    kernel = definition.factory(LocalKernelContext(make_node_spec("OneHot", inputs)))
+    assert isinstance(kernel, KernelForms)
+    assert kernel.into is None
 
 
 @pytest.mark.parametrize("depth", [i64(0), i64(2, 3), i64(-1)], ids=str)

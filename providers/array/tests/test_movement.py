@@ -134,6 +134,22 @@ def test_tile(repeats: Any, dtype: Any) -> None:
     np.testing.assert_array_equal(run("Tile", [x, i64(*repeats)])[0], np.tile(x, repeats))
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 3), (1, 4, 1), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("repeats", [(1, 1, 1), (1, 1, 5), (3, 1, 2), (1, 3, 1), (2, 0, 1)], ids=str)
+def test_tile_with_axes_of_one(shape: Any, repeats: Any) -> None:
+    """Axes of one element and axes that are not repeated, alone and mixed with others, in a new array."""
+    x = sample(shape, np.float32, 1)
+    (result,) = run("Tile", [x, i64(*repeats)])
+    np.testing.assert_array_equal(result, np.tile(x, repeats))
+    assert not np.shares_memory(result, x)
+
+
+def test_tile_of_a_transposed_tensor() -> None:
+    """Elements are repeated in the order of the tensor's axes, not of its memory."""
+    x = sample((3, 2), np.float32, 1).transpose()
+    np.testing.assert_array_equal(run("Tile", [x, i64(2, 3)])[0], np.tile(x, (2, 3)))
+
+
 @pytest.mark.parametrize("repeats", [(2,), (2, -1)], ids=str)
 def test_bad_repeats(repeats: Any) -> None:
     """One number that is not negative for each axis."""

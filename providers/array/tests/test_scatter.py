@@ -9,7 +9,7 @@ import pytest
 
 from ort_py.errors import InvalidArgument
 
-from .oracle import BF16, FLOATS, agree, i64, run, sample
+from .oracle import BF16, FLOATS, agree, bound, i64, run, sample
 
 _REDUCTIONS = ["none", "add", "mul", "min", "max"]
 
@@ -80,6 +80,55 @@ def test_slice_reductions(reduction: str, dtype: Any) -> None:
     agree("ScatterND", [x, np.array([[1], [1], [0]]), updates], reduction=reduction)
 
 
+@pytest.mark.parametrize("reduction", _REDUCTIONS)
+@pytest.mark.parametrize("place", [0, 2, -1, -3])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_one_place_along_the_axis(axis: int, place: int, reduction: str) -> None:
+    """Indices that are one number name a block, which ends in the other axes where the indices do."""
+    shape = [2, 2, 2]
+    shape[axis] = 1
+    x, updates = sample((3, 3, 3), np.float32, 1, 1, 3), sample(shape, np.float32, 2, 1, 3)
+    agree("ScatterElements", [x, np.full(shape, place), updates], axis=axis, reduction=reduction)
+
+
+def test_one_place_of_narrow_floats() -> None:
+    """A block is added to in float32 and rounded once."""
+    x, updates = sample((2, 3), np.float16, 1), sample((1, 3), np.float16, 2)
+    agree("ScatterElements", [x, np.ones((1, 3), np.int64), updates], reduction="add")
+
+
+def test_repeated_places_are_no_block() -> None:
+    """One number that occurs twice along the axis counts twice."""
+    inputs = [np.zeros((3, 2), np.float32), np.ones((2, 2), np.int64), np.ones((2, 2), np.float32)]
+    assert run("ScatterElements", inputs, reduction="add")[0].tolist() == [[0, 0], [2, 2], [0, 0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=str)
+@pytest.mark.parametrize("reduction", _REDUCTIONS)
+def test_data_in_another_order_of_axes(reduction: str, dtype: Any) -> None:
+    """Updates reach the result where the data comes from a transpose."""
+    x, rows = sample((4, 2, 3), dtype, 1, 1, 3).transpose(2, 1, 0), np.array([[1], [2]])
+    indices = np.array([[[0, 2, 1, 2]]])
+    updates = sample((1, 1, 4), dtype, 2, 1, 3)
+    agree("ScatterElements", [x, indices, updates], reduction=reduction)
+    agree("ScatterND", [x, rows, sample((2, 2, 4), dtype, 3, 1, 3)], reduction=reduction)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=str)
+@pytest.mark.parametrize("reduction", _REDUCTIONS)
+def test_data_that_nobody_reads_again_is_written_to(reduction: str, dtype: Any) -> None:
+    """The result may be the data's own array: in it, the same is found as in a new one."""
+    x, updates = sample((3, 2), dtype, 1, 1, 3), sample((1, 2), dtype, 2, 1, 3)
+    cases = [("ScatterElements", np.array([[2, 0]]), updates), ("ScatterElements", np.array([[2, 2]]), updates)]
+    for op_type, indices, given in [*cases, ("ScatterND", np.array([[1]]), updates)]:
+        definition, kernel = bound(op_type, [x, indices, given], reduction=reduction)
+        assert definition.out
+        assert (0, 0) in definition.inplace
+        expected, data = kernel(x, indices, given), x.copy()
+        assert kernel(data, indices, given, data) is data
+        np.testing.assert_array_equal(data, expected)
+
+
 def test_narrow_floats_add_wide() -> None:
     """Four thousand ones added to one float16 element are 4,000."""
     inputs = [np.zeros(1, np.float16), np.zeros(4000, np.int64), np.ones(4000, np.float16)]
@@ -90,6 +139,8 @@ def test_narrow_floats_add_wide() -> None:
     ("op_type", "indices", "updates", "message"),
     [
         ("ScatterElements", [[0, 2]], [[1.0, 1]], "Index 2 is out of range for axis of size 2"),
+        ("ScatterElements", [[2]], [[1.0]], "Index 2 is out of range for axis of size 2"),
+        ("ScatterElements", [[-3, -3]], [[1.0, 1]], "Index -3 is out of range for axis of size 2"),
         ("ScatterElements", [[0, 0]], [[1.0]], "one shape"),
         ("ScatterElements", [[0, 0, 0, 0]], [[1.0, 1, 1, 1]], "do not fit the data"),
         ("ScatterND", [[0, 3]], [1.0], "Index 3 is out of range for axis 1 of size 3"),

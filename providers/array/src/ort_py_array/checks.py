@@ -91,19 +91,26 @@ def host_ints(values: Array | None) -> tuple[int, ...] | None:
     return tuple(found) if values.dtype.kind in "iu" else tuple(int(value) for value in found)
 
 
-def check_indices(ctx: KernelContext, indices: Array, size: int) -> None:
+def check_indices(ctx: KernelContext, indices: Array, size: int) -> tuple[int, int]:
     """Check that all of `indices` are in ``[-size, size)``: one pass each for the least and the greatest.
 
     On a device this is one deliberate wait (`item`): there, a wrong index would silently read another element.
+
+    Returns:
+        The least and the greatest index; ``(0, -1)`` where there is none.
 
     Raises:
         InvalidArgument: One is not.
     """
     if indices.size == 0:
-        return
-    low, high = ctx.xp.min(indices).item(), ctx.xp.max(indices).item()
+        return 0, -1
+    if indices.size == 1:
+        low = high = indices.item()
+    else:
+        low, high = indices.min().item(), indices.max().item()
     if low < -size or high >= size:
         raise index_error(low if low < -size else high, size, ctx.node.location)
+    return low, high
 
 
 def index_error(index: Any, size: int, where: Location, axis: int | None = None) -> InvalidArgument:

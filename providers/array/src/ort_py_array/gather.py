@@ -89,6 +89,8 @@ def gather_elements(ctx: KernelContext, x: Array, indices: Array, *, axis: int =
         InvalidArgument: The shapes do not fit, or an index or `axis` is out of range.
     """
     positions = element_positions(ctx, x.shape, indices, normalized_axis(axis, x.ndim, ctx.node.location))
+    if isinstance(positions, tuple):
+        return ctx.xp.array(x[positions], order="C")
     if positions.size == 0:
         return ctx.xp.zeros(positions.shape, x.dtype)
     return ctx.xp.take(x.reshape(-1), positions, axis=0)

@@ -5,17 +5,18 @@ Shapes, limits and depths are host inputs; every result whose size they decide i
 
 from __future__ import annotations
 
-from math import ceil, inf, isfinite
+from math import ceil, inf, isfinite, prod
 from typing import Any
 
 import numpy as np  # dtypes and host values only
 
 from ort_py import errors
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
+from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, KernelForms, kernel
+from ort_py.devices import HOST
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument
-from ort_py_array.checks import host_ints, normalized_axis, shape_error
+from ort_py_array.checks import LARGE, constant_input, host_ints, normalized_axis, shape_error
 
 _CONSTANT_FORMS: dict[str, Any] = {
     "value_float": np.float32,
@@ -92,21 +93,26 @@ def arange(ctx: KernelContext, start: Array, limit: Array, delta: Array, *, stas
         InvalidArgument: One of them is several numbers or none, `delta` is 0, or a number is not finite.
         LimitError: The result would be too large.
     """
-    xp, where, dtype = ctx.xp, ctx.node.location, start.dtype
+    xp, dtype = ctx.xp, start.dtype
     if not start.size == limit.size == delta.size == 1:
         raise shape_error(
-            "Range takes one number each for start, limit and delta.", where, [start.shape, limit.shape, delta.shape]
+            "Range takes one number each for start, limit and delta.",
+            ctx.node.location,
+            [start.shape, limit.shape, delta.shape],
         )
-    first, last, step = (value.reshape(()).item() for value in (start, limit, delta))
+    first, last, step = start.item(), limit.item(), delta.item()
+    if dtype.kind in "iu" and step:
+        count = len(range(first, last, step))
+        if count > LARGE:
+            ctx.check_allocation((count,), dtype)
+        return xp.arange(first, last, step, dtype)
+    where = ctx.node.location
     if step == 0 or not all(isfinite(number) for number in (first, last, step)):
         raise InvalidArgument(
             f"Range from {first} to {last} in steps of {step}.",
             where=where,
             fix="The step must not be 0, and all three numbers must be finite.",
         )
-    if dtype.kind in "iu":
-        ctx.check_allocation((len(range(first, last, step)),), dtype)
-        return xp.arange(first, last, step, dtype=dtype)
     ratio = (last - first) / step
     if ratio == inf:
         raise InvalidArgument(
@@ -137,8 +143,7 @@ def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int =
     return ctx.xp.eye(rows, columns, k).astype(kind)
 
 
-@kernel("OneHot", since=9, until=28, strided=True, host_inputs=frozenset({1}))
-def one_hot(ctx: KernelContext, indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Array:
+def one_hot(ctx: KernelContext) -> KernelCallable:
     """OneHot-9..28: `values` = (off, on), on where the new axis' position is the index.
 
     Negative indices count from the end (from 11); an index outside ``[-depth, depth)`` is off everywhere.
@@ -147,24 +152,62 @@ def one_hot(ctx: KernelContext, indices: Array, depth: Array, values: Array, *, 
         InvalidArgument: `axis` is out of range, `depth` is not positive or not one number, or `values` are not two.
         LimitError: The result would be too large.
     """
-    xp, where = ctx.xp, ctx.node.location
-    numbers = host_ints(depth) or ()
-    if len(numbers) != 1 or numbers[0] < 1:
-        raise InvalidArgument(f"OneHot has the depth {numbers}.", where=where, fix="It must be one positive number.")
-    if tuple(values.shape) != (2,):
-        raise InvalidArgument(
-            f"OneHot has values of shape {tuple(values.shape)}.",
-            where=where,
-            fix="They must be two, for off and on: shape (2,).",
-        )
-    (size,) = numbers
-    rank = indices.ndim
-    place = normalized_axis(axis, rank + 1, where)
-    ctx.check_allocation((*indices.shape[:place], size, *indices.shape[place:]), values.dtype)
-    wrapped = xp.expand_dims(indices.astype(xp.int64), place)
+    where, axis = ctx.node.location, ctx.node.attributes.get("axis", -1)
+    fill = _filled if ctx.device == HOST else _compared
+
+    def run(indices: Array, depth: Array, values: Array, out: Array | None = None) -> Array:
+        numbers = host_ints(depth) or ()
+        if len(numbers) != 1 or numbers[0] < 1:
+            raise InvalidArgument(
+                f"OneHot has the depth {numbers}.", where=where, fix="It must be one positive number."
+            )
+        if values.shape != (2,):
+            raise InvalidArgument(
+                f"OneHot has values of shape {tuple(values.shape)}.",
+                where=where,
+                fix="They must be two, for off and on: shape (2,).",
+            )
+        (size,) = numbers
+        place = normalized_axis(axis, indices.ndim + 1, where)
+        if out is None:
+            shape = (*indices.shape[:place], size, *indices.shape[place:])
+            if indices.size * size > LARGE:
+                ctx.check_allocation(shape, values.dtype)
+            out = ctx.xp.empty(shape, values.dtype)
+        if indices.size:
+            fill(ctx.xp, indices.astype(ctx.xp.int64, copy=False), values, place, out)
+        return out
+
+    return KernelForms(3, run, run if constant_input(ctx, 1) is not None else None)
+
+
+def _filled(xp: Any, indices: Array, values: Array, place: int, out: Array) -> None:
+    """Each index written to its place: a fraction of what comparing all elements costs."""
+    size = out.shape[place]
+    single = indices.size == 1  # one step of a loop
+    low, high = (indices.item(),) * 2 if single else (indices.min().item(), indices.max().item())
+    if low < -size or high >= size:
+        _compared(xp, indices, values, place, out)
+        return
+    out[...] = values[0:1]
+    if single:
+        out.reshape(-1)[low] = values[1]
+        return
+    lines, inner = prod(indices.shape[:place]), prod(indices.shape[place:])
+    if inner == 1:
+        out.reshape((lines, size))[xp.arange(lines), indices.reshape(-1)] = values[1:2]
+    else:
+        rows = xp.arange(lines).reshape((lines, 1))
+        out.reshape((lines, size, inner))[rows, indices.reshape((lines, inner)), xp.arange(inner)] = values[1:2]
+
+
+def _compared(xp: Any, indices: Array, values: Array, place: int, out: Array) -> None:
+    """Indices compared with the positions of the axis: never waits for a device, and knows indices outside."""
+    size = out.shape[place]
+    wrapped = xp.expand_dims(indices, place)
     wrapped = xp.where(wrapped < 0, xp.add(wrapped, size), wrapped)
-    positions = xp.arange(size, dtype=xp.int64).reshape((size,) + (1,) * (rank - place))
-    return xp.where(xp.equal(wrapped, positions), values[1:2], values[0:1])
+    positions = xp.arange(size, dtype=xp.int64).reshape((size,) + (1,) * (indices.ndim - place))
+    out[...] = xp.where(xp.equal(wrapped, positions), values[1:2], values[0:1])
 
 
 KERNELS: list[KernelDef] = [
@@ -176,5 +219,15 @@ KERNELS: list[KernelDef] = [
         until=25,
         host_inputs=frozenset({0}),
         implementation=f"{__name__}:constant_of_shape",
+    ),
+    KernelDef(
+        "OneHot",
+        one_hot,
+        since=9,
+        until=28,
+        out=True,
+        strided=True,
+        host_inputs=frozenset({1}),
+        implementation=f"{__name__}:one_hot",
     ),
 ]

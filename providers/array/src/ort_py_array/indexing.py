@@ -21,8 +21,10 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def element_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, axis: int) -> Array:
-    """Where the elements that GatherElements and ScatterElements mean are in a flat tensor of `shape`.
+def element_positions(
+    ctx: KernelContext, shape: tuple[int, ...], indices: Array, axis: int
+) -> Array | tuple[slice, ...]:
+    """Where the elements that GatherElements and ScatterElements mean are in a tensor of `shape`.
 
     Args:
         ctx: For the array module and for messages.
@@ -31,7 +33,9 @@ def element_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array
         axis: Axis they index, counted from the front.
 
     Returns:
-        int64 positions of the shape of `indices`.
+        Flat int64 positions of the shape of `indices`; where these are one place along the axis, as a loop names that
+        writes step by step, the block of the tensor as slices, which are read and written without an index for each
+        element.
 
     Raises:
         InvalidArgument: The ranks differ, `indices` is too long, or an index is out of range.
@@ -42,26 +46,42 @@ def element_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array
         raise shape_error(
             f"The indices do not fit the data beside axis {axis}.", ctx.node.location, [shape, indices.shape]
         )
+    size = shape[axis]
+    low, high = check_indices(ctx, indices, size)
+    if low == high and indices.shape[axis] == 1:
+        block = [slice(dim) for dim in indices.shape]
+        block[axis] = slice(low % size, low % size + 1)
+        return tuple(block)
     strides = _strides(shape)
-    positions = _from_front(ctx, indices, shape[axis])
+    positions = _from_front(xp, indices, size, low)
     if strides[axis] != 1:
         positions = xp.multiply(positions, strides[axis])
-    start: Any = xp.zeros((1,) * indices.ndim, xp.int64)  # of each line along the axis
-    for other, dim in enumerate(indices.shape):
-        if other != axis and dim > 1:
-            ranged = xp.multiply(xp.arange(dim, dtype=xp.int64), strides[other])
-            start = xp.add(start, ranged.reshape((dim,) + (1,) * (indices.ndim - 1 - other)))
-    return xp.add(positions, start)
+    for start in _line_starts(xp, strides, indices.shape, axis):
+        positions = xp.add(positions, start)
+    return positions
 
 
-def _from_front(ctx: KernelContext, indices: Array, size: int) -> Array:
-    """`indices` as int64 counted from the front, themselves where they are that already; checked."""
-    xp = ctx.xp
-    check_indices(ctx, indices, size)
+def _line_starts(xp: Any, strides: list[int], dims: tuple[int, ...], axis: int) -> list[Array]:
+    """Where lines along `axis` start, as arrays to be added: one for the axes before it, one for those behind."""
+    starts = []
+    for axes in (range(axis), range(axis + 1, len(dims))):
+        start: Any = None
+        for other in axes:
+            if dims[other] > 1:
+                last = strides[other] * dims[other]
+                along = xp.arange(0, last, strides[other], dtype=xp.int64).reshape(
+                    (dims[other],) + (1,) * (len(dims) - 1 - other)
+                )
+                start = along if start is None else xp.add(start, along)
+        if start is not None:
+            starts.append(start)
+    return starts
+
+
+def _from_front(xp: Any, indices: Array, size: int, low: int) -> Array:
+    """`indices`, the least of which is `low`, as int64 counted from the front; themselves where they are that."""
     wide = indices.astype(xp.int64, copy=False)
-    if not indices.size or xp.min(indices).item() >= 0:  # usually: a pass that reads costs a fifth of one that writes
-        return wide
-    return xp.where(wide < 0, xp.add(wide, size), wide)
+    return wide if low >= 0 else xp.where(wide < 0, xp.add(wide, size), wide)
 
 
 def row_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, batch_dims: int = 0) -> Array:
@@ -89,12 +109,15 @@ def row_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, ba
             [shape, indices.shape],
         )
     indexed = tuple(shape[batch_dims : batch_dims + depth])
-    wide = indices.astype(xp.int64)
-    rows: Any = xp.zeros(indices.shape[:-1], xp.int64)
+    rows: Any = None
     for place, (size, stride) in enumerate(zip(indexed, _strides(indexed), strict=True)):
-        column = wide[..., place]
-        _check_column(ctx, column, size, batch_dims + place)
-        rows = xp.add(rows, xp.multiply(xp.where(column < 0, xp.add(column, size), column), stride))
+        column = indices[..., place]
+        column = _from_front(xp, column, size, _least(ctx, column, size, batch_dims + place))
+        if stride != 1:
+            column = xp.multiply(column, stride)
+        rows = column if rows is None else xp.add(rows, column)
+    if rows is None:
+        rows = xp.zeros(indices.shape[:-1], xp.int64)
     batch_shape = tuple(shape[:batch_dims])
     if batch_shape:
         batch = xp.multiply(xp.arange(prod(batch_shape), dtype=xp.int64), prod(indexed))
@@ -102,9 +125,10 @@ def row_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, ba
     return rows
 
 
-def _check_column(ctx: KernelContext, column: Array, size: int, axis: int) -> None:
+def _least(ctx: KernelContext, column: Array, size: int, axis: int) -> int:
+    """The least index of a checked column."""
     try:
-        check_indices(ctx, column, size)
+        return check_indices(ctx, column, size)[0]
     except InvalidArgument as error:
         index = error.what.split()[1]  # the same refusal, with its axis
         raise index_error(index, size, ctx.node.location, axis) from None

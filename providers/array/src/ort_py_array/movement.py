@@ -5,6 +5,7 @@ Work on every element type, strings included. Slice is in `slicing`, Pad in `pad
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
@@ -125,11 +126,14 @@ def expand(ctx: KernelContext, x: Array, shape: Array) -> Array:
         LimitError: The result would be too large.
     """
     wanted = host_ints(shape) or ()
+    if wanted == x.shape:
+        return x
     # Of a single number, as initial states are made, any shape is the result's.
     target = wanted if x.ndim == 0 else broadcast_dims([x.shape, wanted], ctx.node.location)
     if target == tuple(x.shape):
         return x
-    ctx.check_allocation(target, x.dtype)
+    if prod(target) > LARGE:
+        ctx.check_allocation(target, x.dtype)
     # A view would be free, but its elements share memory, which no kernel that writes in place expects.
     out = ctx.xp.empty(target, x.dtype)
     out[...] = x
@@ -154,8 +158,17 @@ def _tiled(ctx: KernelContext, x: Array, counts: tuple[int, ...]) -> Array:
             where=ctx.node.location,
             fix="There must be one number that is not negative for each axis.",
         )
-    ctx.check_allocation(tuple(dim * count for dim, count in zip(x.shape, counts, strict=True)), x.dtype)
-    return ctx.xp.tile(x, counts)
+    shape = tuple([dim * count for dim, count in zip(x.shape, counts, strict=True)])
+    if prod(shape) > LARGE:
+        ctx.check_allocation(shape, x.dtype)
+    out = ctx.xp.empty(shape, x.dtype)
+    if all(dim == 1 or count == 1 for dim, count in zip(x.shape, counts, strict=True)):
+        out[...] = x  # nothing but broadcasting
+    else:
+        # One copy, of the tensor seen with an axis of its repetitions before each of its axes.
+        pairs = [size for pair in zip(counts, x.shape, strict=True) for size in pair]
+        out.reshape(pairs)[...] = x.reshape([size for dim in x.shape for size in (1, dim)])
+    return out
 
 
 @kernel("Tile", since=1, strided=True, host_inputs=frozenset({1, 2}))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ort_py.errors import InvalidArgument, LimitError
 from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py.testing.tolerances import assert_close
-from ort_py_array.attention import core
+from ort_py_array.attention import core, plain
 from ort_py_array.attention.core import Rule, attend, split_heads
 
 from ..oracle import BF16, sample
@@ -265,6 +265,47 @@ def test_several_masks_are_applied_one_after_the_other() -> None:
     y, _ = attend(context(), q, k, v, Rule(1.0), mask=(rows, heads, entries))
     together = rows + heads + np.where(entries, np.float32(0), np.float32(-np.inf))
     assert_close(y, attend(context(), q, k, v, Rule(1.0), mask=together)[0])
+
+
+_HIDDEN = np.where(np.arange(6) < [[0], [6], [3]], np.float32(-np.inf), np.float32(0))
+"""Of six keys the first row sees all, the second none, the third half."""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("spoilt", [0.0, np.inf, np.nan], ids=str)
+@pytest.mark.parametrize(
+    "mask",
+    [
+        None,
+        sample((6,), np.float32, 4),
+        sample((3, 1), np.float32, 5),
+        sample((2, 1, 6), np.float32, 6),
+        sample((2, 2, 3, 6), np.float32, 7),
+        _HIDDEN,
+    ],
+    ids=lambda mask: "none" if mask is None else "x".join(map(str, mask.shape)),
+)
+def test_few_scores_are_computed_as_many(
+    mask: Any, spoilt: float, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that is over before blocks pay gives what blocks give, for masks of each form and scores of each kind."""
+    q, k, v = (sample((2, 2, count, 4), np.float32, seed) for seed, count in enumerate((3, 6, 6)))
+    k[0, 1, 0] += np.float32(spoilt)
+    with np.errstate(invalid="ignore"):
+        few, _ = attend(context(), q, k, v, Rule(0.5), mask=mask, packed=packed)
+        monkeypatch.setattr(plain, "FEW", 0)
+        many, _ = attend(context(), q, k, v, Rule(0.5), mask=mask, packed=packed)
+    assert_close(few, many)
+
+
+@pytest.mark.parametrize(("offset", "rows"), [(5, 1), (7, 1), (5, 3), (3, 1), (2, 3), (0, 6)])
+def test_a_frontier_behind_the_last_key_hides_none(offset: int, rows: int) -> None:
+    """The position decoded last sees all keys, earlier ones do not, whichever way is taken."""
+    q, k, v = (sample((1, 2, count, 4), np.float32, seed) for seed, count in enumerate((rows, 6, 6)))
+    rule = Rule(0.5, right=0)
+    y, _ = attend(context(), q, k, v, rule, offsets=offset)
+    expected, _ = naive(q, k, v, rule, None, (offset,), (6,), None)
+    assert_close(y, expected.astype(np.float32))
 
 
 def test_it_runs_on_another_array_module() -> None:

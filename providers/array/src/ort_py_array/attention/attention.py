@@ -68,6 +68,23 @@ def attention(ctx: KernelContext) -> KernelCallable:
     kind = softmax_type(ctx)
     stage = _stage(ctx)
     pads_mask = node.since_version >= 24
+    rules: dict[tuple[int, bool], Rule] = {}
+
+    def rule_of(q: Array) -> Rule:
+        """The rule for queries of a size and type, made once."""
+        key = q.shape[3], q.dtype == ctx.xp.float16
+        rule = rules.get(key)
+        if rule is None:
+            rule = rules[key] = Rule(
+                scale=1.0 / math.sqrt(q.shape[3] or 1) if scale is None else scale,
+                left=left,
+                right=0 if causal else right,
+                softcap=softcap,
+                softmax_type=kind,
+                stage=stage,
+                step_type=q.dtype if key[1] and (scale is None or scale >= 0) else None,
+            )
+        return rule
 
     def run(
         q: Array,
@@ -96,16 +113,7 @@ def attention(ctx: KernelContext) -> KernelCallable:
             offsets = tuple(length - q.shape[2] for length in lengths)
         if pads_mask and mask is not None and mask.ndim and mask.shape[-1] == 1 < k.shape[2]:
             lengths = tuple(min(length, 1) for length in lengths or (1,) * q.shape[0])
-        rule = Rule(
-            scale=1.0 / math.sqrt(q.shape[3] or 1) if scale is None else scale,
-            left=left,
-            right=0 if causal else right,
-            softcap=softcap,
-            softmax_type=kind,
-            stage=stage,
-            step_type=q.dtype if q.dtype == ctx.xp.float16 and (scale is None or scale >= 0) else None,
-        )
-        y, matrix = attend(ctx, q, k, v, rule, mask=mask, offsets=offsets, lengths=lengths, packed=packed)
+        y, matrix = attend(ctx, q, k, v, rule_of(q), mask=mask, offsets=offsets, lengths=lengths, packed=packed)
         return y, k, v, matrix
 
     return run

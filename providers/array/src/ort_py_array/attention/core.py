@@ -112,6 +112,8 @@ def attend(
     """
     xp = ctx.xp
     given = () if mask is None else mask if isinstance(mask, tuple) else (mask,)
+    if lengths is None and sinks is None and isinstance(offsets, int) and fits(rule, q, k, v, given, offsets):
+        return plain_attention(ctx, rule.scale, q, k, v, given, packed), None
     masks = [one.reshape((1,)) if one.ndim == 0 else one for one in given]
     check_operands(ctx, q, k, v)
     _check_limits(ctx, q, k, masks, lengths, offsets, sinks)
@@ -121,9 +123,6 @@ def attend(
     if batch * heads * rows * value_size > LARGE:
         ctx.check_allocation(shape, q.dtype)
     y = xp.empty(shape, q.dtype)
-    if lengths is None and sinks is None and fits(xp, rule, q, k, v, masks):
-        plain_attention(xp, q, k, v, rule.scale, masks, y.swapaxes(1, 2) if packed else y)
-        return (y.reshape((batch, rows, heads * value_size)) if packed else y), None
     kept = None
     if rule.stage is not None:
         ctx.check_allocation((batch, heads, rows, keys), q.dtype)

@@ -7,66 +7,102 @@ whether a call is such a one; nothing else should.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
+import numpy as np  # dtypes only
+
 from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext
+from ort_py_array.checks import LARGE
 
 __all__ = ["FEW", "fits", "plain_attention"]
 
 FEW = 16384
 """Scores up to which one block is best: a quarter of a first-level cache."""
 
+_WIDE = np.dtype(np.float32)
 
-def fits(xp: Any, rule: Any, q: Array, k: Array, v: Array, masks: Sequence[Array]) -> bool:
+
+def fits(rule: Any, q: Array, k: Array, v: Array, masks: Sequence[Array], offset: int) -> bool:
     """Whether a call of few scores has nothing but a scale and an added mask, in float32, with a key head a query head.
 
+    Operands that do not belong together do not fit either: the general way says what is wrong with them.
+
     Args:
-        xp: Array module.
         rule: The `core.Rule` of the call.
-        q: Queries, which belong to the keys and values.
+        q: Queries.
         k: Keys.
         v: Values.
-        masks: Masks that broadcast to the scores.
+        masks: Masks.
+        offset: Position of the first query.
     """
-    if rule.left is not None or rule.right is not None or rule.stage is not None or rule.softcap:
+    if not q.ndim == k.ndim == v.ndim == 4:
         return False
-    if rule.softmax_type is not None or rule.step_type is not None:
+    batch, heads, rows, size = q.shape
+    keys, values = k.shape[2], v.shape[3]
+    if k.shape != (batch, heads, keys, size) or v.shape != (batch, heads, keys, values):
         return False
-    if q.shape[1] != k.shape[1] or not 0 < q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] <= FEW:
+    if not 0 < batch * heads * rows * keys <= FEW or not size or not values:
         return False
-    wide = xp.float32
-    if q.dtype != wide or k.dtype != wide or v.dtype != wide or len(masks) > 1 or not v.shape[3] or not q.shape[3]:
+    # A frontier behind the last key hides none.
+    if rule.left is not None or (rule.right is not None and offset + rule.right + 1 < keys):
         return False
-    return not masks or (masks[0].dtype == wide and masks[0].shape[-1] in (1, k.shape[2]))
+    if rule.softcap or rule.stage is not None or rule.softmax_type is not None or rule.step_type is not None:
+        return False
+    if q.dtype != _WIDE or k.dtype != _WIDE or v.dtype != _WIDE:
+        return False
+    if not masks:
+        return True
+    mask = masks[0]
+    if len(masks) > 1 or mask.ndim > 4 or mask.dtype != _WIDE:
+        return False
+    a, b, c, d = (1,) * (4 - mask.ndim) + mask.shape
+    return a in (1, batch) and b in (1, heads) and c in (1, rows) and d in (1, keys)
 
 
-def plain_attention(xp: Any, q: Array, k: Array, v: Array, scale: float, masks: Sequence[Array], y: Array) -> None:
-    """``softmax(q kᵀ · scale + mask) v`` into `y`; a row that sees no key gives zeros.
+def plain_attention(
+    ctx: KernelContext, scale: float, q: Array, k: Array, v: Array, masks: Sequence[Array], packed: bool
+) -> Array:
+    """``softmax(q kᵀ · scale + mask) v``; a row that sees no key gives zeros.
 
     Args:
-        xp: Array module.
+        ctx: Context of the node.
+        scale: Factor of the scores.
         q: Queries ``(batch, heads, rows, size)``.
         k: Keys ``(batch, heads, keys, size)``.
         v: Values ``(batch, heads, keys, value size)``.
-        scale: Factor of the scores.
         masks: None, or one that is added to the scores; -inf hides.
-        y: Result ``(batch, heads, rows, value size)``, any strides.
+        packed: Return ``(batch, rows, heads · value size)`` instead of ``(batch, heads, rows, value size)``.
+
+    Raises:
+        LimitError: The result would pass the session's limits.
     """
-    mask = masks[0] if masks else None
-    scores = xp.matmul(xp.multiply(q, xp.float32(scale)), k.swapaxes(2, 3))
-    if mask is not None:
-        scores += mask
+    xp = ctx.xp
+    batch, heads, rows, _ = q.shape
+    values = v.shape[3]
+    shape = (batch, rows, heads, values) if packed else (batch, heads, rows, values)
+    if batch * heads * rows * values > LARGE:
+        ctx.check_allocation(shape, q.dtype)
+    y = xp.empty(shape, q.dtype)
+    scores = xp.matmul(xp.multiply(q, scale), k.swapaxes(2, 3))
+    seen = True
+    if masks:
+        scores += masks[0]
     top = scores.max(3, None, True)
-    if mask is not None:
-        if xp.any(xp.isnan(top)).item():
-            # A score of inf or NaN plus -inf is NaN, and would make its row NaN although its key takes no part.
-            xp.copyto(scores, -xp.inf, where=xp.equal(mask, -xp.inf))
-            top = scores.max(3, None, True)
-        # Where a row sees no key the greatest score is -inf, and -inf - -inf would be NaN.
-        xp.maximum(top, xp.finfo(scores.dtype).min, out=top)
+    if masks:
+        seen = top.min().item() > -inf  # neither for NaN
+        if not seen:
+            if xp.any(xp.isnan(top)).item():
+                # A score of inf or NaN plus -inf is NaN, and would make its row NaN although its key takes no part.
+                xp.copyto(scores, -inf, where=xp.equal(masks[0], -inf))
+                top = scores.max(3, None, True)
+            # Where a row sees no key the greatest score is -inf, and -inf - -inf would be NaN.
+            xp.maximum(top, xp.finfo(scores.dtype).min, out=top)
     scores -= top
     xp.exp(scores, out=scores)
     total = scores.sum(3, None, None, True)
-    if mask is not None:
+    if not seen:
         total += xp.equal(total, 0)  # 0 / 1 for rows that see no key
-    xp.divide(xp.matmul(scores, v), total, out=y)
+    xp.divide(xp.matmul(scores, v), total, out=y.swapaxes(1, 2) if packed else y)
+    return y.reshape((batch, rows, heads * values)) if packed else y

@@ -118,6 +118,7 @@ class _Attention:
         self._heads = int(attributes["num_heads"])
         self._scale = attributes.get("scale") or None
         self._causal = bool(attributes.get("unidirectional", 0))
+        self._rules: dict[tuple[int, bool], Rule] = {}
         outputs = ctx.node.outputs
         self._asked = [len(outputs) > index and outputs[index] is not None for index in range(4)]
         kind = outputs[3].data_type if self._asked[3] and outputs[3] is not None else None
@@ -171,16 +172,24 @@ class _Attention:
     def _attend(
         self, q: Array, k: Array, v: Array, mask: Array | None, attention_bias: Array | None, length: int
     ) -> tuple[Array, Array | None]:
-        ctx = self._ctx
         rows = q.shape[2]
-        rule = Rule(
-            scale=self._scale or 1.0 / math.sqrt(q.shape[3] or 1),
-            right=0 if self._causal and rows > 1 else None,
-            stage="biased" if self._asked[3] else None,
-        )
-        padding = padding_mask(ctx, mask, q.shape[0], rows, length, k.shape[2])
-        masks = tuple(one for one in (attention_bias, padding) if one is not None)
-        return attend(ctx, q, k, v, rule, mask=masks, offsets=length, packed=True)
+        masks = () if attention_bias is None else (attention_bias,)
+        if mask is not None:
+            padding = padding_mask(self._ctx, mask, q.shape[0], rows, length, k.shape[2])
+            masks = masks if padding is None else (*masks, padding)
+        rule = self._rule(q.shape[3], self._causal and rows > 1)
+        return attend(self._ctx, q, k, v, rule, mask=masks, offsets=length, packed=True)
+
+    def _rule(self, size: int, causal: bool) -> Rule:
+        """The rule for heads of `size`, made once."""
+        rule = self._rules.get((size, causal))
+        if rule is None:
+            rule = self._rules[size, causal] = Rule(
+                scale=self._scale or 1.0 / math.sqrt(size or 1),
+                right=0 if causal else None,
+                stage="biased" if self._asked[3] else None,
+            )
+        return rule
 
     def _separate(self, query: Array, key: Array | None, value: Array | None) -> list[Array]:
         """Queries, keys and values ``(batch, heads, length, size)``, views."""
