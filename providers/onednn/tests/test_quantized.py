@@ -228,6 +228,23 @@ def test_integers_stay_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.kind for one in region.operations] == ["QuantizeLinear", "QuantizedConv", "QuantizedConv"]
 
 
+@pytest.mark.parametrize("zero", [0, 99])
+def test_products_with_a_function_stay_products_of_integers(zero: int) -> None:
+    """A Conv and its Relu, which the optimiser makes one, multiply integers all the same: weights stay bytes."""
+    rng = np.random.default_rng(12)
+    x = rng.integers(0, 256, (1, 16, 9, 9)).astype(np.uint8)
+    w = rng.integers(-127, 128, (16, 16, 3, 3)).astype(np.int8)
+    constants = {"s": _scale(0.02), "z": np.array(zero, np.uint8), "w": w, "t": _scale(0.3)}
+    nodes = [node("DequantizeLinear", "x s z", "r"), node("DequantizeLinear", "w s", "v")]
+    nodes += [node("Conv", "r v", "c", pads=[1] * 4), node("Relu", "c", "p"), node("QuantizeLinear", "p t z", "y")]
+    data = model(nodes, {"x": x}, constants, kind=TensorProto.UINT8)
+    (actual,) = run_here(data, {"x": x})
+    exact = _convolved(x.astype(np.int64) - zero, w, 1, 1, 1) * (0.02 * 0.02 / 0.3)
+    _check(actual, np.maximum(exact, 0), zero)
+    with open_session(data) as session:
+        assert [one.op_type for one in session.placement.nodes].count("DequantizeLinear") == 2
+
+
 def test_integers_are_moved_as_they_are() -> None:
     """MaxPool, Transpose and Concat between conversions work on bytes, and give what they give for numbers."""
     rng = np.random.default_rng(4)

@@ -9,7 +9,7 @@ turned back rounds and clips in its chain. Comes on top of `fusion` and before `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -17,8 +17,9 @@ import numpy as np
 from ort_py.contracts import NodeSpec, RegionView
 from ort_py_onednn.binding.constants import Binary, Element, Eltwise
 from ort_py_onednn.binding.primitive import Function
-from ort_py_onednn.graph.functions import linear, merged
+from ort_py_onednn.graph.functions import linear, merged, rounded
 from ort_py_onednn.graph.fusion import Fused
+from ort_py_onednn.graph.holding import LIMITS, Holding, holding
 from ort_py_onednn.graph.integers import BYTES, Array, Numbers, numbers_of
 from ort_py_onednn.graph.operation import Combine, Operation, Result
 
@@ -31,7 +32,6 @@ _ENDS = frozenset({"QuantizedConv", "QuantizedMatMul"})
 _MOVES = frozenset(
     {"Concat", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )
-_LIMITS = {Element.U8: (0, 255), Element.S8: (-128, 127)}
 Rules: TypeAlias = Mapping[str, Callable[[Any, NodeSpec], bool]]
 """By operator: whether the node was dealt with."""
 
@@ -55,6 +55,7 @@ class Conversions(Fused):
         self._readers: dict[str, list[NodeSpec]] = {}
         self._done: set[str] = set()
         self._covered: set[str] = set()
+        self._held: dict[str, Holding] = {}
         for node in self.nodes:
             for value in node.inputs:
                 if value is not None:
@@ -70,6 +71,9 @@ class Conversions(Fused):
         for value in node.inputs:
             if value is not None:
                 self._real(value.name)
+        held = self._held.get(name_of(node, 0))
+        if held is not None and node.op_type in _MOVES:
+            self._held[output_of(node)] = held
         super().add(node)
 
     def finish(self) -> None:
@@ -91,8 +95,29 @@ class Conversions(Fused):
         assert value is not None
         array = None if name in self._producer else self._region.constant(name)
         element = None if value.data_type is None else BYTES.get(value.data_type)
+        held = self._held.get(name)
+        if held is not None:
+            numbers, element = replace(numbers, zero=numbers.zero + held.shift), held.element
         self._waiting[output] = Waiting(name, numbers, element, array)
         return True
+
+    def _inner_readers(self, name: str) -> list[list[NodeSpec]] | None:
+        """The readers of each conversion that reads integers, moved or not; None where something else sees them."""
+        outputs = {value.name for value in self._region.outputs}
+        found: list[list[NodeSpec]] = []
+        pending = [name]
+        while pending:
+            name = pending.pop()
+            if name in outputs:
+                return None
+            for node in self._readers.get(name, []):
+                if node.op_type == "DequantizeLinear":
+                    found.append(self._readers.get(output_of(node), []))
+                elif node.op_type in _MOVES and node.op_type != "Concat":
+                    pending.append(output_of(node))
+                else:
+                    return None
+        return found
 
     def _real(self, name: str) -> None:
         """Make a value that waits a real number."""
@@ -113,7 +138,7 @@ class Conversions(Fused):
         host = self._opening(name, waiting)
         if host is None or host.result is None:
             return False
-        low, high = _LIMITS[host.result.element]
+        low, high = LIMITS[host.result.element]
         zero = host.result.zero
         host.posts += [
             Function(Eltwise.ROUND),
@@ -141,24 +166,25 @@ class Conversions(Fused):
         assert value is not None
         assert value.data_type is not None
         scale, zero = single(numbers)
-        result = Result(BYTES[value.data_type], zero)
         self._real(name)
         host = self._host(name)
-        if host is None or host.kind not in _ENDS:
-            self._append(
-                Operation(
-                    "QuantizeLinear", node.name, (name,), (output,), {"scale": scale, "zero": zero}, result=result
-                )
-            )
+        ends = host is not None and host.kind in _ENDS
+        positive = host is not None and ends and bool(host.posts) and host.posts[-1] == Function(Eltwise.RELU)
+        held = holding(BYTES[value.data_type], zero, self._inner_readers(output), positive=positive)
+        self._held[output] = held
+        result = Result(held.element, zero + held.shift)
+        if host is None or not ends:
+            self._append(Operation("QuantizeLinear", node.name, (name,), (output,), {"scale": scale}, result=result))
             return True
-        last = host.posts[-1] if host.posts else None
-        if last == Function(Eltwise.RELU) and zero == _LIMITS[result.element][0]:
+        if positive and result.zero == LIMITS[result.element][0]:
             host.posts.pop()  # saturation does the same
-        if not host.posts and self._rescaled(host, scale):
-            host.result = result
-        else:
+        if host.posts or not self._rescaled(host, scale):
             self._extend(host, [linear(1 / scale)])
-            host.result = result
+        if held.most is not None:
+            host.posts.append(Function(Eltwise.CLIP_V2, 0.0, held.most))
+        low, high = LIMITS[result.element]
+        host.posts = rounded(host.posts, low - result.zero, high - result.zero)
+        host.result = result
         self._renamed(host, output)
         return True
 
@@ -228,9 +254,17 @@ class Conversions(Fused):
         if waiting is None or len(readers) != 1 or readers[0].op_type != "QuantizeLinear" or self._uses[output] != 1:
             return False
         made, numbers = readers[0].outputs[0], numbers_of(readers[0], self._region.constant)
-        if made is None or numbers is None or made.data_type is None or BYTES.get(made.data_type) != waiting.element:
+        if made is None or numbers is None or made.data_type is None or waiting.element is None:
             return False
         (scale, zero), (wanted, target) = single(waiting.numbers), single(numbers)
+        held = Holding(BYTES[made.data_type])
+        if held.element != waiting.element:
+            if self._inner_readers(made.name) is None:
+                return False
+            # The average is held as what it is made of.
+            held = Holding(waiting.element, LIMITS[waiting.element][0] - LIMITS[held.element][0])
+        self._held[made.name] = held
+        target += held.shift
         if node.attributes.get("count_include_pad", 0) and zero and any(node.attributes.get("pads") or ()):
             return False
         factor = scale / wanted

@@ -11,8 +11,9 @@ from typing import Any
 
 from ort_py_onednn.binding.constants import Binary, Eltwise
 from ort_py_onednn.binding.primitive import Function
+from ort_py_onednn.graph.operation import Chain, Post
 
-__all__ = ["UNARY", "constant_operand", "linear", "merged"]
+__all__ = ["UNARY", "constant_operand", "linear", "merged", "rounded"]
 
 Attributes = Mapping[str, Any]
 
@@ -115,3 +116,26 @@ def merged(functions: Sequence[Function]) -> list[Function]:
             continue
         found.append(function)
     return found
+
+
+def rounded(chain: Chain, low: float, high: float) -> Chain:
+    """The same chain for a result that is rounded and then saturated: a rounding at its end comes to nothing, and of
+    clips to whole numbers there what lies within the limits is left, as one."""
+    found = list(chain)
+    least, most = -math.inf, math.inf
+    while found and (bounds := _whole_bounds(found[-1])) is not None:
+        least, most = (min(max(bound, least), most) for bound in bounds)
+        found.pop()
+    if found and found[-1] == Function(Eltwise.ROUND):
+        found.pop()
+    if least > low or most < high:
+        found.append(Function(Eltwise.CLIP_V2, least, most))
+    return found
+
+
+def _whole_bounds(post: Post) -> tuple[float, float] | None:
+    """Where a function clips to whole numbers; None for another."""
+    if not isinstance(post, Function) or post.algorithm != Eltwise.CLIP_V2:
+        return None
+    bounds = post.alpha, post.beta
+    return bounds if all(math.isinf(bound) or bound == int(bound) for bound in bounds) else None

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import INTEGERS, Argument, Binary
+from ort_py_onednn.binding.constants import INTEGERS, Argument, Binary, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
+from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Post
 from ort_py_onednn.lowering.layouts import LayoutPlanner
 from ort_py_onednn.lowering.values import Value, broadcast_dims, folded
@@ -75,6 +76,8 @@ class Planner(LayoutPlanner):
                 if summing and residual is None:
                     continue
                 chain = [self._post(post, result.dims, index == residual) for index, post in enumerate(chosen)]
+                if whole and residual is not None:
+                    chain = _scaled_sum(chain, residual)
                 try:
                     primitive = make(chain)
                 except Unimplemented:
@@ -232,3 +235,18 @@ class Planner(LayoutPlanner):
         if padded == dims:
             return Operand(algorithm, Desc.any(dims, value.dtype))
         return Operand(algorithm, Desc.plain(padded, value.dtype))
+
+
+def _scaled_sum(chain: list[PostOp], place: int) -> list[PostOp]:
+    """A chain that scales what the destination holds as it adds it, in place of a linear function behind the sum: where
+    one in front takes the factor too, and no operand behind, which goes by its place in the chain."""
+    before, after = chain[max(0, place - 1) : place], chain[place + 1 : place + 2]
+    neighbours = [post for post in (*before, *after) if isinstance(post, Function)]
+    if [post.algorithm for post in neighbours] != [Eltwise.LINEAR] * 2:
+        return chain
+    if any(isinstance(post, Operand) for post in chain[place:]):
+        return chain
+    first, second = neighbours
+    scale = second.alpha
+    whole = linear(first.alpha * scale, first.beta * scale + second.beta)
+    return [*chain[: place - 1], whole, Accumulate(scale), *chain[place + 2 :]]

@@ -14,7 +14,7 @@ from ort_py_onednn.graph.support.rule import Rule, Rules, TypeRule, shape_of, va
 __all__ = ["RULES"]
 
 _MS = "com.microsoft"
-_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_PRODUCTS = frozenset({"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul"})
 
 
 def _kind(value: ValueSpec) -> str:
