@@ -207,6 +207,15 @@ class GraphEditor(ABC):
         """
 
     @abstractmethod
+    def move_out(self, nodes: Sequence[NodeSpec | str]) -> None:
+        """Move nodes of a nested graph in front of the node that holds it, with the constants they read. Where this
+        graph returns what they write, it goes on doing so.
+
+        Raises:
+            InvalidGraph: One of them reads something that stays in this graph, or there is no graph around it.
+        """
+
+    @abstractmethod
     def infer(self, node: NodeSpec | str) -> NodeSpec:
         """Type a node's outputs anew, after its inputs became known better; returns the newest record.
 

@@ -40,6 +40,7 @@ from ort_py.transforms.linear.fused_matmul import FuseMatMulScale, FuseMatMulTra
 from ort_py.transforms.linear.input_scaling import FoldInputScale
 from ort_py.transforms.linear.padding import FoldPad
 from ort_py.transforms.movement.concatenation import EliminateWholeGather, MergeConcats, MergeSlices
+from ort_py.transforms.movement.loop_invariants import MoveLoopInvariants
 from ort_py.transforms.movement.reshapes import MergeReshapes
 from ort_py.transforms.movement.transpose_pushing import PushTransposes
 from ort_py.transforms.movement.transposed_products import FoldTransposedOperands
@@ -108,4 +109,5 @@ def builtin_transforms() -> list[Transform]:
         FuseMatMulScale(),
         FuseBiasGelu(),
         FuseSkipNormalization(),
+        MoveLoopInvariants(),
     ]

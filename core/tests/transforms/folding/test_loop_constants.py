@@ -80,3 +80,23 @@ def test_what_nobody_reads_inside_stays() -> None:
     body = "body = b (int64 i, bool c, float[1, 3] s, w) => (bool c, float[1, 3] t, w) { t = Neg(s) }"
     model = run(f"y, w = Loop<{body}>(n, yes, x, k)", "float[1, 3] y")
     assert operators(model) == {"Loop": 1, "Neg": 1}
+
+
+def test_a_copy_is_what_it_copies() -> None:
+    """A body may give what it hands on another name."""
+    body = """body = b (int64 i, bool c, float[1, 3] s, w) => (bool c, float[1, 3] t, z) {
+        t = MatMul(s, w) v = Identity(w) z = Identity(v)
+    }"""
+    model = run(f"y, w = Loop<{body}>(n, yes, x, k)", "float[1, 3] y")
+    (product,) = [node for node in body_of(model).nodes if node.op_type == "MatMul"]
+    assert product.inputs[1] is not None
+    assert product.inputs[1].name == "k"
+
+
+def test_a_copy_of_something_else_changes() -> None:
+    """Two values that change places in each iteration."""
+    body = """body = b (int64 i, bool c, float[1, 3] s, float[1, 3] w) => (bool c, float[1, 3] t, float[1, 3] z) {
+        d = Neg(s) e = Neg(w) z = Identity(s) t = Identity(w)
+    }"""
+    model = run(f"p = Neg(x) y, w = Loop<{body}>(n, yes, x, p)", "float[1, 3] y, float[1, 3] w")
+    assert all(value in body_of(model).inputs for node in body_of(model).nodes for value in node.inputs)

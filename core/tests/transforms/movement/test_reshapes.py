@@ -20,7 +20,7 @@ CONSTANTS = "int64[1] first = {0}, int64[2] flat = {6, -1}, int64[2] copied = {0
         "a = Reshape(x, back) y = Reshape(a, flat)",
         "a = Flatten(x) b = Unsqueeze(a, first) y = Reshape(b, flat)",
         "a = Reshape(x, flat) b = Unsqueeze(a, first) y = Squeeze(b, first)",
-        "a = Unsqueeze(x, first) b = Squeeze(a, first) y = Flatten<axis = 2>(b)",
+        "a = Unsqueeze(x, first) b = Flatten<axis = 2>(a) y = Reshape(b, flat)",
     ],
 )
 @pytest.mark.parametrize("size", ["2", "N"])
@@ -43,6 +43,43 @@ def test_there_and_back_is_nothing() -> None:
         feeds={"x": X},
     )
     assert operators(model) == {"Neg": 1}
+
+
+@pytest.mark.parametrize("opset", [11, 21])
+def test_squeezing_what_was_added_is_nothing(opset: int) -> None:
+    """Whatever the sizes, and however the axes are written."""
+    there, back = ("<axes = [0, 2]>(x)", "<axes = [0, 2]>(a)") if opset == 11 else ("(x, two)", "(a, owt)")
+    model, _ = optimise(
+        f"""g (float[L, M, N] x) => (float[L, M, N] y) <int64[2] two = {{0, 2}}, int64[2] owt = {{2, 0}}> {{
+            a = Unsqueeze{there} b = Squeeze{back} y = Neg(b)
+        }}""",
+        MergeReshapes(),
+        feeds={"x": X},
+        opset=opset,
+    )
+    assert operators(model) == {"Neg": 1}
+
+
+def test_a_result_of_the_graph_keeps_its_name() -> None:
+    """It is a copy of the input then."""
+    model, _ = optimise(
+        f"g (float[L, M, N] x) => (float[L, M, N] y) <{CONSTANTS}> {{ a = Unsqueeze(x, first) y = Squeeze(a, first) }}",
+        MergeReshapes(),
+        feeds={"x": X},
+    )
+    assert operators(model) == {"Identity": 1}
+
+
+@pytest.mark.parametrize("axes", ["second", ""])
+def test_squeezing_something_else_stays(axes: str) -> None:
+    """Other axes, or all that have one element: those of what came in may be among them."""
+    model, _ = optimise(
+        f"""g (float[L, M, N] x) => (float[P, Q, R] y) <{CONSTANTS}, int64[1] second = {{1}}> {{
+            a = Unsqueeze(x, first) b = Squeeze(a, {axes}) y = Neg(b)
+        }}""",
+        MergeReshapes(),
+    )
+    assert operators(model) == {"Unsqueeze": 1, "Squeeze": 1, "Neg": 1}
 
 
 def test_a_size_copied_from_between_stays() -> None:

@@ -7,8 +7,7 @@ it must not be run. Knows nothing of what a transform is for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -19,12 +18,13 @@ from ort_py.errors import InvalidGraph, Location
 from ort_py.graph.checking.domains import newest_opset
 from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.editing.fusing import body_of, templates_of, types_of
-from ort_py.graph.editing.new_nodes import NodeMaker, move_nodes_out, sources_of, unique_name
+from ort_py.graph.editing.moving import constants_read, move_nodes_out, outermost, unfit_branch
+from ort_py.graph.editing.new_nodes import NodeMaker, sources_of, unique_name
 from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.editing.reading_editor import ReadingEditor
 from ort_py.graph.ir import Graph, Node, Value, disconnect, walk
 from ort_py.graph.typing.shapes import infer_node
-from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_conflict
+from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_conflict, with_sizes
 
 __all__ = ["Editor"]
 
@@ -283,7 +283,7 @@ class Editor(ReadingEditor):
                 where=Location(value=value.name),
                 fix="A transform must keep element types; put a Cast behind the new node.",
             )
-        merged = _with_sizes(merge_types(known, found, sizes=True), found)
+        merged = with_sizes(merge_types(known, found, sizes=True), found)
         if merged != known and value.weight is None:
             value.type = merged
             self.state.cache.forget_value(value)
@@ -329,24 +329,47 @@ class Editor(ReadingEditor):
         (holder,) = self.existing([node])
         inner: Graph = holder.attributes[attribute]
         if inner.inputs or len(inner.outputs) < len(holder.outputs):
-            raise InvalidGraph(
-                f"The graph in attribute '{attribute}' cannot stand for its node.",
-                where=holder.location,
-                why=f"it has {len(inner.inputs)} inputs, and {len(inner.outputs)} outputs for {len(holder.outputs)}",
-                fix="Only the branches of an If can be put in its place.",
-            )
+            raise unfit_branch(holder, inner, attribute)
         self._changed()
         results = list(inner.outputs)
         self.state.graph_gone(inner)
-        moved = move_nodes_out(inner, self.graph, self.values, self.named, self.state)
-        self.list.insert_before(moved, holder)
-        for one in moved:
-            self._came(one)
-        self._holders = None
+        moved, constants = inner.nodes, list(inner.initializers.values())
+        inner.nodes, inner.outputs, inner.initializers = [], [], {}
+        self._take_in(moved, constants, holder)
         for output, result in zip(list(holder.outputs), results, strict=False):
             if output is not None:
                 self.replace_uses(output.name, result.name)
         self._replace([holder], ())
+
+    def move_out(self, nodes: Sequence[NodeSpec | str]) -> None:
+        holder = self.graph.owner
+        if holder is None:
+            raise outermost(self.graph)
+        moved = self.existing(nodes)
+        constants = constants_read(moved, self.graph)
+        outer = self._editor(holder.graph)
+        self._changed()
+        outer._changed()
+        self.list.remove(moved)
+        for value in (*constants, *[one for node in moved for one in node.outputs if one is not None]):
+            self.values.pop(value.name, None)
+            self.graph.initializers.pop(value.name, None)
+            self.state.journal.values[value] = None
+        for node in moved:
+            self.named[node.name] = None
+            self.state.journal.node_removed(node)
+        self._holders = None
+        outer._take_in(moved, constants, holder)
+        self.state.graph_came(self.graph)  # what it returns of them is an outer value now
+
+    def _take_in(self, moved: Sequence[Node], constants: Collection[Value], holder: Node) -> None:
+        """Put nodes and constants that have left a nested graph in front of the node that holds it."""
+        move_nodes_out(moved, constants, self.graph, self.values, self.named, self.state)
+        self.list.insert_before(moved, holder)
+        self._holders = None
+        self.state.cache.forget_node(holder)
+        for node in moved:
+            self._came(node)
 
     # shared -----------------------------------------------------------------------------------------------------------
 
@@ -361,33 +384,12 @@ class Editor(ReadingEditor):
     def _editor(self, graph: Graph) -> Editor:
         return self.state.editors.get(graph) or Editor(graph, self.state)
 
-    def _known(self, value: ValueSpec | str) -> Value:
-        found = self._lookup(value)
-        if found is None:
-            name = value if isinstance(value, str) else value.name
-            raise InvalidGraph(
-                f"Graph '{self.graph.name}' has no value '{name}'.",
-                where=Location(value=name),
-                fix="Use names from the editor's records after the last change.",
-            )
-        return found
-
     def _rename(self, value: Value, name: str) -> None:
         if self.values.get(value.name) is value:
             del self.values[value.name]
         value.name = name
         self.values[name] = value
         self.state.cache.forget_value(value)
-
-
-def _with_sizes(merged: ValueType | None, found: ValueType) -> ValueType | None:
-    """A type with the sizes that another one knows where it has names only: a name stands for whatever comes."""
-    if not (isinstance(merged, TensorType) and isinstance(found, TensorType)) or merged.shape is None:
-        return merged
-    if found.shape is None or len(found.shape) != len(merged.shape):
-        return merged
-    shape = tuple([new if isinstance(new, int) else old for old, new in zip(merged.shape, found.shape, strict=True)])
-    return merged if shape == merged.shape else replace(merged, shape=shape)
 
 
 def _copies(node: Node, value: Value) -> bool:

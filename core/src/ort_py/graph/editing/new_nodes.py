@@ -1,7 +1,6 @@
 """Nodes made from templates: names looked up, outputs taken over, attributes brought into the graph's form.
 
-Used by `edit`, which checks before that the change is allowed and puts the nodes into the list afterwards. Also moves
-the nodes of a nested graph into the graph around it.
+Used by `edit`, which checks before that the change is allowed and puts the nodes into the list afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ort_py.graph.editing.edit_state import EditState, copy_graph
 from ort_py.graph.ir import Graph, Node, Value, connect
 from ort_py.graph.view import NodesView
 
-__all__ = ["NodeMaker", "move_nodes_out", "plain_attribute", "sources_of", "unique_name"]
+__all__ = ["NodeMaker", "plain_attribute", "sources_of", "unique_name"]
 
 
 _MOST_SOURCES = 64
@@ -181,37 +180,3 @@ def plain_attribute(value: AttributeValue) -> AttributeValue:
         value = value.copy()
         value.flags.writeable = False
     return value
-
-
-def move_nodes_out(
-    inner: Graph, outer: Graph, values: dict[str, Value], node_names: dict[str, Node | None], state: EditState
-) -> list[Node]:
-    """Make the nodes and constants of a nested graph those of the graph around it; leaves it empty.
-
-    Args:
-        inner: A graph without inputs.
-        outer: The graph its owner is in.
-        values: Values of the outer graph by name; gets the new ones.
-        node_names: Names of the outer graph's nodes; gets the new ones.
-        state: Shared state of the editors.
-
-    Returns:
-        The nodes, in order, not yet in the outer graph's list. Value names are unique in the model already.
-    """
-    moved = inner.nodes
-    for value in inner.initializers.values():
-        value.graph, value.is_graph_output = outer, False
-        outer.initializers[value.name] = values[value.name] = value
-    for node in moved:
-        node.graph = outer
-        node.sources = node.sources or (node.name,)
-        node.name = unique_name(node.name, node_names)
-        for output in node.outputs:
-            if output is not None:
-                output.graph, output.is_graph_output = outer, False
-                values[output.name] = output
-        state.cache.forget_node(node)
-        for nested in node.subgraphs:
-            state.forget_graph(nested)
-    inner.nodes, inner.outputs, inner.initializers = [], [], {}
-    return moved

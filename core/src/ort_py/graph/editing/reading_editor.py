@@ -177,6 +177,17 @@ class ReadingEditor(GraphEditor):
     def _lookup(self, value: ValueSpec | str) -> Value | None:
         return self.find(value if isinstance(value, str) else value.name)
 
+    def _known(self, value: ValueSpec | str) -> Value:
+        found = self._lookup(value)
+        if found is None:
+            name = value if isinstance(value, str) else value.name
+            raise InvalidGraph(
+                f"Graph '{self.graph.name}' has no value '{name}'.",
+                where=Location(value=name),
+                fix="Use names from the editor's records after the last change.",
+            )
+        return found
+
     @abstractmethod
     def _editor(self, graph: Graph) -> ReadingEditor:
         """The editor of another graph of the model."""

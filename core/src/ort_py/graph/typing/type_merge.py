@@ -12,7 +12,16 @@ from dataclasses import replace
 
 from ort_py.dtypes import Dim, OptionalType, SequenceType, Shape, SparseTensorType, TensorType, ValueType
 
-__all__ = ["dim_names", "element_conflict", "made_up", "merge_types", "rename_dims", "shape_conflict", "substitute"]
+__all__ = [
+    "dim_names",
+    "element_conflict",
+    "made_up",
+    "merge_types",
+    "rename_dims",
+    "shape_conflict",
+    "substitute",
+    "with_sizes",
+]
 
 _GENERATED = re.compile(r"unk__\d+")
 
@@ -123,3 +132,13 @@ def rename_dims(value_type: ValueType, forgotten: set[str]) -> ValueType:
     if not any(dim in forgotten for dim in value_type.shape):
         return value_type
     return replace(value_type, shape=tuple([None if dim in forgotten else dim for dim in value_type.shape]))
+
+
+def with_sizes(merged: ValueType | None, found: ValueType) -> ValueType | None:
+    """A type with the sizes that another one knows where it has names only: a name stands for whatever comes."""
+    if not (isinstance(merged, TensorType) and isinstance(found, TensorType)) or merged.shape is None:
+        return merged
+    if found.shape is None or len(found.shape) != len(merged.shape):
+        return merged
+    shape = tuple([new if isinstance(new, int) else old for old, new in zip(merged.shape, found.shape, strict=True)])
+    return merged if shape == merged.shape else replace(merged, shape=shape)

@@ -30,7 +30,7 @@ class ReadLoopConstants(RewriteRule):
         inside: GraphEditor | None = None
         changed = False
         for place, (given, carried) in enumerate(zip(node.inputs[_AHEAD:], body.inputs[_AHEAD:], strict=True)):
-            if given is None or body.outputs[1 + place].name != carried.name:
+            if given is None or _copied(body.outputs[1 + place].name, body) != carried.name:
                 continue
             inside = inside or _editor(graph, body)
             if inside is None:
@@ -46,6 +46,18 @@ def _editor(graph: GraphEditor, body: GraphView) -> GraphEditor | None:
     """The editor of a nested graph: names are unique in a model, and a Loop's body has inputs."""
     first = body.inputs[0].name
     return next((one for one in graph.subgraphs() if first in [value.name for value in one.view.inputs]), None)
+
+
+def _copied(name: str, body: GraphView) -> str:
+    """The value that a value is a copy of; itself where it is none. A copy may give it the name that is returned."""
+    index = body.producer(name)
+    while index is not None:
+        copy = body.nodes[index]
+        if copy.op_type != "Identity" or copy.domain or copy.inputs[0] is None:
+            break
+        name = copy.inputs[0].name
+        index = body.producer(name)
+    return name
 
 
 def _read_before(result: ValueSpec | None, given: ValueSpec, graph: GraphEditor) -> bool:

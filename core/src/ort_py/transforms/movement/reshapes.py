@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
-from ort_py.transforms.chains import chain_of
+from ort_py.transforms.chains import Chain, chain_of
 
 __all__ = ["MergeReshapes"]
 
@@ -17,7 +17,8 @@ _SHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 class MergeReshapes(RewriteRule):
     """Reshape, Squeeze, Unsqueeze or Flatten behind another of them: one Reshape of what the first one reads.
 
-    The new shape must not depend on the shape between: all sizes but one are known.
+    The new shape must not depend on the shape between: all sizes but one are known. A Squeeze of just what an Unsqueeze
+    has added is nothing, whatever the sizes.
     """
 
     name = "ReshapeMerging"
@@ -27,6 +28,13 @@ class MergeReshapes(RewriteRule):
         chain = chain_of(node, graph, _SHAPING)
         if chain is None or node.opset_version < 5:
             return False
+        if _undoes(chain, graph):
+            kept = [NodeTemplate("Identity", (chain.source.name,), (chain.result.name,))]
+            if not graph.is_output(chain.result):
+                graph.replace_uses(chain.result, chain.source)
+                kept = []
+            graph.replace_nodes(chain.replaced(graph), kept)
+            return True
         shape = _target(node, graph)
         if shape is None:
             return "more than one size of its result is not known before it runs"
@@ -35,6 +43,20 @@ class MergeReshapes(RewriteRule):
         merged = NodeTemplate("Reshape", (chain.source.name, name), (chain.result.name,), attributes)
         graph.replace_nodes(chain.replaced(graph), [merged])
         return True
+
+
+def _undoes(chain: Chain, graph: GraphEditor) -> bool:
+    """Whether the second node squeezes the axes that the first one adds. Both count them in the shape between."""
+    if (chain.inner.op_type, chain.outer.op_type) != ("Unsqueeze", "Squeeze"):
+        return False
+    added, removed = _axes(chain.inner, graph), _axes(chain.outer, graph)
+    return added is not None and added == removed
+
+
+def _axes(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
+    """The axes of a Squeeze or an Unsqueeze, sorted; None where they are computed, or all there are."""
+    axes: Any = node.attributes.get("axes") if len(node.inputs) < 2 else graph.constant(node.inputs[1])
+    return None if axes is None else sorted(np.ravel(axes).tolist())
 
 
 def _target(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
