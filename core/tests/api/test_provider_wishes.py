@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import ort_py
 from core.tests.api.small_models import CPU
-from ort_py.contracts import ProviderFactory
+from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.dtypes import DataType
 from ort_py.testing.fake_provider import FakeBehaviour, FakeFactory
 from ort_py.testing.graphs import model_from_text, reference_run
@@ -103,3 +104,39 @@ def test_widening_can_be_switched_off(register: Callable[[ProviderFactory], None
     model = _model(_HALVES, np.float16)
     with _session(model, FakeFactory(NAME, wanted), register, switched_off="CastFloat16Transformer") as session:
         assert all(node.op_type != "Cast" for node in session.placement.nodes)
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "folder", "caches"),
+    [
+        ("", None, None, True),
+        ("", "off", None, False),
+        ("off", None, None, False),
+        ("named", "off", "named", True),
+    ],
+)
+def test_a_provider_is_told_whether_and_where_to_keep_what_it_compiles(
+    option: str,
+    environment: str | None,
+    folder: str | None,
+    caches: bool,
+    register: Callable[[ProviderFactory], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The session's option before the environment; the folder only where the program names one."""
+    told: list[SessionContext] = []
+
+    class Asking(FakeFactory):
+        def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
+            told.append(context)
+            return super().create(options, context)
+
+    monkeypatch.setenv("ORT_PY_CACHE", str(tmp_path) if environment is None else environment)
+    register(Asking(NAME, FakeBehaviour()))
+    wanted = ort_py.SessionOptions()
+    wanted.cache_dir = str(tmp_path / option) if option == "named" else option
+    ort_py.InferenceSession(_model(_PICTURES).SerializeToString(), wanted, providers=[NAME, *CPU]).close()
+    ((found,),) = [told]
+    assert found.cache_folder == (None if folder is None else str(tmp_path / folder))
+    assert found.caches is caches

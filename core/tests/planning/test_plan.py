@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.tests.driving import HostProvider, drive
 from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
 
@@ -51,3 +53,31 @@ def test_a_plan_lists_its_regions_and_bodies() -> None:
     (region,) = plan.regions
     assert region.title == "region FakeExecutionProvider_g_0 of 1 nodes"
     assert [role for role, _ in plan.nested()] == ["then", "else"]
+
+
+def test_what_a_region_has_to_say_stands_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is when somebody reads the plan: a provider may find out while it runs."""
+    plan = drive(TEXT, FakeProvider(behaviour=FakeBehaviour(operators={"Add"}, compiles=True)), HostProvider()).plan
+    (step,) = plan.regions
+    before = str(plan).splitlines()
+    monkeypatch.setattr(step.region, "remarks", lambda: ("not fused: its input is a sequence",))
+    (number,) = [place for place, line in enumerate(before) if "region FakeExecutionProvider" in line]
+    assert str(plan).splitlines() == [
+        *before[: number + 1],
+        "      not fused: its input is a sequence",
+        *before[number + 1 :],
+    ]
+
+
+def test_a_region_that_cannot_say_anything(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A plug-in's mistake is logged, and the plan is shown."""
+    plan = drive(TEXT, FakeProvider(behaviour=FakeBehaviour(operators={"Add"}, compiles=True)), HostProvider()).plan
+    (step,) = plan.regions
+    before = str(plan)
+
+    def broken() -> tuple[str, ...]:
+        raise RuntimeError("no remarks today")
+
+    monkeypatch.setattr(step.region, "remarks", broken)
+    assert str(plan) == before
+    assert "no remarks today" in caplog.text

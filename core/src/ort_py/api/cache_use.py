@@ -36,7 +36,7 @@ from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Assignment
 from ort_py.partition.rates import Calibration
 
-__all__ = ["CacheUse", "named_folder"]
+__all__ = ["CacheUse", "may_keep", "named_folder"]
 
 _NOT_PREPARATION = frozenset({"providers", "restore"})
 """Stages whose time a cached model does not save."""
@@ -47,6 +47,11 @@ def named_folder(options: SessionOptions) -> str | None:
     named = os.fspath(options.cache_dir)
     found = cache_folder(named) if named else None
     return None if found is None else os.fspath(found)
+
+
+def may_keep(options: SessionOptions) -> bool:
+    """Whether anything compiled may be kept on disk: what providers with files of their own are told."""
+    return cache_folder(os.fspath(options.cache_dir)) is not None
 
 
 class CacheUse:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_py.api.assembly import Assembled, Assembler
-from ort_py.api.cache_use import CacheUse, named_folder
+from ort_py.api.cache_use import CacheUse, may_keep, named_folder
 from ort_py.api.completion import check_completion
 from ort_py.api.contributions import Contributions, provider_failure, quietly, schemas_when_needed
 from ort_py.api.memory_limit import check_memory
@@ -202,6 +202,7 @@ class Construction:
             precision=self._options.precision,
             cache_folder=named_folder(self._options),
             deterministic=self._options.use_deterministic_compute,
+            caches=may_keep(self._options),
         )
         self.selection = selection
         for record in selection.fallbacks:

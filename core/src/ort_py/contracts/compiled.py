@@ -98,6 +98,13 @@ class CompiledRegion(ABC):
         """Optional. The artifact for the compile cache; None where it cannot be kept."""
         return None
 
+    def remarks(self) -> Sequence[str]:
+        """Optional. What came out about how it runs since it was compiled, a line each: `session.plan` shows them.
+
+        E.g. why it does less than its claim said. Asked from any thread, also while it runs; what it raises is logged.
+        """
+        return ()
+
     def close(self) -> None:  # noqa: B027 - optional
         """Optional. Called once, after all its instances were closed."""
 

@@ -82,14 +82,16 @@ class SessionContext:
     Attributes:
         threads: Threads it may use for one run.
         precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what it may compute float32 models in.
-        cache_folder: Folder for compiled artifacts, None where caching is off.
+        cache_folder: Folder that the program names for compiled artifacts, None where it names none.
         deterministic: Results must not depend on timing.
+        caches: Whether it may keep what it compiles on disk: neither the program nor the environment forbids it.
     """
 
     threads: int = 1
     precision: str = "float32"
     cache_folder: str | None = None
     deterministic: bool = False
+    caches: bool = True
 
 
 class ArtifactValidity(Enum):

@@ -112,6 +112,7 @@ class ExecutionPlan:
             for number, step in enumerate(item.steps):
                 memory = f"  {reused[number]}" if number in reused else ""
                 later.append((depth + 1, "", f"{number:4} {step}{memory}"))
+                later.extend((depth + 3, "", line) for line in step.remarks)
                 later.extend((depth + 3, role, body.plan) for role, body in step.bodies)
             later.extend(
                 (depth + 1, "", f"out {value.name} <- %{value.slot}{' (copied)' if value.copy else ''}")

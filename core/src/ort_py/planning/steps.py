@@ -8,6 +8,7 @@ Slot 0 of every frame holds the frame itself, slot 1 always None: what an absent
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,6 +41,8 @@ __all__ = [
     "WaitStep",
 ]
 
+_logger = logging.getLogger("ort_py.planning")
+
 FRAME_SLOT = 0
 NONE_SLOT = 1
 
@@ -70,6 +73,11 @@ class BaseStep:
     @property
     def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
         """(role, plan) of each graph that runs inside the step."""
+        return ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What who runs it has to say about it by now, a line each."""
         return ()
 
     def __str__(self) -> str:
@@ -123,6 +131,14 @@ class RegionStep(BaseStep):
     @property
     def title(self) -> str:
         return f"region {self.name} of {self.node_count} nodes"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        try:
+            return tuple(self.region.remarks())
+        except Exception:  # a plug-in's code: the plan is shown without it
+            _logger.exception("asking region %s for its remarks failed", self.name)
+            return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -313,6 +313,9 @@ class _FaultyRegion(CompiledRegion):
     def serialize(self) -> bytes | None:
         return self._inner.serialize()
 
+    def remarks(self) -> Sequence[str]:
+        return self._inner.remarks()
+
     def close(self) -> None:
         self._inner.close()
 

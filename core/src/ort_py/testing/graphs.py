@@ -6,7 +6,7 @@ Plug-in authors use it to test transforms: write the graph as text, change it, l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from ort_py.contracts import Array, GraphView, KernelContext, NodeSpec, TransformContext
+from ort_py.contracts.schema import OperatorSchema
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types, validate
 from ort_py.graph.ir import Model
@@ -57,9 +58,15 @@ def typed_model(model: str | onnx.ModelProto, opset: int = 21, schemas: SchemaRe
     return loaded
 
 
-def graph_view(model: str | onnx.ModelProto, opset: int = 21, schemas: SchemaRegistry | None = None) -> GraphView:
-    """A model as providers see it; arguments as of `typed_model`."""
-    return ModelGraphView(typed_model(model, opset, schemas).graph)
+def graph_view(model: str | onnx.ModelProto, opset: int = 21, schemas: Iterable[OperatorSchema] = ()) -> GraphView:
+    """A model as providers see it.
+
+    Args:
+        model: A message, or text as in `model_from_text`.
+        opset: Opset of the default domain, where the text is a graph only.
+        schemas: Operators beside those of ONNX.
+    """
+    return ModelGraphView(typed_model(model, opset, SchemaRegistry(schemas)).graph)
 
 
 def reference_run(model: Model | onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
