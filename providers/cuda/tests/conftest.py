@@ -13,6 +13,7 @@ from ort_py.testing.subject import forget_providers
 from ort_py_cuda import availability, installed, libraries, modules, opening
 from ort_py_cuda.kernels import catalog
 from ort_py_cuda.memory import pools
+from providers.cuda.tests import drawing
 from providers.cuda.tests.emulation import host
 
 from .stand_in.machine import Machine
@@ -27,15 +28,23 @@ def _kernels_are_kept(request: pytest.FixtureRequest) -> None:
         host.keep_in(cache.mkdir("ort-py-emulated"))
 
 
+@pytest.fixture(autouse=True)
+def _own_random_numbers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test draws does not depend on which tests ran before it."""
+    drawing.begin(request.node.name)
+    yield
+    drawing.end()
+
+
 @pytest.fixture
-def use_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine], StandInModule]]:
+def use_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., StandInModule]]:
     """Puts a machine in the place of CUDA: CuPy is the stand-in's, nothing is missing, kernels are the library's.
 
     Our own kernels and regions run machine code, which the stand-in has none of: they have tests of their own.
     """
 
-    def use(machine: Machine) -> StandInModule:
-        module = StandInModule(machine)
+    def use(machine: Machine, kind: type[StandInModule] = StandInModule) -> StandInModule:
+        module = kind(machine)
         found = Availability(True, "a stand-in", devices=tuple(Device("cuda", one) for one in range(machine.devices)))
         monkeypatch.setattr(modules, "_module", module)
         monkeypatch.setattr(availability, "examine", lambda: found)

@@ -53,7 +53,7 @@ def test_it_has_what_the_stand_in_has(cupy: Any) -> None:
         assert hasattr(cupy.cuda.MemoryPool, name)
         assert hasattr(cupy.cuda.MemoryAsyncPool, name)
     assert hasattr(cupy.cuda.MemoryAsyncPool, "memoryAsyncHasStat")
-    for name in ("compute_capability", "attributes", "synchronize"):
+    for name in ("compute_capability", "attributes", "synchronize", "use"):
         assert hasattr(cupy.cuda.Device, name)
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ort_py.contracts import IEvent
+from ort_py.contracts import IEvent, SessionContext
 from ort_py.devices import HOST, Device
 from ort_py.errors import EPFail, OptionError
+from ort_py_cuda.code import kernel
+from ort_py_cuda.opening import open_device
 from ort_py_cuda.streams import CudaStream
 
 from .memory_rooms import opened, wishes
-from .stand_in.machine import Machine
+from .stand_in.machine import CUDARuntimeError, Machine
 
 CUDA = Device("cuda", 0)
 
@@ -35,6 +38,49 @@ def test_entering_makes_device_stream_and_memory_current(use_machine: Callable[[
     assert machine.stream is machine.default[0]
     del made
     assert part.pool.used_bytes() == 0
+
+
+def test_entering_on_a_fresh_thread_binds_the_context(machine: Machine) -> None:
+    """CuPy asks CUDA for nothing where the device is current anyway; driver calls need the context all the same."""
+    stream = opened().new_stream()
+    seen: list[int | None] = []
+
+    def look() -> None:
+        seen.append(machine.context)
+        with stream:
+            seen.append(machine.context)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [None, 0]
+
+
+def test_a_device_that_cannot_be_bound_is_left_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the thread had before is current again."""
+    stream = opened().new_stream()
+
+    def lost(_index: int) -> None:
+        raise CUDARuntimeError(46, "cudaErrorDevicesUnavailable: in use")
+
+    monkeypatch.setattr(machine, "bind", lost)
+    with pytest.raises(EPFail, match="GPU 0 does not answer"), stream:
+        pass
+    assert machine._stack("device") == []
+
+
+def test_a_new_stream_says_where_its_code_is_kept(machine: Machine, tmp_path: Path) -> None:
+    """In the folder that the session names; faults of an earlier stream of the same handle are gone."""
+    part = open_device(wishes(context=SessionContext(cache_folder=str(tmp_path))))
+    stream = part.new_stream()
+    kept = kernel._caches[stream.handle]
+    assert kept is not None
+    assert kept.folder == tmp_path / "cuda"
+    assert kept is part.code
+    off = open_device(wishes(context=SessionContext(caches=False))).new_stream()
+    none = kernel._caches[off.handle]
+    assert none is not None
+    assert none.folder is None
 
 
 def test_each_frame_has_a_stream_of_its_own(machine: Machine) -> None:

@@ -129,6 +129,7 @@ FAMILIES: dict[str, str] = {
     "contrib.attention": "com.microsoft:Attention",
     "contrib.multi_head_attention": "com.microsoft:MultiHeadAttention com.microsoft:DecoderMaskedMultiHeadAttention",
     "contrib.group_query_attention": "com.microsoft:GroupQueryAttention",
+    "contrib.paged_attention": "com.microsoft:PagedAttention",
     "contrib.sparse_attention": "com.microsoft:SparseAttention",
     "contrib.rotary": "com.microsoft:RotaryEmbedding com.microsoft:MRotaryEmbedding",
     "contrib.linear_attention": "com.microsoft:LinearAttention com.microsoft:CausalConvWithState",

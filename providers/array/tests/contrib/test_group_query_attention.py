@@ -142,6 +142,16 @@ def test_positions_of_a_first_prompt_begin_at_the_first() -> None:
     agree(OP, [*new(2, 6), None, None, i32(5, 5), i32(6), COS, SIN, ids], FLOAT3, do_rotary=1, **NODE)
 
 
+def test_normalised_heads_keep_their_type() -> None:
+    """Of float16 they are float16 again before they are turned and stored, as are the results."""
+    inputs = [*new(1, 4), None, None, i32(3), i32(4), *[None] * 7, *[np.ones(SIZE, np.float32)] * 2]
+    narrow = [x.astype(np.float16) if x is not None and x.dtype == np.float32 else x for x in inputs]
+    results = contrib(OP, narrow, outputs=3, **NODE)
+    for result, exact in zip(results, contrib(OP, inputs, outputs=3, **NODE), strict=True):
+        assert result.dtype == np.float16
+        np.testing.assert_allclose(result, exact, atol=5e-3)
+
+
 def test_normalised_heads() -> None:
     """Queries and keys divided by their root mean square. onnxruntime's CPU refuses these inputs."""
     parts, weights = new(1, 4), [1 + f32((SIZE,), 3), 1 + f32((SIZE,), 4)]

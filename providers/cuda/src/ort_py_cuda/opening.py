@@ -13,6 +13,7 @@ from ort_py.contracts import IStream
 from ort_py.devices import Device
 from ort_py.errors import EPFail
 from ort_py_cuda.availability import DEVICE_KIND, examine, too_old
+from ort_py_cuda.code.cache import CodeCache, session_cache
 from ort_py_cuda.installed import Missing, find_cupy
 from ort_py_cuda.memory.allocator import CudaAllocator
 from ort_py_cuda.memory.failures import status_of
@@ -44,6 +45,7 @@ class OpenDevice:
         allocator: The same, as the core asks.
         transfer: Copies to and from it.
         user_stream: The caller's stream; None where frames make their own.
+        code: Where kernels compiled for its streams are kept.
     """
 
     device: Device
@@ -52,12 +54,13 @@ class OpenDevice:
     allocator: CudaAllocator
     transfer: CudaTransfer
     user_stream: int | None
+    code: CodeCache
 
     def new_stream(self) -> IStream:
         """The stream of one frame."""
         if self.user_stream is not None:
-            return users_stream(self.device, self.user_stream, self.pool.malloc)
-        return new_stream(self.device, self.pool.malloc)
+            return users_stream(self.device, self.user_stream, self.pool.malloc, self.code)
+        return new_stream(self.device, self.pool.malloc, self.code)
 
 
 def device_count() -> int:
@@ -113,6 +116,7 @@ def open_device(wishes: Wishes) -> OpenDevice:
         CudaAllocator(device, pool, pinned),
         CudaTransfer(device, pool, pinned),
         wishes.user_stream,
+        session_cache(wishes.cache_folder, keeps=wishes.caches),
     )
 
 

@@ -119,6 +119,8 @@ class Wishes:
         user_stream: Handle of the caller's stream; None where frames have their own.
         graphs: Whether runs are captured.
         settings: What kernels read.
+        cache_folder: Where the session keeps what is compiled; None where it names no folder.
+        caches: Whether anything compiled is kept on disk.
     """
 
     device: int
@@ -128,6 +130,8 @@ class Wishes:
     user_stream: int | None
     graphs: bool
     settings: Settings
+    cache_folder: str | None = None
+    caches: bool = True
 
 
 def wishes_of(options: Mapping[str, Any], context: SessionContext) -> Wishes:
@@ -165,6 +169,8 @@ def wishes_of(options: Mapping[str, Any], context: SessionContext) -> Wishes:
             graphs=bool(options["enable_cuda_graph"]),
             device=device,
         ),
+        context.cache_folder,
+        context.caches,
     )
 
 

@@ -26,7 +26,7 @@ from ort_py.contracts import (
 )
 from ort_py.dtypes import DataType, TensorType
 from ort_py_array.provider import ArrayModuleProvider
-from ort_py_cuda import capture, regions
+from ort_py_cuda import capture, float8, regions
 from ort_py_cuda.held_types import held_types, missing_library, unheld
 from ort_py_cuda.kernels.catalog import CudaKernels
 from ort_py_cuda.kernels.pictures import prefers_channels_last
@@ -99,29 +99,34 @@ class CUDAProvider(ArrayModuleProvider):
         sizes = on_the_host(graph, single, kernels)
         for index in sizes:
             del single[index]
-        able = sorted(single)
+        products = float8.find(graph, single.keys(), self._settings.capability)
+        able = sorted(single.keys() - {index for group in products.groups for index in group})
         groups: Sequence[Claim]
         if self._settings.graphs:
-            groups = applied(self._settings, capture.groups, graph, able, kernels)
+            groups = applied(self._settings, capture.groups, graph, able, kernels, products.groups)
         else:
-            groups = applied(self._settings, regions.groups, graph, able)
-        for group in groups:
-            for index in group.nodes:
-                single.pop(index, None)
-        refused = tuple(Refusal(index, REASON) for index in sorted(sizes))
-        return Capability((*groups, *single.values()), (*found.refusals, *refused))
+            groups = [*products.claims, *applied(self._settings, regions.groups, graph, able)]
+        taken = {index for group in groups for index in group.nodes}
+        reasons = {one.node: one.reason for one in found.refusals} | dict.fromkeys(sizes, REASON) | products.refusals
+        return Capability(
+            (*groups, *(claim for index, claim in single.items() if index not in taken)),
+            tuple(Refusal(index, reasons[index]) for index in sorted(reasons.keys() - taken - single.keys())),
+        )
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-        """What is left of a region by itself: as `regions` says."""
-        answer: str | None = applied(self._settings, regions.group_refusal, nodes, graph)
+        """What is left of a region by itself: as the room says that compiles it."""
+        room = capture if self._settings.graphs else float8 if float8.owns(nodes) else regions
+        answer: str | None = applied(self._settings, room.group_refusal, nodes, graph)
         return answer
 
     def compile(self, region: RegionView) -> CompiledRegion:
         """Compile a region to one kernel, or to runs that are captured."""
         compiled: CompiledRegion
         with self._opened.new_stream() as stream:
-            if self._settings.graphs and capture.owns(region):
+            if self._settings.graphs and applied(self._settings, capture.owns, region):
                 compiled = applied(self._settings, capture.compile, region, self._kernels, cupy())
+            elif float8.owns(region.nodes):
+                compiled = applied(self._settings, float8.compile_region, region, cupy())
             else:
                 compiled = applied(self._settings, regions.compile, region)
             stream.synchronize()

@@ -15,6 +15,8 @@ from ort_py.contracts import IEvent, IStream
 from ort_py.devices import Device
 from ort_py.errors import EPFail, Location
 from ort_py_cuda.code import faults
+from ort_py_cuda.code.cache import CodeCache
+from ort_py_cuda.code.kernel import keep_code
 from ort_py_cuda.memory.staging import Staging
 from ort_py_cuda.modules import cupy
 
@@ -87,8 +89,9 @@ class CudaStream(IStream):
 
     def record(self) -> Any:
         """The same as CuPy's event."""
-        event = self._cuda.Event(disable_timing=True)
-        event.record(self.native)
+        with self._cuda.Device(self._device.index):  # an event belongs to the device that is current when it is made
+            event = self._cuda.Event(disable_timing=True)
+            event.record(self.native)
         return event
 
     def wait_event(self, event: IEvent) -> None:
@@ -109,6 +112,7 @@ class CudaStream(IStream):
         device = self._cuda.Device(self._device.index)
         try:
             device.__enter__()
+            _bind(device)
         except Exception as error:  # CUDARuntimeError: a context that is broken says so to every call
             raise EPFail(
                 f"GPU {self._device.index} does not answer: {error}.", where=Location(provider=PROVIDER)
@@ -136,6 +140,20 @@ class CudaStream(IStream):
             self.staging.drop()
 
 
+def _bind(device: Any) -> None:
+    """Make the context of a device that was entered the thread's.
+
+    Entering the device that is current anyway asks CUDA for nothing, and a thread that has not used CUDA yet has no
+    context then: calls of the driver, which launch kernels, would find none.
+    """
+    try:
+        device.use()
+    except Exception:
+        with contextlib.suppress(Exception):  # the first error is the one to tell
+            device.__exit__(None, None, None)
+        raise
+
+
 class _Handle:
     """A stream of somebody else's, in the form CuPy takes."""
 
@@ -146,17 +164,36 @@ class _Handle:
         return 0, self._handle
 
 
-def new_stream(device: Device, malloc: Callable[[int], Any]) -> CudaStream:
-    """A stream that does not wait for the legacy default stream. For one frame."""
+def new_stream(device: Device, malloc: Callable[[int], Any], code: CodeCache | None = None) -> CudaStream:
+    """A stream that does not wait for the legacy default stream. For one frame.
+
+    Args:
+        device: The GPU.
+        malloc: Where memory comes from.
+        code: Where kernels that are compiled at a launch on it are kept; where the environment says, if None.
+    """
     cuda = cupy().cuda
     with cuda.Device(device.index):
         native = cuda.Stream(non_blocking=True)
-    return CudaStream(device, native, malloc)
+    made = CudaStream(device, native, malloc)
+    faults.forget(made.handle)
+    keep_code(made.handle, code)
+    return made
 
 
-def users_stream(device: Device, handle: int, malloc: Callable[[int], Any]) -> CudaStream:
-    """A frame's view of the caller's stream, which the caller keeps alive; 0 is the legacy default stream."""
+def users_stream(
+    device: Device, handle: int, malloc: Callable[[int], Any], code: CodeCache | None = None
+) -> CudaStream:
+    """A frame's view of the caller's stream, which the caller keeps alive; 0 is the legacy default stream.
+
+    Args:
+        device: The GPU.
+        handle: The ``cudaStream_t``.
+        malloc: Where memory comes from.
+        code: As for `new_stream`; of the last session that uses the stream.
+    """
     cuda = cupy().cuda
     with cuda.Device(device.index):
         native = cuda.Stream.from_external(_Handle(handle)) if handle else cuda.Stream(null=True)
+    keep_code(handle, code)
     return CudaStream(device, native, malloc)

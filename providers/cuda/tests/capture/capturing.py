@@ -125,7 +125,27 @@ class _NestedPool(MemoryPool):
         return pointer.mem.block
 
 
+class _Streams:
+    """`cupy.cuda.Stream`, whose streams can be captured."""
+
+    def __init__(self, machine: Machine, usual: Any) -> None:
+        self._machine = machine
+        self.from_external = usual.from_external
+        self._usual = usual
+
+    def __call__(self, null: bool = False, non_blocking: bool = False) -> Stream:
+        machine = self._machine
+        if null or not non_blocking:
+            made: Stream = self._usual(null, non_blocking)
+            return made
+        return CapturingStream(machine, machine.device, machine.new_handle())
+
+
 class _Cuda(Cuda):
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self.Stream: Any = _Streams(machine, self.Stream)
+
     def get_allocator(self) -> Callable[[int], Any]:
         stack = self._stack()
         return stack[-1] if stack else self._default.malloc

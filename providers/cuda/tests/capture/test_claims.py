@@ -11,7 +11,9 @@ import pytest
 from ort_py.contracts import KernelDef, KernelLookup, KernelMatch, NodeSpec
 from ort_py.testing.graphs import graph_view
 from ort_py_array.library import LibraryKernels
-from ort_py_cuda.capture.claims import definition_of, groups, owns, refusal
+from ort_py_cuda.capture.claims import definition_of, group_refusal, groups, owns, refusal
+from ort_py_cuda.settings import Settings, applied
+from providers.cuda.tests.float8.models import product, view_of
 
 _OURS = KernelDef("Relu", lambda ctx: abs, since=1, until=28, implementation="ort_py_cuda.kernels.fake:relu")
 
@@ -37,6 +39,28 @@ def test_runs_of_nodes_are_claimed_together() -> None:
         a = Neg (x) b = Relu (a) c = NonZero (b) d = Neg (c) y = Abs (d) }"""
     assert _claimed(text) == [(0, 1), (3, 4)]
     assert _claimed("g (float[N] x) => (float[N] y) { y = Neg (x) }") == []
+
+
+def test_groups_that_only_run_together() -> None:
+    """They join what is around them; where a region would split one, it is a region of its own."""
+    text = "g (float[N] x) => (float[N] y) { a = Neg (x) b = Floor (a) c = Ceil (b) y = Abs (c) }"
+    view = graph_view(text)
+    assert [claim.nodes for claim in groups(view, [0, 3], _Lookup(), [(1, 2)])] == [(0, 1, 2, 3)]
+    text = """g (float[N] x) => (float[N] y) {
+        a = Neg (x) b = Floor (a) c = Ceil (x) h = Hardmax (a) e = Add (h, c) y = Mul (e, b) }"""
+    view = graph_view(text)
+    found = [claim.nodes for claim in groups(view, [0, 4], _Lookup(), [(1, 5)])]
+    assert (1, 5) in found
+    assert not any(len({1, 5} & {*nodes}) == 1 for nodes in found)
+
+
+def test_what_is_left_of_a_claim() -> None:
+    """One node is no graph; parts of a product of float8 are none."""
+    made = product()
+    whole = view_of(made)
+    assert group_refusal(whole.nodes[:1], whole) == "a graph of one kernel is launched no faster than the kernel"
+    assert "float8" in (group_refusal(whole.nodes[1:], whole) or "")
+    assert applied(Settings(capability=90), group_refusal, whole.nodes, whole) is None
 
 
 @pytest.mark.parametrize(

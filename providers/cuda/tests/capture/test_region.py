@@ -118,7 +118,7 @@ def test_each_shape_has_a_graph_up_to_a_bound(device: _Device) -> None:
         for size in (3, 5, 7):
             np.testing.assert_allclose(_run(device, instance, _numbers(1, size)), _wanted(_numbers(1, size)), rtol=1e-6)
     assert len(device.stream.graphs) == 2
-    assert "more than 2 shape signatures" in region.report[0]
+    assert "more than 2 shape signatures" in region.remarks()[0]
     assert not region.refused
 
 
@@ -204,8 +204,8 @@ def test_what_waits_is_not_captured(device: _Device) -> None:
     for seed in range(4):
         np.testing.assert_allclose(_run(device, instance, _numbers(seed)), _wanted(_numbers(seed)), rtol=1e-6)
     assert region.refused
-    assert len(region.report) == 1
-    assert "the stream is capturing" in region.report[0]
+    assert len(region.remarks()) == 1
+    assert "the stream is capturing" in region.remarks()[0]
     assert len(device.stream.graphs) == 1  # ended, and never launched
     assert device.stream.graphs[0].launches == 0
     other = region.instantiate(FrameResources())
@@ -224,21 +224,21 @@ def test_a_graph_that_must_not_be_repeated_is_not_launched(device: _Device) -> N
     instance = region.instantiate(FrameResources())
     for seed in range(3):
         np.testing.assert_allclose(_run(device, instance, _numbers(seed)), _wanted(_numbers(seed)), rtol=1e-6)
-    assert region.report == (
-        "EPFail: The captured graph must not be repeated.; it copies 4 bytes from the host's memory",
+    assert region.remarks() == (
+        "not captured: EPFail: The captured graph must not be repeated.; it copies 4 bytes from the host's memory",
     )
     assert device.stream.graphs[0].launches == 0
 
 
 def test_the_default_stream_is_not_captured(device: _Device) -> None:
-    """The caller's own, where it is that one: the reason is in the report."""
+    """The caller's own, where it is that one: the reason is among the remarks."""
     region = _captured(device)
     instance = region.instantiate(FrameResources())
     for seed in range(3):
         instance.bind([device.xp.asarray(_numbers(seed))], [None])
         (y,) = instance()
         np.testing.assert_allclose(y.get(), _wanted(_numbers(seed)), rtol=1e-6)
-    assert "default stream cannot be captured" in region.report[0]
+    assert "default stream cannot be captured" in region.remarks()[0]
 
 
 def test_outputs_are_no_views_of_inputs(device: _Device) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ort_py_cuda.code.cache import CodeCache, code_key, default_folder
+from ort_py_cuda.code.cache import CodeCache, code_key, default_folder, session_cache
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
 KEY = code_key(["source", "sm_90"])
@@ -122,6 +122,14 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureF
 def test_the_environment_decides(environment: dict[str, str], wanted: Path | None) -> None:
     """As it does for sessions."""
     assert default_folder(environment) == wanted
+
+
+def test_a_session_decides_before_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its own folder, none at all, or what the environment says."""
+    monkeypatch.setenv("ORT_PY_CACHE", str(tmp_path / "environment"))
+    assert session_cache(str(tmp_path / "own"), keeps=True).folder == tmp_path / "own" / "cuda"
+    assert session_cache(None, keeps=True).folder == tmp_path / "environment" / "cuda"
+    assert session_cache(None, keeps=False).folder is None
 
 
 @POSIX

@@ -234,15 +234,12 @@ def test_equal_sources_are_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     monkeypatch.setattr(nvrtc, "compile", counted)
     monkeypatch.setattr(kernel, "_images", {})
-    kernel.use_cache(CodeCache(tmp_path / "code"))
-    try:
-        source = SOURCES["gather of uint8"]()
-        first = kernel.code_of(source, name="test", arch="sm_90")
-        assert kernel.code_of(source, name="test", arch="sm_90") is first
-        monkeypatch.setattr(kernel, "_images", {})
-        assert kernel.code_of(source, name="test", arch="sm_90") == first
-        assert len(count) == 1
-        kernel.code_of(source, name="test", arch="sm_80")
-        assert len(count) == 2
-    finally:
-        kernel.use_cache(None)
+    cache = CodeCache(tmp_path / "code")
+    source = SOURCES["gather of uint8"]()
+    first = kernel.code_of(source, name="test", arch="sm_90", cache=cache)
+    assert kernel.code_of(source, name="test", arch="sm_90", cache=cache) is first
+    monkeypatch.setattr(kernel, "_images", {})
+    assert kernel.code_of(source, name="test", arch="sm_90", cache=cache) == first
+    assert len(count) == 1
+    kernel.code_of(source, name="test", arch="sm_80", cache=cache)
+    assert len(count) == 2

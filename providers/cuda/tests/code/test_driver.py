@@ -116,10 +116,11 @@ def test_short_memory() -> None:
         Driver(FakeLibrary(cuLibraryLoadData=2)).load(b"x", "f")
 
 
-def test_a_lost_context() -> None:
+@pytest.mark.parametrize("status", [700, 709, 999])
+def test_a_lost_context(status: int) -> None:
     """Takes no more work."""
     with pytest.raises(DeviceReset, match="cuLaunchKernel"):
-        Driver(FakeLibrary(cuLaunchKernel=700)).launch(12, (1, 1, 1), (1, 1, 1), 0, 9, 1, "f")
+        Driver(FakeLibrary(cuLaunchKernel=status)).launch(12, (1, 1, 1), (1, 1, 1), 0, 9, 1, "f")
 
 
 def test_a_driver_that_is_too_old() -> None:

@@ -59,6 +59,15 @@ def test_a_report_is_raised_once_and_on_its_stream_alone() -> None:
     faults.raise_if_any(5)
 
 
+def test_a_new_stream_of_an_old_handle_begins_without_faults() -> None:
+    """A run that failed otherwise is not waited for to its end; CUDA gives the handle of its stream to another run."""
+    site = faults.Site.of_index(Location(node="lookup"))
+    write(5, site, 12, 10)
+    faults.forget(5)
+    faults.forget(6)
+    faults.raise_if_any(5)
+
+
 def test_a_report_of_a_closed_node() -> None:
     """Has no name any more."""
     site = faults.Site.of_index(Location(node="gone"))

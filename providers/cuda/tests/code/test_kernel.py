@@ -11,6 +11,7 @@ import pytest
 
 from ort_py.errors import EPFail
 from ort_py_cuda.code import Kernel, arch, driver, kernel
+from ort_py_cuda.code.cache import CodeCache
 
 
 class NotingDriver:
@@ -23,6 +24,7 @@ class NotingDriver:
         self.loaded: list[tuple[bytes, str]] = []
         self.launches: list[tuple[Any, ...]] = []
         self.allowed: list[tuple[int, int, int]] = []
+        self.caches: list[CodeCache | None] = []
 
     def device(self, stream: int = 0) -> int:
         return self.ordinal
@@ -51,7 +53,13 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> NotingDriver:
     found = NotingDriver()
     monkeypatch.setattr(driver, "_driver", found)
     monkeypatch.setattr(arch, "target_of_device", lambda device: f"sm_{90 + device}")
-    monkeypatch.setattr(kernel, "code_of", lambda source, *, name, arch, options: f"{source} for {arch}".encode())
+
+    def code_of(source: str, *, name: str, arch: str, options: tuple[str, ...], cache: CodeCache | None) -> bytes:
+        found.caches.append(cache)
+        return f"{source} for {arch}".encode()
+
+    monkeypatch.setattr(kernel, "code_of", code_of)
+    monkeypatch.setattr(kernel, "_caches", {})
     return found
 
 
@@ -84,6 +92,15 @@ def test_an_empty_grid_launches_nothing(noting: NotingDriver) -> None:
     assert noting.launches == []
 
 
+def test_code_is_kept_where_the_streams_session_keeps_it(noting: NotingDriver) -> None:
+    """Kernels are shared by sessions; a stream that nobody spoke for keeps it where the environment says."""
+    session = CodeCache(None)
+    kernel.keep_code(5, session)
+    Kernel("text", "f", "P")(ONE, ONE, 5, 1)
+    Kernel("text", "f", "P")(ONE, ONE, 6, 1)
+    assert noting.caches == [session, None]
+
+
 @pytest.mark.parametrize("grid", [(2**31, 1, 1), (1, 65536, 1), (1, 1, 65536)])
 def test_grids_that_no_device_takes(noting: NotingDriver, grid: tuple[int, int, int]) -> None:
     """Before the driver says so in other words."""
@@ -104,6 +121,23 @@ def test_much_shared_memory_is_asked_for_once(noting: NotingDriver) -> None:
     for shared in (48 << 10, 64 << 10, 60 << 10, 90 << 10):
         made(ONE, ONE, 5, 1, shared=shared)
     assert noting.allowed == [(1, 64 << 10, 0), (1, 90 << 10, 0)]
+
+
+def test_threads_that_ask_for_shared_memory_at_once(noting: NotingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked for last counts, so less never comes after more."""
+    made = Kernel("text", "f", "P")
+    inside = False
+
+    def attribute(_attribute: int, _device: int) -> int:
+        nonlocal inside
+        if not inside:  # between this thread's look and its call another one asks for more
+            inside = True
+            made(ONE, ONE, 6, 1, shared=90 << 10)
+        return 100 << 10
+
+    monkeypatch.setattr(noting, "attribute", attribute)
+    made(ONE, ONE, 5, 1, shared=64 << 10)
+    assert noting.allowed == [(1, 90 << 10, 0)]
 
 
 def test_more_shared_memory_than_there_is(noting: NotingDriver) -> None:

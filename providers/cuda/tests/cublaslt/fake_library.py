@@ -29,6 +29,7 @@ _DTYPES: dict[int, Any] = {
     CudaType.R_32I: np.int32,
     CudaType.R_16BF: ml_dtypes.bfloat16,
     CudaType.R_8F_E4M3: ml_dtypes.float8_e4m3fn,
+    CudaType.R_8F_E5M2: ml_dtypes.float8_e5m2,
 }
 _SCALARS: dict[int, Any] = {
     CudaType.R_32F: ctypes.c_float,
@@ -73,25 +74,28 @@ class FakeLt:
     Args:
         workspace: Bytes each algorithm asks for.
         algorithms: Whether there are any.
+        epilogues: Whether there are any with an epilogue.
 
     Attributes:
         calls: Names, in order.
         failing: Status by name of what is to fail.
         alive: Descriptors by address.
         alignments: What preferences said, in the order of the questions: of A, B, C and D.
+        reductions: Which ways to add up parts of sums they allowed.
         streams: Stream of each product.
         workspaces: (address, size) of each product.
     """
 
-    def __init__(self, workspace: int = 0, *, algorithms: bool = True) -> None:
+    def __init__(self, workspace: int = 0, *, algorithms: bool = True, epilogues: bool = True) -> None:
         self.calls: list[str] = []
         self.failing: dict[str, int] = {}
         self.alive: dict[int, _Thing] = {}
         self.alignments: list[tuple[int, ...]] = []
+        self.reductions: list[int] = []
         self.streams: list[int] = []
         self.workspaces: list[tuple[int, int]] = []
         self.problems: list[tuple[Problem, int]] = []
-        self._workspace, self._algorithms = workspace, algorithms
+        self._workspace, self._algorithms, self._epilogues = workspace, algorithms, epilogues
         self._next = 0x1000
         for name in [
             "cublasLtCreate",
@@ -139,7 +143,9 @@ class FakeLt:
         preference, result, found = arguments[6], arguments[8]._obj, arguments[9]._obj
         fields = self.alive[preference].fields
         self.alignments.append(tuple(_number(fields[one]) for one in (5, 6, 7, 8)))
-        found.value = int(self._algorithms)
+        self.reductions.append(_number(fields[3]))
+        plain = _number(self.alive[arguments[1]].fields.get(DescField.EPILOGUE), 1) == Epilogue.DEFAULT
+        found.value = int(self._algorithms and (self._epilogues or plain))
         result.workspace_size = self._workspace
 
     def _matrix(self, layout: int) -> tuple[Matrix, int, int]:
@@ -154,7 +160,7 @@ class FakeLt:
         compute, scale = thing.made
         fields = thing.fields
         first, kind, batch = self._matrix(a_layout)
-        second, _, _ = self._matrix(b_layout)
+        second, second_kind, _ = self._matrix(b_layout)
         result, result_kind, _ = self._matrix(d_layout)
         assert c_layout == d_layout
         factors = [ctypes.cast(one, ctypes.POINTER(_SCALARS[scale])).contents.value for one in (alpha, beta)]
@@ -183,7 +189,7 @@ class FakeLt:
         wide = np.dtype(np.int64 if operand.kind == "i" else np.float64)
         space_of = {one: _extent(matrix, batch) for one, matrix in (("a", first), ("b", second), ("d", result))}
         left = _memory(a, space_of["a"], operand).astype(wide)
-        right = _memory(b, space_of["b"], operand).astype(wide)
+        right = _memory(b, space_of["b"], np.dtype(_DTYPES[second_kind])).astype(wide)
         base = _memory(c, space_of["d"], output).astype(wide)
         made = _memory(d, space_of["d"], output).astype(wide)
         interpret(problem, left, right, made, added=base, bias=bias, alpha=factors[0], beta=factors[1])

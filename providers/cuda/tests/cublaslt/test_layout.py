@@ -211,6 +211,9 @@ def test_one_byte_types_need_columns_and_whole_units() -> None:
         ("bfloat16", None, ("R_16BF", "F32")),
         ("int8", None, ("R_32I", "I32")),
         ("float8_e4m3fn", None, ("R_16BF", "F32")),
+        ("float8_e4m3fn", "float16", ("R_16F", "F32")),
+        ("float8_e4m3fn", "float64", None),
+        ("float8_e5m2", None, None),
         ("int64", None, None),
         ("float16", "float64", None),
     ],
@@ -227,3 +230,16 @@ def test_tf32_is_an_option() -> None:
     assert plain is not None
     assert fast is not None
     assert (plain.compute.name, fast.compute.name) == ("F32", "F32_FAST_TF32")
+
+
+def test_two_forms_of_float8() -> None:
+    """Each operand has its own type; others have one for both."""
+    mixed = arithmetic_of("float8_e5m2", "float32", right="float8_e4m3fn")
+    assert mixed is not None
+    assert (mixed.operand.name, mixed.right.name) == ("R_8F_E5M2", "R_8F_E4M3")
+    assert mixed.dots_columns
+    same = arithmetic_of("float16", right="float16")
+    assert same is not None
+    assert same.right is same.operand
+    assert arithmetic_of("float16", right="float32") is None
+    assert arithmetic_of("float8_e4m3fn", right="float16") is None

@@ -66,6 +66,76 @@ def test_float8_with_scales(library: FakeLt) -> None:
     assert multiply(a, b.T).dtype == ml_dtypes.bfloat16
 
 
+_E4M3, _E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
+
+@pytest.mark.parametrize(("left", "right"), [(_E4M3, _E4M3), (_E4M3, _E5M2), (_E5M2, _E4M3)])
+def test_float8_as_bytes(library: FakeLt, left: Any, right: Any) -> None:
+    """Arrays of bytes, and what they are: each operand is told of in its own type."""
+    a, b = _sample(16, 32, dtype=left), _sample(48, 32, dtype=right)
+    names = np.dtype(left).name, np.dtype(right).name
+    y = multiply(a.view(np.uint8), b.view(np.uint8).T, elements=names, result=np.float32)
+    np.testing.assert_array_equal(y, a.astype(np.float32) @ b.T.astype(np.float32))
+
+
+def test_float8_that_no_gpu_multiplies(library: FakeLt) -> None:
+    """Two of the form with the wide range."""
+    a = _sample(16, 16, dtype=np.uint8)
+    with pytest.raises(EPFail, match="no product of float8_e5m2 and float8_e5m2"):
+        multiply(a, a.T, elements=("float8_e5m2", "float8_e5m2"))
+    with pytest.raises(EPFail, match="multiples of 16"):
+        multiply(a[:, :8].copy(), a[:, :8].copy().T, elements=("float8_e4m3fn", "float8_e4m3fn"))
+
+
+@pytest.mark.parametrize("epilogue", [Epilogue.DEFAULT, Epilogue.RELU, Epilogue.GELU])
+def test_an_epilogue_that_the_library_lacks(monkeypatch: pytest.MonkeyPatch, epilogue: Epilogue) -> None:
+    """The product by itself, and what follows behind it; the result is the same."""
+    a, b, bias, c = _sample(3, 4), _sample(4, 5), _sample(5), _sample(3, 5)
+    options: dict[str, Any] = {"bias": bias, "added": c, "alpha": 0.5, "epilogue": epilogue}
+    on_the_host(monkeypatch)
+    wanted = multiply(a, b, **options)
+    library = on_the_host(monkeypatch, FakeLt(epilogues=False))[1]
+    np.testing.assert_allclose(multiply(a, b, **options), wanted, rtol=1e-6)
+    assert [problem.epilogue for problem, _ in library.problems] == [Epilogue.DEFAULT]
+
+
+def test_other_failures_are_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an algorithm that is missing without an epilogue, nor another status with one."""
+    a, b, bias = _sample(3, 4), _sample(4, 5), _sample(5)
+    on_the_host(monkeypatch, FakeLt(algorithms=False))
+    for given in (None, bias):
+        with pytest.raises(EPFail, match="CUBLAS_STATUS_NOT_SUPPORTED"):
+            multiply(a, b, bias=given)
+    broken = FakeLt()
+    broken.failing["cublasLtMatmulAlgoGetHeuristic"] = 14
+    on_the_host(monkeypatch, broken)
+    with pytest.raises(EPFail, match="CUBLAS_STATUS_INTERNAL_ERROR"):
+        multiply(a, b, bias=bias)
+    assert broken.calls.count("cublasLtMatmulAlgoGetHeuristic") == 1
+
+
+def test_matrices_of_a_batch_have_one_alignment(library: FakeLt) -> None:
+    """That of the address and of the way to the next matrix."""
+    multiply(_sample(2, 3, 5), _sample(2, 5, 32))
+    assert library.alignments == [(128, 4, 128, 128)]  # of B, A, C and D: 640, 60 and 384 bytes to the next
+
+
+def test_parts_of_narrow_sums_are_not_rounded(library: FakeLt) -> None:
+    """They are added up in float32; wide results may be added up in place."""
+    for dtype in (np.float16, ml_dtypes.bfloat16, np.float32):
+        multiply(_sample(3, 4, dtype=dtype), _sample(4, 5, dtype=dtype))
+    multiply(_sample(3, 4, dtype=np.float16), _sample(4, 5, dtype=np.float16), result=np.float32)
+    assert library.reductions == [2, 2, 7, 7]
+
+
+def test_a_column_is_read_in_one_piece(library: FakeLt) -> None:
+    """As the row that it is in memory, not as rows of one element."""
+    a, b = _sample(3, 24), _sample(24, 1)
+    np.testing.assert_array_equal(multiply(a, b), a @ b)
+    ((problem, _),) = library.problems
+    assert (problem.transpose_first, problem.first.rows, problem.first.ld) == (True, 24, 24)
+
+
 def test_bias_factor_and_what_is_added(library: FakeLt) -> None:
     """relu(alpha a b + beta c + bias), c and the result one array or two."""
     a, b, c, bias = _sample(3, 4), _sample(4, 5), _sample(3, 5), _sample(5)

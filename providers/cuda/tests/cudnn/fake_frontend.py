@@ -54,7 +54,8 @@ class _Graph:
         self.facts = facts
         self.given: list[_Tensor] = []
         self.nodes: list[tuple[str, dict[str, Any], _Tensor]] = []
-        self.built: set[int | None] = set()
+        self.built: set[int] = set()
+        self.selected: int | None = None
         self.barred: list[Any] = []
 
     def tensor(self, **facts: Any) -> _Tensor:
@@ -123,30 +124,22 @@ class _Graph:
     def check_support(self) -> None:
         pass
 
-    def build_plans(self, policy: str) -> None:
-        self.built.add(None)
-        self.cudnn.builds += 1
-
     def get_execution_plan_count(self) -> int:
         return self.cudnn.plans
 
     def build_plan_at_index(self, index: int) -> None:
         if index in self.cudnn.broken_plans:
             raise NotSupported(f"plan {index} does not build")
-        self.built.add(index)
-        self.cudnn.builds += 1
-
-    def get_workspace_size(self) -> int:
-        return self.cudnn.workspace
+        if index not in self.built:
+            self.built.add(index)
+            self.cudnn.builds += 1
+        self.selected = index
 
     def get_workspace_size_plan_at_index(self, index: int) -> int:
         return self.cudnn.workspace
 
-    def execute_plan_at_index(self, pack: dict[int, int], workspace: int, index: int, handle: Any = None) -> None:
-        self._run(pack, workspace, handle, index)
-
     def execute(self, pack: dict[int, int], workspace: int, handle: Any = None) -> None:
-        self._run(pack, workspace, handle, None)
+        self._run(pack, workspace, handle, self.selected)
 
     def _run(self, pack: dict[int, int], workspace: int, handle: Any, index: int | None) -> None:
         cudnn = self.cudnn
@@ -158,6 +151,8 @@ class _Graph:
         values: dict[int, Any] = {}
         outputs = [made for _, _, made in self.nodes if made.output]
         assert set(pack) == {one.uid for one in (*self.given, *outputs)}, "not exactly what is in memory"
+        in_memory = [one for one in (*self.given, *outputs) if not one.scalar]
+        assert all(pack[one.uid] % 16 == 0 for one in in_memory), "plans read 16 bytes at once"  # type: ignore[index]
 
         def read(tensor: _Tensor) -> Any:
             if tensor.uid in values:
@@ -250,7 +245,6 @@ class FakeFrontend:
     def __init__(self, order: list[Any] | None = None) -> None:
         self.data_type = _Names()
         self.heur_mode = _Names()
-        self.build_plan_policy = _Names()
         self.numerical_note = _Names()
         self.diagonal_alignment = _Names()
         self.norm_forward_phase = _Names()

@@ -52,6 +52,8 @@ class FakeLibrary:
         math: Math types that convolutions were set to.
         found: Names of the calls that looked for algorithms.
         scratch: Bytes that algorithms and recurrent layers ask for.
+        unsized: Algorithms that serve nothing when they are asked for their memory.
+        entry_math: Kind of math of the algorithms that are found.
     """
 
     def __init__(self, order: list[Any] | None = None) -> None:
@@ -64,6 +66,8 @@ class FakeLibrary:
         self.math: list[int] = []
         self.found: list[str] = []
         self.scratch = 160
+        self.unsized: set[int] = set()
+        self.entry_math = 2
         self._next = 1000
         self._functions: dict[str, _Function] = {}
 
@@ -202,7 +206,18 @@ class FakeLibrary:
         for place, (algorithm, status, determinism) in enumerate(((6, 3000, 1), (1, 0, 0), (0, 0, 1))):
             results[place].algo, results[place].status = algorithm, status
             results[place].memory, results[place].determinism = self.scratch * (2 - determinism), determinism
+            results[place].math_type = self.entry_math
         return 0
+
+    def _sized(self, algorithm: int, size: Any) -> int:
+        size._obj.value = self.scratch * (1 + algorithm)
+        return 3000 if algorithm in self.unsized else 0
+
+    def do_GetConvolutionForwardWorkspaceSize(self, *arguments: Any) -> int:
+        return self._sized(*arguments[-2:])
+
+    def do_GetConvolutionBackwardDataWorkspaceSize(self, *arguments: Any) -> int:
+        return self._sized(*arguments[-2:])
 
     def do_GetConvolutionForwardAlgorithm_v7(self, *arguments: Any) -> int:
         return self._algorithms("forward", *arguments[-2:])

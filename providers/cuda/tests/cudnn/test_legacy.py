@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,8 +28,12 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return cudnn_on_host(monkeypatch)
 
 
+def _convolution(host: Host) -> legacy.Convolution:
+    return legacy.Convolution(host.binding, _X, _W, _Y, _WINDOW, 1)
+
+
 def _run(host: Host, choice: Choice) -> None:
-    call = legacy.Convolution(host.binding, _X, _W, _Y, _WINDOW, 1)
+    call = _convolution(host)
     arrays = [to_device(np.ones(one.dims, np.float32)) for one in (_X, _W, _Y)]
     addresses = [one.data.ptr for one in arrays]
     call.choose(host.xp, 0, addresses, choice)
@@ -46,6 +52,28 @@ def test_a_bound_on_scratch_memory_and_determinism(host: Host) -> None:
     _run(host, Choice(workspace=host.library.scratch))
     _run(host, Choice(deterministic=True))
     assert host.executed == ["convolution 0"] * 2
+
+
+def test_math_is_that_of_the_algorithm(host: Host) -> None:
+    """An entry holds for its own kind of math; float32 that must stay float32 takes none of them."""
+    x, w, y = (replace(one, dtype="float16") for one in (_X, _W, _Y))
+    legacy.Convolution(host.binding, x, w, y, _WINDOW, 1).choose(host.xp, 0, [0, 0, 0], Choice())
+    _convolution(host).choose(host.xp, 0, [0, 0, 0], Choice())
+    assert host.library.math == [1, host.library.entry_math, 3]
+
+
+def test_an_algorithm_that_serves_nothing_after_all(host: Host) -> None:
+    """The library is asked for its memory with the math that it will run with; the next one may serve."""
+    host.library.unsized = {1}
+    _run(host, Choice())
+    assert host.executed == ["convolution 0"]
+
+
+def test_sizes_beyond_an_int_are_refused(host: Host) -> None:
+    """ctypes would cut them off."""
+    large = replace(_X, strides=(2**31, 16, 4, 1))
+    with pytest.raises(Unsupported, match="32 bits"):
+        legacy.Convolution(host.binding, large, _W, _Y, _WINDOW, 1)
 
 
 def test_nothing_within_the_bounds(host: Host) -> None:

@@ -29,22 +29,23 @@ def _real() -> Cudnn:
 def test_a_failure_has_the_librarys_words() -> None:
     """The call, the status by name and number, and what cuDNN says happened."""
     fake = FakeLibrary()
-    fake.statuses["cudnnCreateTensorDescriptor"] = 2000
+    fake.statuses["cudnnCreateTensorDescriptor"] = 1001
     with pytest.raises(CudnnError) as caught:
         descriptors.tensor(Cudnn(fake), _X)
     text = str(caught.value)
     assert "cudnnCreateTensorDescriptor failed" in text
-    assert "CUDNN_STATUS_OF_THE_STAND_IN (2000)" in text
+    assert "CUDNN_STATUS_OF_THE_STAND_IN (1001)" in text
     assert "what happened last" in text
     assert "nvidia-smi" in text
-    assert caught.value.status == 2000
+    assert caught.value.status == 1001
     assert not isinstance(caught.value, Unsupported)
 
 
-def test_what_is_not_supported_is_told_apart() -> None:
-    """A kernel then goes another way; a failure ends the run."""
+@pytest.mark.parametrize("status", [2000, 3003, 4001])
+def test_what_is_not_supported_is_told_apart(status: int) -> None:
+    """A kernel then goes another way; a failure ends the run. A bad parameter is a combination that it lacks."""
     fake = FakeLibrary()
-    fake.statuses["cudnnSetTensorNdDescriptor"] = 3003
+    fake.statuses["cudnnSetTensorNdDescriptor"] = status
     with pytest.raises(Unsupported):
         descriptors.tensor(Cudnn(fake), _X)
 

@@ -170,7 +170,7 @@ def _compiler() -> str:
     return found
 
 
-def compiled(source: str, *, name: str, arch: str, options: Sequence[str] = ()) -> bytes:
+def compiled(source: str, *, name: str, arch: str, options: Sequence[str] = (), cache: object = None) -> bytes:
     """In place of `kernel.code_of`: the path of a library."""
     return _compiled(source, name, tuple(options))
 

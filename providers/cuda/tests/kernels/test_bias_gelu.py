@@ -10,10 +10,10 @@ import pytest
 from ort_py.errors import InvalidArgument
 from ort_py_array.contrib.schemas import schemas
 from ort_py_cuda.kernels.bias_gelu import KERNELS
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.kernels.generated import check_with_library, run
 
-RNG = np.random.default_rng(35)
 SCHEMAS = tuple(schemas())
 MS: dict[str, Any] = {"domain": "com.microsoft", "opset": 1, "schemas": SCHEMAS}
 
@@ -29,14 +29,14 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 @pytest.mark.parametrize("width", [7, 64])
 def test_with_a_bias(op_type: str, kind: str, width: int, device: host.HostDriver) -> None:
     """One entry a column."""
-    x, b = RNG.standard_normal((3, 5, width)).astype(kind), RNG.standard_normal(width).astype(kind)
+    x, b = rng().standard_normal((3, 5, width)).astype(kind), rng().standard_normal(width).astype(kind)
     check_with_library(KERNELS, op_type, [x, b], **MS)
     assert len(device.launched) == 1
 
 
 def test_without_a_bias() -> None:
     """FastGelu may lack it."""
-    check_with_library(KERNELS, "FastGelu", [RNG.standard_normal((3, 8)).astype(np.float32)], **MS)
+    check_with_library(KERNELS, "FastGelu", [rng().standard_normal((3, 8)).astype(np.float32)], **MS)
 
 
 def test_a_bias_that_does_not_fit() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from ort_py.errors import InvalidArgument, KernelInputError
 from ort_py_cuda.kernels.gather import KERNELS
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.kernels.generated import check, run
 
-RNG = np.random.default_rng(33)
 KINDS = ("float32", "float16", "int8", "int64", "bool", "float64", "complex128")
 
 
@@ -23,7 +23,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 
 
 def numbers(*shape: int, kind: str = "float32") -> np.ndarray[Any, Any]:
-    return RNG.integers(0, 100, shape).astype(kind)
+    return rng().integers(0, 100, shape).astype(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,7 +31,7 @@ def numbers(*shape: int, kind: str = "float32") -> np.ndarray[Any, Any]:
 def test_elements_of_every_width(kind: str, inner: int, device: host.HostDriver) -> None:
     """Moved in units of 1 to 16 bytes."""
     x = numbers(7, inner, kind=kind)
-    i = RNG.integers(-7, 7, (2, 3))
+    i = rng().integers(-7, 7, (2, 3))
     np.testing.assert_array_equal(run(KERNELS, "Gather", [x, i])[0], x[i])
     assert device.launched
 
@@ -40,7 +40,7 @@ def test_elements_of_every_width(kind: str, inner: int, device: host.HostDriver)
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 def test_axes_and_types_of_indices(axis: int, kind: str) -> None:
     """Negative indices count from the end."""
-    check(KERNELS, "Gather", [numbers(4, 5, 6), RNG.integers(-4, 4, (3,)).astype(kind)], axis=axis)
+    check(KERNELS, "Gather", [numbers(4, 5, 6), rng().integers(-4, 4, (3,)).astype(kind)], axis=axis)
 
 
 def test_a_single_constant_index_is_a_view(device: host.HostDriver) -> None:
@@ -69,12 +69,12 @@ def test_single_elements(axis: int) -> None:
     """The index's own place in the other axes, where it may be shorter."""
     shape = [3, 4, 5]
     shape[axis] = 6
-    check(KERNELS, "GatherElements", [numbers(3, 4, 5), RNG.integers(-3, 3, shape)], axis=axis)
+    check(KERNELS, "GatherElements", [numbers(3, 4, 5), rng().integers(-3, 3, shape)], axis=axis)
 
 
 def test_shorter_indices() -> None:
     """They leave out the ends of other axes."""
-    x, i = numbers(4, 5), RNG.integers(0, 5, (2, 3))
+    x, i = numbers(4, 5), rng().integers(0, 5, (2, 3))
     np.testing.assert_array_equal(
         run(KERNELS, "GatherElements", [x, i], axis=1)[0], np.take_along_axis(x[:2], i, axis=1)
     )
@@ -98,7 +98,7 @@ def test_indices_that_do_not_fit() -> None:
 )
 def test_tuples(data: tuple[int, ...], indices: tuple[int, ...], batch_dims: int) -> None:
     """Of any length, behind shared axes."""
-    i = RNG.integers(-2 if batch_dims == 0 else 0, 3, indices)
+    i = rng().integers(-2 if batch_dims == 0 else 0, 3, indices)
     check(KERNELS, "GatherND", [numbers(*data), i], batch_dims=batch_dims)
 
 

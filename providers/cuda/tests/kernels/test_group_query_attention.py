@@ -14,7 +14,7 @@ from ort_py_array.contrib.group_query_attention import KERNELS as LIBRARY
 from ort_py_cuda import libraries
 from ort_py_cuda.kernels import group_query_attention, grouped_attention
 from ort_py_cuda.kernels.grouped_attention import attend_few, default_scale, stored_in_pages
-from ort_py_cuda.kernels.grouped_forms import Lengths, Pages, Scoring, grouped_kernel
+from ort_py_cuda.kernels.grouped_forms import Lengths, Places, Scoring, grouped_kernel
 from providers.cuda.tests.architectures import ARCHITECTURES, TYPES, share_of
 from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
@@ -220,11 +220,11 @@ def test_pages(host: tuple[HostModule, HostDriver]) -> None:
             store[table[entry, lengths.starts[entry] // rows], :, lengths.starts[entry] % rows] = 7
         stores.append(store)
         new = on_host(np.stack([one[entry, :, lengths.starts[entry]] for entry in range(batch)])[:, None])
-        stored_in_pages(xp, store, table, new, lengths)
-    pages = Pages(stores[0], stores[1], table)
+        slots = [table[entry, start // rows] * rows + start % rows for entry, start in enumerate(lengths.starts)]
+        stored_in_pages(xp, store, on_host(np.array(slots, np.int32)), new, lengths)
     q = on_host(rng.standard_normal((batch, heads, 1, _SIZE)).astype(np.float32))
     how = Scoring(heads, 2, default_scale(_SIZE))
-    paged = attend_few(xp, q, pages.keys, pages.values, lengths, how, pages.table)
+    paged = attend_few(xp, q, stores[0], stores[1], lengths, how, Places(table))
     plain = attend_few(xp, q, on_host(whole[0]), on_host(whole[1]), lengths, how)
     np.testing.assert_allclose(paged, plain, rtol=1e-6)
 

@@ -13,6 +13,7 @@ from ort_py.errors import InvalidArgument
 from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array.contrib.block_quantized import KERNELS as LIBRARY
 from ort_py_cuda import libraries
+from ort_py_cuda.code import Kernel
 from ort_py_cuda.kernels import matmul_nbits
 from ort_py_cuda.kernels.matmul_nbits import dequantize_kernel, few_rows_kernel
 from providers.cuda.tests.architectures import ARCHITECTURES, TYPES, share_of
@@ -69,6 +70,32 @@ def test_products(host: tuple[HostModule, HostDriver], bits: int, block: int, k:
     """Few rows by our kernel, more by tiles; blocks that are full and not; all kinds of zero points; an odd N."""
     _agree(host[0], _inputs(m, 5, k, bits, block, zeros), 5, k, bits, block)
     assert set(host[1].names) == {"nbits_few_rows" if m <= 8 else "nbits_dequantize"}
+
+
+@pytest.mark.parametrize("m", [1, 12])
+def test_weights_that_begin_anywhere(
+    host: tuple[HostModule, HostDriver], monkeypatch: pytest.MonkeyPatch, m: int
+) -> None:
+    """They are copied to where they can be read sixteen bytes at a time: a device faults at other addresses."""
+    launch, addresses = Kernel.__call__, list[int]()
+
+    def noted(kernel: Kernel, grid: Any, block: Any, stream: int, *arguments: Any, shared: int = 0) -> None:
+        addresses.append(arguments[1 if kernel.name == "nbits_few_rows" else 0])
+        launch(kernel, grid, block, stream, *arguments, shared=shared)
+
+    monkeypatch.setattr(Kernel, "__call__", noted)
+    inputs = _inputs(m, 5, 64, 4, 32)
+    given: list[Any] = [None if x is None else on_host(x) for x in inputs]
+    memory = on_host(np.zeros(inputs[1].size + 4, np.uint8))
+    memory[4:] = inputs[1].reshape(-1)
+    given[1] = memory[4:].reshape(inputs[1].shape)
+    assert given[1].data.ptr % 16 == 4
+    attributes: dict[str, Any] = {"domain": "com.microsoft", "opset": 1, "N": 5, "K": 64, "bits": 4, "block_size": 32}
+    (y,) = run_kernel(matmul_nbits.KERNELS, "MatMulNBits", given, xp=host[0], **attributes)
+    (wanted,) = run_kernel(LIBRARY, "MatMulNBits", inputs, **attributes)
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
+    assert addresses
+    assert all(address % 16 == 0 for address in addresses)
 
 
 @pytest.mark.parametrize("m", [1, 12])

@@ -10,10 +10,10 @@ import pytest
 from ort_py.errors import KernelInputError
 from ort_py_array.contrib.schemas import schemas
 from ort_py_cuda.kernels.rotary import KERNELS
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.kernels.generated import check, check_with_library, run
 
-RNG = np.random.default_rng(32)
 SCHEMAS = tuple(schemas())
 MS: dict[str, Any] = {"domain": "com.microsoft", "opset": 1, "schemas": SCHEMAS}
 
@@ -25,11 +25,11 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal(shape, np.float32)
+    return rng().standard_normal(shape, np.float32)
 
 
 def positions(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.integers(0, 20, shape)
+    return rng().integers(0, 20, shape)
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])

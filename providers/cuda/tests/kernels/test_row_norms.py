@@ -9,10 +9,10 @@ import pytest
 
 from ort_py_array.contrib.schemas import schemas
 from ort_py_cuda.kernels.row_norms import KERNELS
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.kernels.generated import check, check_with_library
 
-RNG = np.random.default_rng(31)
 SCHEMAS = tuple(schemas())
 MS: dict[str, Any] = {"domain": "com.microsoft", "opset": 1, "schemas": SCHEMAS}
 
@@ -26,7 +26,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal(shape, np.float32)
+    return rng().standard_normal(shape, np.float32)
 
 
 @pytest.mark.parametrize("width", [1, 5, 64, 768, 1023, 5000, 20000])

@@ -9,10 +9,9 @@ import pytest
 
 from ort_py.errors import InvalidArgument
 from ort_py_cuda.kernels.softmax import KERNELS
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.kernels.generated import check, run
-
-RNG = np.random.default_rng(30)
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +23,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
-    return 3 * RNG.standard_normal(shape, np.float32)
+    return 3 * rng().standard_normal(shape, np.float32)
 
 
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])

@@ -9,10 +9,9 @@ import onnx
 import pytest
 
 from ort_py.dtypes import DataType, numpy_dtype
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.regions.parts import check, outputs_of, region_of, view_of
-
-RNG = np.random.default_rng(20)
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 88.0, -104.0], np.float32)
 
@@ -24,7 +23,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal(shape, np.float32)
+    return rng().standard_normal(shape, np.float32)
 
 
 UNARY = {
@@ -56,7 +55,7 @@ def test_an_operator_of_one_float(op_type: str) -> None:
 def test_float64(op_type: str) -> None:
     """Double precision stays that."""
     call = f"{op_type}(x)" if op_type in ("Gelu", "Tanh", "Sqrt") else f"{op_type}(x, y)"
-    x = np.abs(RNG.standard_normal((5, 7))) + 0.1
+    x = np.abs(rng().standard_normal((5, 7))) + 0.1
     text = f"g (double[5, 7] x, double[5, 7] y) => (double[5, 7] z) {{ a = {call} z = Mul(a, y) }}"
     # The reference's Gelu has constants of float32's digits.
     check(text, {"x": x, "y": x}, rounding=1e3 if op_type == "Gelu" else 1)
@@ -82,8 +81,8 @@ OF_INTEGERS = [
 def test_integers_of_every_width(op_type: str, kind: str) -> None:
     """Sums wrap around, quotients are cut toward zero, remainders take the divisor's sign."""
     limits = np.iinfo(kind)
-    x = RNG.integers(limits.min, limits.max, 60, dtype=kind, endpoint=True)
-    y = RNG.integers(limits.min, limits.max, 60, dtype=kind, endpoint=True)
+    x = rng().integers(limits.min, limits.max, 60, dtype=kind, endpoint=True)
+    y = rng().integers(limits.min, limits.max, 60, dtype=kind, endpoint=True)
     x[:3], y[:3] = limits.min, [1, 2, limits.max]
     y[y == 0] = 3
     if op_type == "Pow":
@@ -110,8 +109,8 @@ def test_the_least_integer_by_minus_one() -> None:
 @pytest.mark.parametrize("cuts", [0, 1])
 def test_modulo_of_signed_numbers(cuts: int) -> None:
     """``fmod`` says whose sign the rest has."""
-    x = RNG.integers(-9, 9, 40).astype(np.int32)
-    y = np.where(RNG.integers(0, 2, 40), 4, -3).astype(np.int32)
+    x = rng().integers(-9, 9, 40).astype(np.int32)
+    y = np.where(rng().integers(0, 2, 40), 4, -3).astype(np.int32)
     text = f"g (int32[n] x, int32[n] y) => (int32[n] z, int32[n] w) {{ z = Mod<fmod = {cuts}>(x, y) w = Abs(z) }}"
     check(text.replace("[n]", "[n, 1]"), {"x": x.reshape(-1, 1), "y": y.reshape(-1, 1)})
 
@@ -194,7 +193,7 @@ def test_shifts_and_bits() -> None:
         a = BitShift<direction = "LEFT">(x, y) b = BitShift<direction = "RIGHT">(x, y) c = BitwiseXor(a, b)
         d = BitwiseNot(c) e = BitwiseAnd(d, x) z = BitwiseOr(e, y)
     }"""
-    check(text, {"x": RNG.integers(0, 255, 50).astype(np.uint8), "y": RNG.integers(0, 8, 50).astype(np.uint8)})
+    check(text, {"x": rng().integers(0, 255, 50).astype(np.uint8), "y": rng().integers(0, 8, 50).astype(np.uint8)})
 
 
 def test_many_inputs() -> None:
@@ -266,5 +265,5 @@ def test_a_chain_of_many_kinds() -> None:
         a = Cast<to = 1>(i) m = Mul(a, f) t = Tanh(m) z = Where(b, t, f) r = Round(z) c = Cast<to = 6>(r)
         w = Add(c, i)
     }"""
-    feeds = {"i": RNG.integers(-9, 9, (6, 10)).astype(np.int32), "f": floats(10), "b": floats(6, 1) > 0}
+    feeds = {"i": rng().integers(-9, 9, (6, 10)).astype(np.int32), "f": floats(10), "b": floats(6, 1) > 0}
     check(text, feeds)

@@ -10,10 +10,9 @@ import pytest
 from ort_py.errors import InvalidArgument
 from ort_py.testing.graphs import model_from_text, reference_run
 from ort_py_cuda.regions import compile_region
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.regions.parts import CONTEXT, agree, check, outputs_of, region_of
-
-RNG = np.random.default_rng(21)
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +24,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal(shape, np.float32)
+    return rng().standard_normal(shape, np.float32)
 
 
 REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
@@ -47,7 +46,7 @@ def test_rows_of_every_length(width: int) -> None:
     text = f"""g (float[n, {width}] x, float[{width}] mask) => (float[n, {width}] z) <float c = {{0.125}}> {{
         s = Mul(x, c) m = Add(s, mask) z = Softmax(m)
     }}"""
-    mask = np.where(RNG.integers(0, 4, width), 0, -np.inf).astype(np.float32)
+    mask = np.where(rng().integers(0, 4, width), 0, -np.inf).astype(np.float32)
     mask[0] = 0
     check(text, {"x": 3 * floats(5, width), "mask": mask})
 
@@ -88,7 +87,7 @@ def test_integers() -> None:
     text = """g (int32[n, 50] x) => (int32[n, 1] z) <int64[1] axes = {1}> {
         a = Abs(x) m = ReduceMax(a, axes) s = ReduceSum(a, axes) z = Sub(s, m)
     }"""
-    check(text, {"x": RNG.integers(-99, 99, (3, 50)).astype(np.int32)})
+    check(text, {"x": rng().integers(-99, 99, (3, 50)).astype(np.int32)})
 
 
 def test_half_precision() -> None:

@@ -16,10 +16,9 @@ from ort_py_cuda.code import faults
 from ort_py_cuda.regions import compile_region
 from ort_py_cuda.regions.groups import node_groups
 from ort_py_cuda.regions.region import _SIGNATURES, CodeRegion, _flat_kernel
+from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.regions.parts import CONTEXT, agree, check, outputs_of, region_of, view_of
-
-RNG = np.random.default_rng(22)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +28,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal(shape, np.float32)
+    return rng().standard_normal(shape, np.float32)
 
 
 TEXT = "g (float[n, m] x, float[m] y) => (float[n, m] z) { a = Add(x, y) z = Tanh(a) }"

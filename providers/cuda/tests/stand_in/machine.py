@@ -93,6 +93,16 @@ class Machine:
     def leave_device(self) -> None:
         self._stack("device").pop()
 
+    def bind(self, index: int) -> None:
+        """The context of a device becomes the thread's, which driver calls work in."""
+        self.check(index)
+        self._local.context = index
+
+    @property
+    def context(self) -> int | None:
+        """The device whose context is the thread's; None on a thread that asked CUDA for nothing but its device."""
+        return getattr(self._local, "context", None)
+
     @property
     def stream(self) -> Stream:
         """The current stream of the current device."""

@@ -198,10 +198,15 @@ class Device:
     def __exit__(self, *_error: object) -> None:
         self._machine.leave_device()
 
+    def use(self) -> Device:
+        self._machine.bind(self.id)
+        return self
+
     def synchronize(self) -> None:
         self._machine.check(self.id)
-        for stream in [self._machine.default[self.id], *self._machine.streams.values()]:
-            if stream.device == self.id:
+        known = [one() for one in self._machine.streams.valuerefs()]  # at once: other threads make streams meanwhile
+        for stream in [self._machine.default[self.id], *known]:
+            if stream is not None and stream.device == self.id:
                 stream.drain()
 
 

@@ -88,7 +88,7 @@ class MemoryPool:
 
     def free_all_blocks(self) -> None:
         with self._machine.lock:
-            for (stream, _), blocks in self._free.items():
+            for (stream, _), blocks in list(self._free.items()):  # what is drained may give back
                 if blocks:
                     stream.drain()  # as cudaFree waits
                 while blocks:
@@ -98,7 +98,8 @@ class MemoryPool:
         return self._used
 
     def total_bytes(self) -> int:
-        return self._used + sum(block.content.nbytes for blocks in self._free.values() for block in blocks)
+        with self._machine.lock:  # other threads give back meanwhile
+            return self._used + sum(block.content.nbytes for blocks in self._free.values() for block in blocks)
 
 
 class PinnedMemory(np.ndarray[Any, Any]):

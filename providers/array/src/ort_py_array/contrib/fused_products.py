@@ -7,7 +7,6 @@ that BLAS reads as they stand, and activations applied to the result in place, b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
@@ -19,7 +18,7 @@ from ort_py_array.convolution import conv
 from ort_py_array.matmul import gemm, matmul
 from ort_py_array.precision import widened
 
-__all__ = ["KERNELS", "fused_conv", "fused_gemm", "fused_matmul"]
+__all__ = ["KERNELS", "fused_conv", "fused_gemm", "fused_matmul", "operand_view"]
 
 
 def fused_matmul(ctx: KernelContext) -> KernelCallable:
@@ -28,9 +27,8 @@ def fused_matmul(ctx: KernelContext) -> KernelCallable:
     ``transBatch`` moves the first axis of an operand behind its batch axes, ``trans`` then swaps the last two; neither
     touches a vector. Raises InvalidArgument where the shapes do not fit.
     """
-    attributes = ctx.node.attributes
-    product = matmul(ctx, attributes.get("alpha", 1.0), as_given=False)
-    left, right = (_viewed(ctx, attributes, side) for side in "AB")
+    product = matmul(ctx, ctx.node.attributes.get("alpha", 1.0), as_given=False)
+    left, right = (operand_view(ctx, side) for side in "AB")
 
     def run(a: Array, b: Array, out: Array | None = None) -> Array:
         return product(left(a), right(b), out)
@@ -38,8 +36,14 @@ def fused_matmul(ctx: KernelContext) -> KernelCallable:
     return run
 
 
-def _viewed(ctx: KernelContext, attributes: Any, side: str) -> Callable[[Array], Array]:
-    xp = ctx.xp
+def operand_view(ctx: KernelContext, side: str) -> Callable[[Array], Array]:
+    """An operand of FusedMatMul as the product takes it, for any module's product.
+
+    Args:
+        ctx: Context of the node.
+        side: ``A`` or ``B``.
+    """
+    xp, attributes = ctx.xp, ctx.node.attributes
     swap, batch = bool(attributes.get(f"trans{side}", 0)), bool(attributes.get(f"transBatch{side}", 0))
 
     def view(x: Array) -> Array:

@@ -16,12 +16,11 @@ from ort_py_array.attention.core import Rule, Stage, attend
 from ort_py_array.checks import shape_error
 from ort_py_array.contrib.cached_keys import check_cache, written
 from ort_py_array.contrib.grouped_cache import GroupedCache
-from ort_py_array.contrib.grouped_heads import Places, check_heads, places_of, separated
+from ort_py_array.contrib.grouped_heads import Places, check_heads, normalized, places_of, separated
 from ort_py_array.contrib.quantized_cache import cache_format
 from ort_py_array.contrib.rotary import check_caches, turned
 from ort_py_array.contrib.schemas.notation import DOMAIN
 from ort_py_array.contrib.window_cache import columns_of, last_rows, resident
-from ort_py_array.precision import widened
 
 __all__ = ["KERNELS", "group_query_attention"]
 
@@ -71,7 +70,7 @@ def group_query_attention(ctx: KernelContext) -> KernelCallable:
         places = places_of(
             ctx, q.shape[:2], k.shape[1], None if node.evicts else held, seqlens_k, total_sequence_length
         )
-        q, k = node.normalized(q, k, q_norm, k_norm)
+        q, k = normalized(ctx, q, k, q_norm, k_norm, node.epsilon)
         q, k = node.turned(q, k, places, cos, sin, position_ids)
         caches = [
             GroupedCache(ctx, past, one, new.swapaxes(1, 2), size)
@@ -107,7 +106,7 @@ class _Node:
         self._causal = bool(attributes.get("causal", 1))
         self._window = int(attributes.get("local_window_size", -1))
         self._smooth = int(attributes.get("smooth_softmax", -1)) == 1
-        self._epsilon = float(attributes.get("qk_norm_epsilon", 1e-6))
+        self.epsilon = float(attributes.get("qk_norm_epsilon", 1e-6))
         output = int(attributes.get("qk_output", 0))
         wrong = self._window == 0 or self._window < -1 or (self._window > 0 and not self._causal)
         if wrong or not 0 <= output <= 2 or (self.evicts and self._window < 1):
@@ -120,24 +119,6 @@ class _Node:
             )
         outputs = ctx.node.outputs
         self._stage = _STAGES[output] if len(outputs) > 3 and outputs[3] is not None else None
-
-    def normalized(self, q: Array, k: Array, q_norm: Array | None, k_norm: Array | None) -> tuple[Array, Array]:
-        """Each head divided by its root mean square and multiplied by a weight, where there are weights."""
-        if q_norm is None and k_norm is None:
-            return q, k
-        xp, size = self.ctx.xp, q.shape[3]
-        results = []
-        for x, weight in ((q, q_norm), (k, k_norm)):
-            if weight is None or tuple(weight.shape) != (size,):
-                raise InvalidArgument(
-                    f"q_norm_weight or k_norm_weight is {'absent' if weight is None else list(weight.shape)}.",
-                    where=self.ctx.node.location,
-                    fix=f"Give both with {size} entries, or neither.",
-                )
-            wide = widened(xp, x)
-            mean = xp.mean(xp.square(wide), axis=3, keepdims=True)
-            results.append(wide / xp.sqrt(mean + xp.float32(self._epsilon)) * widened(xp, weight))
-        return results[0], results[1]
 
     def turned(
         self, q: Array, k: Array, places: Places, cos: Array | None, sin: Array | None, position_ids: Array | None

@@ -12,8 +12,9 @@ from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import host_ints, shape_error
 from ort_py_array.contrib.cached_keys import one_number
+from ort_py_array.precision import rounded, widened
 
-__all__ = ["Places", "check_heads", "lengths_of", "places_of", "separated"]
+__all__ = ["Places", "check_heads", "lengths_of", "normalized", "places_of", "separated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,33 @@ def separated(
         )
     k, v = (x.reshape((batch, added, key_heads, size)) for x in (key, value))
     return q, k, v
+
+
+def normalized(
+    ctx: KernelContext, q: Array, k: Array, q_norm: Array | None, k_norm: Array | None, epsilon: float
+) -> tuple[Array, Array]:
+    """Heads ``(batch, length, heads, size)``, each divided by its root mean square and multiplied by a weight.
+
+    Where there are no weights they stay as they are.
+
+    Raises:
+        InvalidArgument: Only one weight is there, or one is not as long as a head.
+    """
+    if q_norm is None and k_norm is None:
+        return q, k
+    xp, size = ctx.xp, q.shape[3]
+    results = []
+    for x, weight in ((q, q_norm), (k, k_norm)):
+        if weight is None or tuple(weight.shape) != (size,):
+            raise InvalidArgument(
+                f"q_norm_weight or k_norm_weight is {'absent' if weight is None else list(weight.shape)}.",
+                where=ctx.node.location,
+                fix=f"Give both with {size} entries, or neither.",
+            )
+        wide = widened(xp, x)
+        mean = xp.mean(xp.square(wide), axis=3, keepdims=True)
+        results.append(rounded(wide / xp.sqrt(mean + xp.float32(epsilon)) * widened(xp, weight), x.dtype))
+    return results[0], results[1]
 
 
 def lengths_of(ctx: KernelContext, name: str, values: Array, batch: int, least: int, most: int) -> tuple[int, ...]:

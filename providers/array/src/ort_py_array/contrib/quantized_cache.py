@@ -1,7 +1,7 @@
 """Caches of keys and values in 8 or 4 bits: new rows are quantised into them, all rows dequantised for attention.
 
 Symmetric: a value is its integer, or its 8-bit float, times a scale that broadcasts to the cache. Of two 4-bit values
-in a byte the first is the low one; they are stored with 8 added. Knows no attention.
+in a byte the first is the low one; they are stored with 8 added, or as two's complements. Knows no attention.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ __all__ = ["CacheFormat", "cache_format"]
 
 _OFFSET = 8
 
+_HIGH_BITS = 0x88
+"""Turned over, a number with 8 added is its two's complement; of both in a byte."""
+
 
 @dataclass(frozen=True, slots=True)
 class CacheFormat:
@@ -29,12 +32,14 @@ class CacheFormat:
         name: Which, for messages.
         per_channel: One scale an element of a head; otherwise one for all.
         bits: 8 or 4.
+        complement: 4 bits are a two's complement, rather than stored with 8 added.
     """
 
     ctx: KernelContext
     name: str
     per_channel: bool
     bits: int
+    complement: bool = False
 
     def scale(self, scale: Array | None, heads: int, size: int) -> Array:
         """The scale, so that it broadcasts to ``(batch, heads, rows, size)``.
@@ -65,7 +70,8 @@ class CacheFormat:
         xp.clip(ratio, -_OFFSET, _OFFSET - 1, out=ratio)
         ratio += _OFFSET
         nibbles = ratio.astype(xp.uint8)
-        return xp.bitwise_or(nibbles[..., ::2], xp.left_shift(nibbles[..., 1::2], 4))
+        pairs = xp.bitwise_or(nibbles[..., ::2], xp.left_shift(nibbles[..., 1::2], 4))
+        return xp.bitwise_xor(pairs, _HIGH_BITS) if self.complement else pairs
 
     def loaded(self, x: Array, scale: Array, size: int) -> Array:
         """Stored rows as float32 ``(batch, heads, rows, size)``.
@@ -79,6 +85,8 @@ class CacheFormat:
             self.ctx.check_allocation(shape, xp.float32)
         if self.bits == 8:
             return xp.multiply(x.astype(xp.float32), scale)
+        if self.complement:
+            x = xp.bitwise_xor(x, _HIGH_BITS)
         y = xp.empty(shape, xp.float32)
         y[..., ::2] = xp.bitwise_and(x, 15)
         y[..., 1::2] = xp.right_shift(x, 4)

@@ -27,7 +27,13 @@ def i(*values: int) -> Any:
     return np.array(values, np.int32)
 
 
+def h(*shape: int) -> Any:
+    """A float16 tensor."""
+    return f(*shape).astype(np.float16)
+
+
 _GROUPED = {"num_heads": 4, "kv_num_heads": 2}
+_TABLE = np.array([[2, 0], [1, 0]], np.int32)
 _ROWS, _COLUMNS = np.array([[0, 1]], np.int32), np.array([[0]], np.int32)
 
 CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
@@ -43,6 +49,13 @@ CASES: list[tuple[str, list[Any], int, dict[str, Any]]] = [
     ("DecoderMaskedMultiHeadAttention", [*[f(2, 1, 12)] * 3, None, None, *[f(2, 3, 6, 4)] * 2], 3, {"num_heads": 3}),
     ("GroupQueryAttention", [f(2, 3, 64), None, None, None, None, i(2, 2), i(3)], 1, _GROUPED),
     ("GroupQueryAttention", [f(1, 1, 32), *[f(1, 1, 16)] * 2, *[f(1, 2, 5, 8)] * 2, i(5), i(6)], 3, _GROUPED),
+    ("PagedAttention", [h(5, 64), None, None, h(3, 4, 2, 8), h(3, 4, 2, 8), i(0, 2, 5), i(1, 2), _TABLE], 3, _GROUPED),
+    (
+        "PagedAttention",
+        [h(5, 32), h(5, 8), None, h(3, 4, 1, 8), None, i(0, 2, 5), i(1, 2), _TABLE],
+        2,
+        {"num_heads": 4, "kv_num_heads": 1, "kv_cache_layout": "LATENT", "v_head_size": 4, "scale": 0.5},
+    ),
     (
         "SparseAttention",
         [f(1, 3, 64), None, None, *[f(1, 2, 16, 8)] * 2, _ROWS, _COLUMNS, i(3), i(3)],

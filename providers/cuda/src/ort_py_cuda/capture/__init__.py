@@ -19,7 +19,7 @@ What onnxruntime does with this option, and what is done here:
 
 from __future__ import annotations
 
-from ort_py_cuda.capture.claims import groups, owns
+from ort_py_cuda.capture.claims import group_refusal, groups, owns
 from ort_py_cuda.capture.region import CapturedRegion, compile  # noqa: A004 - the verb of the contract
 
-__all__ = ["CapturedRegion", "compile", "groups", "owns"]
+__all__ = ["CapturedRegion", "compile", "group_refusal", "groups", "owns"]

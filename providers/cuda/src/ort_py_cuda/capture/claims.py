@@ -14,8 +14,10 @@ from collections.abc import Collection, Sequence
 from ort_py.contracts import Claim, ClaimKind, GraphView, KernelCatalog, KernelDef, KernelLookup, NodeSpec, RegionView
 from ort_py.contracts.region_provider import convex_groups
 from ort_py.dtypes import TensorType
+from ort_py_cuda import float8
+from ort_py_cuda.settings import current
 
-__all__ = ["definition_of", "groups", "owns", "refusal"]
+__all__ = ["definition_of", "group_refusal", "groups", "owns", "refusal"]
 
 REASON = "captured as a CUDA graph"
 """What claims say, before how many nodes go together."""
@@ -77,24 +79,50 @@ def refusal(node: NodeSpec, definition: KernelDef) -> str | None:
     return None
 
 
-def groups(graph: GraphView, able: Collection[int], kernels: KernelLookup) -> Sequence[Claim]:
+def groups(
+    graph: GraphView, able: Collection[int], kernels: KernelLookup, whole: Sequence[tuple[int, ...]] = ()
+) -> Sequence[Claim]:
     """Regions to capture.
 
     Args:
         graph: The graph.
         able: Nodes that have a kernel and whose values the device can hold.
         kernels: Finds the kernels.
+        whole: Further nodes, in groups that only run together: what no kernel runs by itself, see `float8`.
     """
     taken = []
     for index in able:
         definition = kernels.find(graph.nodes[index]).kernel
         if definition is not None and refusal(graph.nodes[index], definition) is None:
             taken.append(index)
+    inside, apart = list(whole), list[tuple[int, ...]]()
+    while True:
+        found = convex_groups(graph, [*taken, *(index for unit in inside for index in unit)])
+        split = [unit for unit in inside if not any(set(unit) <= set(group) for group in found)]
+        if not split:
+            break
+        inside = [unit for unit in inside if unit not in split]
+        apart += split  # between two regions, as one of its own
     return [
         Claim(group, ClaimKind.COMPILE, f"{REASON}, one of {len(group)} nodes")
-        for group in convex_groups(graph, taken)
+        for group in (*found, *apart)
         if len(group) >= _LEAST
     ]
+
+
+def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
+    """Why what is left of a claim is not worth a graph, None where it is.
+
+    Args:
+        nodes: What is left.
+        graph: The graph.
+    """
+    if len(nodes) < _LEAST:
+        return "a graph of one kernel is launched no faster than the kernel"
+    indices = {node.index for node in nodes}
+    products = float8.find(graph, indices, current().capability).groups
+    bare = [node for node in nodes if not any(node.index in unit and indices.issuperset(unit) for unit in products)]
+    return "what is left of a product of float8 is none" if float8.owns(bare) else None
 
 
 def definition_of(node: NodeSpec, kernels: KernelCatalog) -> KernelDef | None:
@@ -108,7 +136,7 @@ def definition_of(node: NodeSpec, kernels: KernelCatalog) -> KernelDef | None:
 
 
 def owns(region: RegionView, kernels: KernelCatalog | None = None) -> bool:
-    """Whether a region is one to capture: all of its nodes can be.
+    """Whether a region is one to capture: all of its nodes can be, or are of products of float8.
 
     Args:
         region: The region.
@@ -118,7 +146,11 @@ def owns(region: RegionView, kernels: KernelCatalog | None = None) -> bool:
         from ort_py_cuda.kernels.catalog import CudaKernels
 
         kernels = CudaKernels()
+    everything = range(len(region.nodes))
+    inside = set[int]().union(*float8.find(region, everything, current().capability).groups)
     for node in region.nodes:
+        if node.index in inside:
+            continue
         definition = definition_of(node, kernels)
         if definition is None or refusal(node, definition) is not None:
             return False

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from ort_py.contracts import CompiledRegion, FrameResources, KernelCatalog, RegionInstance, RegionView
 from ort_py.contracts.graph_view import Array
 from ort_py.devices import Device
-from ort_py_cuda import libraries, regions
+from ort_py_cuda import float8, libraries, regions
 from ort_py_cuda.capture.inspection import host_work
 from ort_py_cuda.capture.program import Program, program_of
 from ort_py_cuda.capture.recording import Recording, private_pool
@@ -63,10 +63,9 @@ class CapturedRegion(CompiledRegion):
         """Whether capturing has failed: nobody tries again."""
         return self._refused
 
-    @property
-    def report(self) -> tuple[str, ...]:
+    def remarks(self) -> Sequence[str]:
         """Why runs are not captured, in the order it was found; nothing where all are."""
-        return tuple(self._reasons)
+        return tuple(f"not captured: {reason}" for reason in self._reasons)
 
     def refuse(self, reason: str) -> None:
         """Run as usual from now on."""
@@ -74,7 +73,7 @@ class CapturedRegion(CompiledRegion):
         self.note(reason)
 
     def note(self, reason: str) -> None:
-        """Put a reason into the report, once."""
+        """Put a reason among the remarks, once."""
         if reason not in self._reasons:
             self._reasons[reason] = None
             _logger.warning("a region of %s steps is not captured: %s", len(self.program.steps), reason)
@@ -135,7 +134,10 @@ class _Instance(RegionInstance):
         if self._pool is None:
             self._pool = private_pool(xp)
         with xp.cuda.using_allocator(self._pool.malloc):
+            # Taken as the recording will take them: it finds all of its memory in the pool, in the same pieces.
+            copies = [xp.empty(x.shape, x.dtype) for x in inputs]
             results = self._run(inputs)
+            del copies
         return [value.copy() for value in results]
 
     def _recorded(self, inputs: Sequence[Array]) -> Recording | None:
@@ -175,6 +177,13 @@ def compile(  # noqa: A001 - the verb of the contract
     Raises:
         KernelNotFoundError: A node has no kernel.
     """
-    parts = [claim.nodes for claim in regions.groups(region, [node.index for node in region.nodes])]
+    everything = [node.index for node in region.nodes]
+    products = float8.find(region, everything, current().capability).groups
+    rest = sorted({*everything}.difference(*products))
+    parts = [*products, *(claim.nodes for claim in regions.groups(region, rest))]
     device = Device("cuda", current().device)
-    return CapturedRegion(program_of(region, kernels, array_module, device, parts, regions.compile), array_module)
+
+    def part(view: RegionView) -> CompiledRegion:
+        return float8.compile_region(view, array_module) if float8.owns(view.nodes) else regions.compile(view)
+
+    return CapturedRegion(program_of(region, kernels, array_module, device, parts, part), array_module)

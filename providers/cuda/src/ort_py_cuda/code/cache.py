@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["CAPACITY", "CodeCache", "code_key", "default_folder"]
+__all__ = ["CAPACITY", "CodeCache", "code_key", "default_folder", "session_cache"]
 
 _logger = logging.getLogger("ort_py_cuda.code")
 
@@ -58,6 +58,19 @@ def default_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
         return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "ort-py" / "cuda"
     except RuntimeError:  # there is no home
         return None
+
+
+def session_cache(folder: str | None, *, keeps: bool) -> CodeCache:
+    """The cache of a session.
+
+    Args:
+        folder: What the session names for all that is compiled; None where it names none, which leaves it to the
+            environment.
+        keeps: Whether it keeps anything on disk.
+    """
+    if not keeps:
+        return CodeCache(None)
+    return CodeCache(default_folder() if folder is None else Path(folder) / "cuda")
 
 
 class CodeCache:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ort_py.errors import DeviceReset, EPFail
 from ort_py_cuda import libraries
+from ort_py_cuda.memory.failures import LOST, OUT_OF_MEMORY
 
 __all__ = ["Driver", "driver"]
 
@@ -29,20 +30,7 @@ _SIGNATURES: dict[str, list[Any]] = {
     "cuLaunchKernel": [c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p],
 }
 
-_OUT_OF_MEMORY = 2
 _NO_CONTEXT = 201
-_LOST = {
-    214: "uncorrectable memory error",
-    700: "illegal address",
-    710: "assertion of a kernel",
-    714: "hardware stack error",
-    715: "illegal instruction",
-    716: "misaligned address",
-    717: "invalid address space",
-    718: "invalid program counter",
-    719: "launch failure",
-}
-"""Statuses after which the context takes no more work."""
 
 _MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
@@ -157,9 +145,9 @@ class Driver:
         self._library.cuGetErrorString(status, byref(text))
         told = f"{_decoded(short) or status}: {_decoded(text) or 'no text'}"
         what = f"The CUDA driver refused {call}."
-        if status == _OUT_OF_MEMORY:
+        if status in OUT_OF_MEMORY:
             raise MemoryError(f"{what} {told}")
-        if status in _LOST:
+        if status in LOST:
             raise DeviceReset(what, where=name, why=told, fix="Create the session anew; the device takes no more work.")
         raise EPFail(what, where=name, why=told, fix="See the CUDA driver's documentation of this status.")
 

@@ -22,7 +22,7 @@ import numpy as np
 from ort_py.errors import InvalidArgument, KernelInputError, Location
 from ort_py_cuda import modules
 
-__all__ = ["Site", "raise_if_any", "record_of"]
+__all__ = ["Site", "forget", "raise_if_any", "record_of"]
 
 _RAISED, _SITE, _VALUE, _BOUND = range(4)
 _WORDS = 4
@@ -117,6 +117,17 @@ def record_of(stream: int) -> int:
             if found is None:
                 found = _records[stream] = _Record()
     return found.address
+
+
+def forget(stream: int) -> None:
+    """Drop what was noted on an earlier stream: CUDA gives its handle to the next, whose runs did nothing wrong.
+
+    Args:
+        stream: Native handle of a stream that nothing was enqueued on yet.
+    """
+    record = _records.get(stream)
+    if record is not None:
+        record.words[:] = 0
 
 
 def raise_if_any(stream: int) -> None:

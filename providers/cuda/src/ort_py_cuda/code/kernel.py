@@ -21,7 +21,7 @@ from ort_py_cuda.code import driver as _driver
 from ort_py_cuda.code import nvrtc
 from ort_py_cuda.code.cache import CodeCache, code_key, default_folder
 
-__all__ = ["MAX_BLOCKS", "Kernel", "code_of", "use_cache"]
+__all__ = ["MAX_BLOCKS", "Kernel", "code_of", "keep_code"]
 
 MAX_BLOCKS = (2**31 - 1, 65535, 65535)
 """Of a grid, along x, y and z, on every architecture."""
@@ -36,30 +36,40 @@ _MAX_ARGUMENTS = 4096
 
 _images: dict[str, bytes] = {}
 _lock = threading.Lock()
-_cache: CodeCache | None = None
+_caches: dict[int, CodeCache | None] = {}
 
 
-def use_cache(cache: CodeCache | None) -> None:
-    """Keep compiled code there; None for what the environment says, asked anew."""
-    global _cache  # noqa: PLW0603 - one a process, as the environment it stands for
-    _cache = cache
+def keep_code(stream: int, cache: CodeCache | None) -> None:
+    """Keep there what launches on a stream have to compile: kernels are shared by sessions, streams are not.
+
+    Args:
+        stream: Native handle; CUDA gives those of streams that are gone again, so each new stream says it anew.
+        cache: The session's; None for what the environment says.
+    """
+    _caches[stream] = cache
 
 
-def code_of(source: str, *, name: str, arch: str, options: Sequence[str] = ()) -> bytes:
-    """`nvrtc.compile`, once for each (source, options, architecture): in memory, and on disk between processes."""
-    global _cache  # noqa: PLW0603 - see `use_cache`
-    if _cache is None:
-        _cache = CodeCache(default_folder())
+def code_of(source: str, *, name: str, arch: str, options: Sequence[str] = (), cache: CodeCache | None = None) -> bytes:
+    """`nvrtc.compile`, once for each (source, options, architecture): in memory, and on disk between processes.
+
+    Args:
+        source: The program.
+        name: Its name.
+        arch: What for.
+        options: Options of NVRTC.
+        cache: Where it is kept on disk; where the environment says, if None.
+    """
     key = code_key((source, name, arch, "\n".join(options), "{}.{}".format(*nvrtc.version())))
     found = _images.get(key)
     if found is None:
         with _lock:  # two threads that need the same kernel: the second waits for the first
             found = _images.get(key)
             if found is None:
-                found = _cache.get(key)
+                kept = CodeCache(default_folder()) if cache is None else cache
+                found = kept.get(key)
                 if found is None:
                     found = nvrtc.compile(source, name=name, arch=arch, options=options)
-                    _cache.put(key, found)
+                    kept.put(key, found)
                 _images[key] = found
     return found
 
@@ -105,9 +115,9 @@ class Kernel:
         self._loaded: dict[str, int] = {}  # by what was compiled for
         self._allowed: dict[tuple[int, str], int] = {}  # most shared memory asked for on a device
 
-    def image(self, arch: str) -> bytes:
+    def image(self, arch: str, cache: CodeCache | None = None) -> bytes:
         """The compiled program for an architecture (``sm_90``); needs no device."""
-        return code_of(self.source, name=self.name, arch=arch, options=self.options)
+        return code_of(self.source, name=self.name, arch=arch, options=self.options, cache=cache)
 
     def __call__(
         self,
@@ -135,7 +145,7 @@ class Kernel:
         target = _arch.target_of_device(device)
         handle = self._loaded.get(target)
         if handle is None:
-            handle = self._load(driver, target)
+            handle = self._load(driver, target, stream)
         if 0 in grid:
             return
         if grid[0] > MAX_BLOCKS[0] or grid[1] > MAX_BLOCKS[1] or grid[2] > MAX_BLOCKS[2]:
@@ -160,8 +170,8 @@ class Kernel:
             ) from error
         driver.launch(handle, grid, block, shared, stream, arguments_.extra, self.name)
 
-    def _load(self, driver: _driver.Driver, target: str) -> int:
-        image = self.image(target)
+    def _load(self, driver: _driver.Driver, target: str, stream: int) -> int:
+        image = self.image(target, _caches.get(stream))
         with _lock:
             handle = self._loaded.get(target)
             if handle is None:
@@ -172,8 +182,10 @@ class Kernel:
         most = driver.attribute(driver.SHARED_OPT_IN, device)
         if shared > most:
             raise self._geometry(f"{shared} bytes of shared memory", f"the device has {most} for a block")
-        driver.allow_shared(handle, shared, device)
-        self._allowed[(device, target)] = shared
+        with _lock:  # another thread may have asked for more meanwhile, and what is set last counts
+            if shared > self._allowed.get((device, target), 0):
+                driver.allow_shared(handle, shared, device)
+                self._allowed[(device, target)] = shared
 
     def _geometry(self, asked: str, allowed: str) -> EPFail:
         return EPFail(

@@ -14,7 +14,16 @@ from typing import Any
 
 from ort_py.errors import EPFail
 
-__all__ = ["Algorithm", "CublasLt", "CublasLtError", "DescField", "HeuristicResult", "LayoutField", "PreferenceField"]
+__all__ = [
+    "NOT_SUPPORTED",
+    "Algorithm",
+    "CublasLt",
+    "CublasLtError",
+    "DescField",
+    "HeuristicResult",
+    "LayoutField",
+    "PreferenceField",
+]
 
 
 class CublasLtError(EPFail):
@@ -76,13 +85,16 @@ class PreferenceField(IntEnum):
     """``cublasLtMatmulPreferenceAttributes_t``, the ones that are set."""
 
     MAX_WORKSPACE_BYTES = 1
+    REDUCTION_SCHEME_MASK = 3
     MIN_ALIGNMENT_A_BYTES = 5
     MIN_ALIGNMENT_B_BYTES = 6
     MIN_ALIGNMENT_C_BYTES = 7
     MIN_ALIGNMENT_D_BYTES = 8
 
 
-_OUT_OF_MEMORY, _NOT_SUPPORTED = 3, 15
+_OUT_OF_MEMORY = 3
+NOT_SUPPORTED = 15
+"""``CUBLAS_STATUS_NOT_SUPPORTED``: no algorithm serves a problem."""
 
 _FIXES = {
     1: "Check that the driver sees the device (nvidia-smi) and that it is not older than the libraries "
@@ -91,7 +103,7 @@ _FIXES = {
     7: "Report this with the model: a size or pointer was refused that should not have been asked for.",
     8: "The device lacks what the product needs; use another element type, or a device of a newer architecture.",
     13: "An earlier kernel may have failed: run once with CUDA_LAUNCH_BLOCKING=1 to see which.",
-    _NOT_SUPPORTED: "Use another element type, or report this with the model: no algorithm serves these sizes.",
+    NOT_SUPPORTED: "Use another element type, or report this with the model: no algorithm serves these sizes.",
 }
 _NAMES = {
     0: "CUBLAS_STATUS_SUCCESS",
@@ -228,7 +240,7 @@ class CublasLt:
         self._set("cublasLtMatrixLayoutSetAttribute", target, field, c_int32(value) if count else c_int64(value))
 
     def set_preference(self, target: int, field: PreferenceField, value: int) -> None:
-        """Set an attribute: the size of the workspace has 8 bytes, alignments 4."""
+        """Set an attribute: the size of the workspace has 8 bytes, all else 4."""
         size = field is PreferenceField.MAX_WORKSPACE_BYTES
         self._set("cublasLtMatmulPreferenceSetAttribute", target, field, c_uint64(value) if size else c_uint32(value))
 
@@ -251,5 +263,5 @@ class CublasLt:
         name = "cublasLtMatmulAlgoGetHeuristic"
         self.call(name, handle, description, a, b, c, c, preference, 1, byref(result), byref(found))
         if found.value < 1 or result.state:
-            self.check(result.state or _NOT_SUPPORTED, name)
+            self.check(result.state or NOT_SUPPORTED, name)
         return result

@@ -22,6 +22,7 @@ class CudaType(IntEnum):
     R_32I = 10
     R_16BF = 14
     R_8F_E4M3 = 28
+    R_8F_E5M2 = 29
 
     @property
     def itemsize(self) -> int:
@@ -37,6 +38,7 @@ _ITEM_SIZES = {
     CudaType.R_32I: 4,
     CudaType.R_16BF: 2,
     CudaType.R_8F_E4M3: 1,
+    CudaType.R_8F_E5M2: 1,
 }
 
 
@@ -83,16 +85,23 @@ class Arithmetic:
     """The types of one product.
 
     Attributes:
-        operand: Elements of both operands.
+        operand: Elements of our A, and of B unless `other` says more.
         result: Elements of what is added (C) and of the result (D).
         compute: What is added up in.
         scale: Type of alpha and beta.
+        other: Elements of our B where they are others: the two forms of float8.
     """
 
     operand: CudaType
     result: CudaType
     compute: Compute
     scale: CudaType
+    other: CudaType | None = None
+
+    @property
+    def right(self) -> CudaType:
+        """Elements of our B."""
+        return self.operand if self.other is None else self.other
 
     @property
     def dots_columns(self) -> bool:
@@ -104,21 +113,33 @@ _FLOATS = {
     "float32": CudaType.R_32F,
     "float16": CudaType.R_16F,
     "bfloat16": CudaType.R_16BF,
-    "float8_e4m3fn": CudaType.R_8F_E4M3,
 }
+_FLOAT8 = {"float8_e4m3fn": CudaType.R_8F_E4M3, "float8_e5m2": CudaType.R_8F_E5M2}
 
 
-def arithmetic_of(operand: str, result: str | None = None, *, tf32: bool = False) -> Arithmetic | None:
+def arithmetic_of(
+    operand: str, result: str | None = None, *, right: str | None = None, tf32: bool = False
+) -> Arithmetic | None:
     """Types of a product of elements named as NumPy and `ml_dtypes` name them; None where cuBLASLt has none.
 
     float16 and bfloat16 are added up in float32 and rounded once, or not at all where the result is float32. TF32
-    rounds the operands of a float32 product to 10 bits of mantissa, so it is used only on demand.
+    rounds the operands of a float32 product to 10 bits of mantissa, so it is used only on demand. The two forms of
+    float8 go together, but for e5m2 with itself, which no device multiplies.
 
     Args:
-        operand: dtype name of both operands.
+        operand: dtype name of A.
         result: dtype name of the result; where None that of the operands, for int8 int32, for float8 bfloat16.
+        right: dtype name of B where it is another.
         tf32: Multiply float32 as TF32.
     """
+    if operand in _FLOAT8 and (right or operand) in _FLOAT8:
+        pair = _FLOAT8[operand], _FLOAT8[right or operand]
+        if pair == (CudaType.R_8F_E5M2,) * 2 or (result or "bfloat16") not in _FLOATS:
+            return None
+        other = pair[1] if pair[1] != pair[0] else None
+        return Arithmetic(pair[0], _FLOATS[result or "bfloat16"], Compute.F32, CudaType.R_32F, other)
+    if right not in (None, operand):
+        return None
     if operand == "float64" and result in (None, "float64"):
         return Arithmetic(CudaType.R_64F, CudaType.R_64F, Compute.F64, CudaType.R_64F)
     if operand == "int8" and result in (None, "int32"):
@@ -128,6 +149,4 @@ def arithmetic_of(operand: str, result: str | None = None, *, tf32: bool = False
         return Arithmetic(CudaType.R_32F, CudaType.R_32F, compute, CudaType.R_32F)
     if operand in ("float16", "bfloat16") and result in (None, operand, "float32"):
         return Arithmetic(_FLOATS[operand], _FLOATS[result or operand], Compute.F32, CudaType.R_32F)
-    if operand == "float8_e4m3fn" and result in (None, "bfloat16", "float16", "float32"):
-        return Arithmetic(CudaType.R_8F_E4M3, _FLOATS[result or "bfloat16"], Compute.F32, CudaType.R_32F)
     return None

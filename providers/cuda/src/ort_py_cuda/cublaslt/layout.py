@@ -110,6 +110,8 @@ def matrix_view(rows: int, columns: int, row_step: int, column_step: int) -> tup
     Returns:
         None where neither axis is contiguous, or rows overlap: such a matrix has to be copied.
     """
+    if columns == 1 and row_step == 1 and rows > 1:
+        return True, rows  # as one row it is one piece, which can be read sixteen bytes at a time
     if column_step == 1 or columns == 1:
         ld = columns if rows == 1 else row_step
         if ld >= columns:

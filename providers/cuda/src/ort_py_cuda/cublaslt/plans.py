@@ -31,6 +31,10 @@ _PLANS = 1024
 _ALIGNMENT = 256
 """Bytes: no algorithm asks for more."""
 
+_ANY_REDUCTION, _WIDE_REDUCTION = 7, 2
+"""``cublasLtReductionScheme_t``: how parts of a sum over k are added up; 2 does so in the type that is computed in,
+others in the type of the result, which rounds each part."""
+
 _SCALARS: dict[CudaType, Callable[[float], ctypes._SimpleCData[Any]]] = {
     CudaType.R_32F: c_float,
     CudaType.R_64F: c_double,
@@ -100,7 +104,7 @@ class Plan:
         self._key = key
         self._description = self._describe(made)
         problem, types = key.problem, key.arithmetic
-        self._first = self._layout(made, problem.first, types.operand)
+        self._first = self._layout(made, problem.first, types.right)  # its A is our B
         self._second = self._layout(made, problem.second, types.operand)
         self._result = self._layout(made, problem.result, types.result)
         chosen = self._choose(made, workspace)
@@ -136,8 +140,10 @@ class Plan:
         preference = library.create_preference()
         made.append(("cublasLtMatmulPreferenceDestroy", preference))
         a, b, result, _bias = self._key.alignments
+        narrow = self._key.arithmetic.result.itemsize < 4
         for field, value in (
             (PreferenceField.MAX_WORKSPACE_BYTES, workspace),
+            (PreferenceField.REDUCTION_SCHEME_MASK, _WIDE_REDUCTION if narrow else _ANY_REDUCTION),
             (PreferenceField.MIN_ALIGNMENT_A_BYTES, b),  # its A is our B
             (PreferenceField.MIN_ALIGNMENT_B_BYTES, a),
             (PreferenceField.MIN_ALIGNMENT_C_BYTES, result),

@@ -12,10 +12,10 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.errors import EPFail, InvalidArgument
 from ort_py_cuda import libraries, modules
-from ort_py_cuda.cublaslt.binding import CublasLt
+from ort_py_cuda.cublaslt.binding import NOT_SUPPORTED, CublasLt, CublasLtError
 from ort_py_cuda.cublaslt.elements import Arithmetic, Epilogue, arithmetic_of
-from ort_py_cuda.cublaslt.layout import Call, calls_of, matrix_view, product_shape, tn_refusal
-from ort_py_cuda.cublaslt.plans import Operands, PlanKey, PlanStore, alignment_of
+from ort_py_cuda.cublaslt.layout import Call, Problem, calls_of, matrix_view, product_shape, tn_refusal
+from ort_py_cuda.cublaslt.plans import Operands, Plan, PlanKey, PlanStore, alignment_of
 
 __all__ = ["multiply", "store_of"]
 
@@ -57,6 +57,7 @@ def multiply(
     epilogue: Epilogue = Epilogue.DEFAULT,
     result: Any = None,
     tf32: bool = False,
+    elements: tuple[str, str] | None = None,
     a_scale: Array | None = None,
     b_scale: Array | None = None,
 ) -> Array:
@@ -66,11 +67,17 @@ def multiply(
         a: As of `numpy.matmul`, any strides.
         b: The same, of the same type.
         out: Array to write to, C-contiguous or some columns of a matrix that is; a new one where None. It may be
-        `added`. bias: One entry a column of the result, of its type, contiguous. added: C-contiguous, of the shape
-        and type of the result. alpha: Factor of the product. beta: Factor of what is added. epilogue: What follows; a
-        bias is put in front of it. result: dtype of the result where it is not that of the operands
-        (`arithmetic_of`). tf32: Multiply float32 as TF32. a_scale: float32 of one element that `a` is multiplied by,
-        for float8. b_scale: The same for `b`.
+            `added`.
+        bias: One entry a column of the result, of its type, contiguous.
+        added: C-contiguous, of the shape and type of the result.
+        alpha: Factor of the product.
+        beta: Factor of what is added.
+        epilogue: What follows; a bias is put in front of it.
+        result: dtype of the result where it is not that of the operands (`arithmetic_of`).
+        tf32: Multiply float32 as TF32.
+        elements: Names of what the bytes of `a` and `b` are, which are uint8 then: CuPy has no float8.
+        a_scale: float32 of one element that `a` is multiplied by, for float8.
+        b_scale: The same for `b`.
 
     Returns:
         `out`, or a new array.
@@ -81,10 +88,11 @@ def multiply(
         MemoryError: Memory of the device is short.
     """
     xp = modules.cupy()
-    arithmetic = arithmetic_of(a.dtype.name, None if result is None else xp.dtype(result).name, tf32=tf32)
-    if arithmetic is None or a.dtype != b.dtype:
+    left, right = elements or (a.dtype.name, b.dtype.name)
+    arithmetic = arithmetic_of(left, None if result is None else xp.dtype(result).name, right=right, tf32=tf32)
+    if arithmetic is None:
         raise EPFail(
-            f"cuBLASLt has no product of {a.dtype.name} and {b.dtype.name} as {result or a.dtype.name}.",
+            f"cuBLASLt has no product of {left} and {right} as {result or left}.",
             fix="Convert the operands to one floating-point type first.",
         )
     shape = product_shape(a.shape, b.shape)
@@ -102,22 +110,36 @@ def multiply(
     a, b, calls = _readable(xp, a, b, (epilogue, accumulates, row_step))
     refusal = tn_refusal(calls[0].problem, arithmetic)
     if refusal is not None:
-        raise EPFail(f"cuBLASLt has no such product of {a.dtype.name}.", why=refusal)
+        raise EPFail(f"cuBLASLt has no such product of {left}.", why=refusal)
     store = store_of(int(xp.cuda.runtime.getDevice()))
     stream = int(xp.cuda.get_current_stream().ptr)
     base = y if added is None else added
     starts = (a.data.ptr, b.data.ptr, base.data.ptr, y.data.ptr)
     others = tuple(0 if x is None else x.data.ptr for x in (bias, a_scale, b_scale))
+    work: list[tuple[Plan, Operands]] = []
     for call in calls:
         operands = _operands(call, starts, others, a.itemsize, y.itemsize)
-        result_alignment = min(alignment_of(operands.result), alignment_of(operands.added))
-        key = PlanKey(
-            call.problem,
-            arithmetic,
-            (alignment_of(operands.a), alignment_of(operands.b), result_alignment, alignment_of(operands.bias)),
-            a_scale is not None and b_scale is not None,
-        )
-        plan = store.get(key)
+        alignments = _alignments(call.problem, operands, a.itemsize, y.itemsize)
+        key = PlanKey(call.problem, arithmetic, alignments, a_scale is not None and b_scale is not None)
+        try:
+            work.append((store.get(key), operands))
+        except CublasLtError as error:
+            if error.status != NOT_SUPPORTED or epilogue is Epilogue.DEFAULT:
+                raise
+            # There is such a product, but not with what follows it: that is computed by itself then.
+            multiply(
+                *(a, b, y),
+                added=added,
+                alpha=alpha,
+                beta=beta,
+                result=result,
+                tf32=tf32,
+                elements=elements,
+                a_scale=a_scale,
+                b_scale=b_scale,
+            )
+            return _finished(xp, y, bias, epilogue)
+    for plan, operands in work:
         # Dropped when the product is enqueued: the pool hands it to what follows on this stream, which is later.
         scratch = xp.empty((plan.workspace_size,), xp.uint8) if plan.workspace_size else None
         address = 0 if scratch is None else scratch.data.ptr
@@ -170,12 +192,27 @@ def _operands(
     )
 
 
+def _alignments(problem: Problem, operands: Operands, size: int, result_size: int) -> tuple[int, int, int, int]:
+    """Of A, of B, of C and D together, and of the bias: what all matrices of a batch have."""
+    return (
+        alignment_of(operands.a | problem.second.stride * size),
+        alignment_of(operands.b | problem.first.stride * size),
+        alignment_of(operands.result | operands.added | problem.result.stride * result_size),
+        alignment_of(operands.bias),
+    )
+
+
 def _of_nothing(xp: Any, y: Array, bias: Array | None, added: Array | None, beta: float, epilogue: Epilogue) -> Array:
     """A sum over no elements: zeros, and what is added to them."""
     if added is not None and beta != 0.0:
         xp.multiply(added, xp.asarray(beta, dtype=y.dtype), out=y)
     else:
         y.fill(0)
+    return _finished(xp, y, bias, epilogue)
+
+
+def _finished(xp: Any, y: Array, bias: Array | None, epilogue: Epilogue) -> Array:
+    """What an epilogue does, in place."""
     if bias is not None:
         xp.add(y, bias, out=y)
     if epilogue & Epilogue.RELU:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_py_cuda.cudnn.element_types import HALVES, LEGACY_CODES
+from ort_py_cuda.cudnn.errors import Unsupported
 from ort_py_cuda.cudnn.graphs import Sizes, Tensor, WindowOf, channels_first, channels_last
 from ort_py_cuda.cudnn.library import Cudnn
 
@@ -39,8 +40,17 @@ class Descriptor:
         ending.atexit = False  # the library may be gone by then
 
 
+_LARGEST = 2**31 - 1
+
+
 def ints(values: Sequence[int]) -> Any:
-    """A C array of int."""
+    """A C array of int.
+
+    Raises:
+        Unsupported: A value is larger than an int, which ctypes would cut off.
+    """
+    if max(values, default=0) > _LARGEST:
+        raise Unsupported(f"cuDNN's older calls count in 32 bits, which {max(values)} does not fit.")
     return (ctypes.c_int * len(values))(*values)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from ort_py_cuda.cudnn import descriptors
 from ort_py_cuda.cudnn.choice import Choice
 from ort_py_cuda.cudnn.descriptors import Descriptor
+from ort_py_cuda.cudnn.element_types import HALVES
 from ort_py_cuda.cudnn.errors import Unsupported
 from ort_py_cuda.cudnn.graphs import Activation, Sizes, Tensor, WindowOf
 from ort_py_cuda.cudnn.library import AlgorithmPerformance, Cudnn
@@ -191,7 +192,7 @@ class Convolution(_Call):
         Unsupported: The padding differs between the sides.
     """
 
-    __slots__ = ("_algorithm", "_convolution", "_transposed", "_w", "_x", "_y")
+    __slots__ = ("_algorithm", "_convolution", "_strict", "_transposed", "_w", "_x", "_y")
 
     def __init__(
         self,
@@ -213,6 +214,7 @@ class Convolution(_Call):
         self._y = descriptors.tensor(library, y)
         self._convolution = descriptors.convolution(library, window, group, x.dtype, tf32=tf32)
         self._transposed = transposed
+        self._strict = x.dtype not in HALVES and not tf32
         self._algorithm: tuple[int, int] | None = None
 
     def choose(self, xp: Any, device: int, addresses: Sequence[int], choice: Choice) -> None:
@@ -233,9 +235,12 @@ class Convolution(_Call):
         if allowed and choice.timed and not capturing(xp):
             room = max(one.memory for one in allowed)
             allowed = [one for one in self._timed(xp, handle, addresses, room) if _allowed(one, choice)] or allowed
-        if not allowed:
-            raise Unsupported("cuDNN's older calls have no algorithm for this convolution.")
-        self._algorithm = allowed[0].algo, allowed[0].memory
+        for one in allowed:
+            memory = self._settled(handle, one)
+            if memory is not None and (choice.workspace is None or memory <= choice.workspace):
+                self._algorithm = one.algo, memory
+                return
+        raise Unsupported("cuDNN's older calls have no algorithm for this convolution.")
 
     def __call__(self, xp: Any, device: int, addresses: Sequence[int]) -> None:
         """Enqueue it; `addresses` are those of x, w and y."""
@@ -265,6 +270,31 @@ class Convolution(_Call):
 
     def _order(self) -> tuple[str, tuple[Descriptor, Descriptor]]:
         return ("BackwardData", (self._w, self._x)) if self._transposed else ("Forward", (self._x, self._w))
+
+    def _settled(self, handle: Any, found: Any) -> int | None:
+        """Bytes that an algorithm wants with the math that it was found with; None where it serves nothing after all.
+
+        An entry holds for its own math type, which the descriptor then has to have. Where float32 must stay float32 no
+        other is set: the entries' default means TF32.
+        """
+        name, (first, second) = self._order()
+        if not self._strict:
+            self._library.call("cudnnSetConvolutionMathType", self._convolution.handle, found.math_type)
+        size = ctypes.c_size_t()
+        try:
+            self._library.call(
+                f"cudnnGetConvolution{name}WorkspaceSize",
+                handle,
+                first.handle,
+                second.handle,
+                self._convolution.handle,
+                self._y.handle,
+                found.algo,
+                ctypes.byref(size),
+            )
+        except Unsupported:
+            return None
+        return size.value
 
     def _ranked(self, handle: Any) -> list[Any]:
         """Algorithms in the order in which the library expects them to be fast."""

@@ -1,8 +1,9 @@
 """Plans of graphs: chosen and built once for a graph, device and way of choosing, then kept, up to a bound.
 
-A plan is built by the front end's heuristics (mode A, then the fallback list), or by timing the candidates on the very
-arrays of the first run. Comes after `lowering`; kernels keep the plans of the shapes they meet, so that the cache is
-asked once a shape.
+The candidates are those of the front end's heuristics (mode A, then the fallback list); the first that builds is
+taken, or the fastest on the very arrays of the first run. The walk over them is ours: of the front end's own, versions
+differ in whether it ends at the first candidate that is barred or does not build. Comes after `lowering`; kernels keep
+the plans of the shapes they meet, so that the cache is asked once a shape.
 """
 
 from __future__ import annotations
@@ -40,22 +41,18 @@ class Plan:
         cudnn: The front end.
         handles: Its handles.
         graph: What it computes.
-        built: The front end's graph, with at least one plan built.
-        index: Which of its plans to run; None for the one it chose.
+        built: The front end's graph; the plan that was built last is the one that it runs.
         workspace: Bytes of scratch memory.
     """
 
-    __slots__ = ("_built", "_cudnn", "_handles", "_index", "_lock", "_numbers", "_scalars", "graph", "workspace")
+    __slots__ = ("_built", "_cudnn", "_handles", "_lock", "_numbers", "_scalars", "graph", "workspace")
 
-    def __init__(
-        self, cudnn: Any, handles: Handles, graph: Graph, built: Any, index: int | None, workspace: int
-    ) -> None:
+    def __init__(self, cudnn: Any, handles: Handles, graph: Graph, built: Any, workspace: int) -> None:
         self.graph = graph
         self.workspace = workspace
         self._cudnn = cudnn
         self._handles = handles
         self._built = built
-        self._index = index
         self._numbers = tuple(graph.identity(tensor.name) for tensor in graph.in_memory)
         # Scalars are read from the host when the plan is run: their memory lives as long as the plan.
         self._scalars = {
@@ -84,10 +81,7 @@ class Plan:
             pack[number] = ctypes.addressof(scalar)
         with Scratch(xp, self.workspace) as scratch, self._lock:
             try:
-                if self._index is None:
-                    self._built.execute(pack, scratch, handle=handle)
-                else:
-                    self._built.execute_plan_at_index(pack, scratch, self._index, handle=handle)
+                self._built.execute(pack, scratch, handle=handle)
             except Exception as error:  # the front end's classes differ between versions
                 raise CudnnError(
                     "cuDNN could not run a plan.",
@@ -170,34 +164,32 @@ class Plans:
             built.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
             _restrict(cudnn, built, graph, choice)
             built.check_support()
-            if not choice.timed:
-                built.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
-                return Plan(cudnn, self._handles, graph, built, None, built.get_workspace_size())
+            count = built.get_execution_plan_count()
         except Exception as error:  # its own class for what is not supported, RuntimeError for the rest, also for that
             return _unsupported(graph, [str(error)])
-        return self._fastest(xp, cudnn, graph, built, device, addresses)
-
-    def _fastest(
-        self, xp: Any, cudnn: Any, graph: Graph, built: Any, device: int, addresses: Sequence[int]
-    ) -> Plan | Unsupported:
-        assert self._handles is not None
-        best: tuple[float, Plan] | None = None
-        reasons: list[str] = []
-        for index in range(min(built.get_execution_plan_count(), _CANDIDATES)):
+        best: tuple[float, int, Plan] | None = None
+        reasons: dict[str, list[int]] = {}
+        timed = 0
+        for index in range(count):
             try:
                 built.build_plan_at_index(index)
                 size = built.get_workspace_size_plan_at_index(index)
-                candidate = Plan(cudnn, self._handles, graph, built, index, size)
+                candidate = Plan(cudnn, self._handles, graph, built, size)
+                if not choice.timed:
+                    return candidate
                 took = _time(xp, candidate, device, addresses)
-            except MemoryError as error:  # its workspace does not fit: another may
-                reasons.append(f"plan {index}: {error}")
-                continue
-            except Exception as error:  # heuristics also propose what cannot be built or run
-                reasons.append(f"plan {index}: {error}")
+            except Exception as error:  # heuristics also propose what is barred, cannot be built, or has no room
+                reasons.setdefault(str(error), []).append(index)
                 continue
             if best is None or took < best[0]:
-                best = took, candidate
-        return _unsupported(graph, reasons) if best is None else best[1]
+                best = took, index, candidate
+            timed += 1
+            if timed == _CANDIDATES:
+                break
+        if best is None:
+            return _unsupported(graph, [f"plan {', '.join(map(str, where))}: {why}" for why, where in reasons.items()])
+        built.build_plan_at_index(best[1])  # which is built already: this makes it the one that runs
+        return best[2]
 
 
 def _created(cudnn: Any) -> Any:

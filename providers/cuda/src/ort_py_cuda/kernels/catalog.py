@@ -48,6 +48,7 @@ FAMILIES: dict[str, str] = {
         "MatMulInteger QLinearMatMul com.microsoft:DynamicQuantizeMatMul com.microsoft:MatMulIntegerToFloat"
     ),
     "group_query_attention": "com.microsoft:GroupQueryAttention",
+    "paged_attention": "com.microsoft:PagedAttention",
 }
 """Module to operators, with the domain and a colon in front unless that is ``ai.onnx``. A module with no operator is
 not imported."""

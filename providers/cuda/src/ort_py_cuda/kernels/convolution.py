@@ -25,6 +25,7 @@ from ort_py_cuda.kernels.convolution_ways import Problem, Way, ways
 from ort_py_cuda.kernels.pictures import (
     CHANNELS_LAST,
     InStandardForm,
+    aligned,
     described,
     first_sizes,
     holds_last,
@@ -125,7 +126,8 @@ def convolution(ctx: KernelContext, library: KernelFactory | None = None) -> Ker
         shape, extra, way = found
         y = xp.empty(shape, x.dtype) if out is None else out
         weights = w if not last else packed if packed is not None else weights_last(xp, w)
-        if not way(_padded(xp, x, extra, last) if extra else x, weights, bias, z, y):
+        picture, weights, offset, other = aligned(xp, _padded(xp, x, extra, last) if extra else x, weights, bias, z)
+        if not way(picture, weights, offset, other, y):
             return by_library("cuDNN has no way for it", x, w, bias, z, out)
         if apart is not None:
             apart(y)

@@ -23,6 +23,7 @@ from ort_py_cuda.kernels.convolution_ways import Problem, Way, ways
 from ort_py_cuda.kernels.pictures import (
     CHANNELS_LAST,
     InStandardForm,
+    aligned,
     described,
     first_sizes,
     holds_last,
@@ -99,7 +100,8 @@ def convolution_transpose(ctx: KernelContext, library: KernelFactory | None = No
         direct = out if inside is None else None
         y = xp.empty(whole, x.dtype) if direct is None else direct
         weights = w if not last else packed if packed is not None else weights_last(xp, w)
-        if not way(x, weights, bias, None, y):
+        picture, weights, offset = aligned(xp, x, weights, bias)
+        if not way(picture, weights, offset, None, y):
             return by_library("cuDNN has no way for it", x, w, bias, out)
         if inside is None:
             return y

@@ -17,7 +17,7 @@ from ort_py_cuda.cudnn.element_types import HALVES, type_name
 from ort_py_cuda.cudnn.errors import Unsupported
 from ort_py_cuda.cudnn.graphs import Sizes, Tensor
 from ort_py_cuda.cudnn.plans import Plan, shared_plans
-from ort_py_cuda.kernels.pictures import addresses
+from ort_py_cuda.kernels.pictures import addresses, aligned
 
 __all__ = ["FusedAttention", "causality"]
 
@@ -113,7 +113,7 @@ class FusedAttention:
             if isinstance(made, str):
                 return made
             bias, seen = made
-        q, k, v = (x if x.strides[3] == x.itemsize else xp.ascontiguousarray(x) for x in (q, k, v))
+        q, k, v = aligned(xp, *(x if x.strides[3] == x.itemsize else xp.ascontiguousarray(x) for x in (q, k, v)))
         (batch, heads, length), size = q.shape[:3], v.shape[3]
         shape = (batch, length, heads, size) if packed else (batch, heads, length, size)
         self._ctx.check_allocation(shape, q.dtype)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
+from ort_py_array.contrib.fused_products import operand_view
 from ort_py_array.matmul import matmul_shape
 from ort_py_cuda.cublaslt.products import multiply
 from ort_py_cuda.kernels.matmul import FLOATS
@@ -22,7 +21,7 @@ def fused_matmul(ctx: KernelContext) -> KernelCallable:
     """
     alpha = float(ctx.node.attributes.get("alpha", 1.0))
     tf32 = current().tf32
-    left, right = _viewed(ctx, "A"), _viewed(ctx, "B")
+    left, right = operand_view(ctx, "A"), operand_view(ctx, "B")
 
     def run(a: Array, b: Array, out: Array | None = None) -> Array:
         a, b = left(a), right(b)
@@ -30,20 +29,6 @@ def fused_matmul(ctx: KernelContext) -> KernelCallable:
         return multiply(a, b, out, alpha=alpha, tf32=tf32)
 
     return run
-
-
-def _viewed(ctx: KernelContext, side: str) -> Callable[[Array], Array]:
-    xp, attributes = ctx.xp, ctx.node.attributes
-    swap, batch = bool(attributes.get(f"trans{side}", 0)), bool(attributes.get(f"transBatch{side}", 0))
-
-    def view(x: Array) -> Array:
-        if x.ndim < 2:
-            return x
-        if batch:
-            x = xp.moveaxis(x, 0, -2)
-        return xp.swapaxes(x, -1, -2) if swap else x
-
-    return view
 
 
 KERNELS = [

@@ -1,9 +1,8 @@
 """GroupQueryAttention of com.microsoft with its caches on the device.
 
 The presents are new arrays, as everywhere: a feed is never written to, so a buffer that past and present share cannot
-be had from the engine; a kernel copies the past behind which it writes the new rows. Servers that keep caches in
-pages use `grouped_attention` directly. Quantised caches, sliding ones and the matrix of scores are left to the array
-library.
+be had from the engine; a kernel copies the past behind which it writes the new rows. Caches in pages are those of
+`paged_attention`. Quantised caches, sliding ones and the matrix of scores are left to the array library.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from ort_py_array.contrib.grouped_heads import Places, check_heads, places_of, s
 from ort_py_array.contrib.rotary import check_caches, position_error
 from ort_py_cuda.kernels.grouped_attention import attend_few, attend_many, default_scale, stored, turned_queries
 from ort_py_cuda.kernels.grouped_forms import Lengths, Rotary, Scoring
+from ort_py_cuda.kernels.pictures import aligned
 from ort_py_cuda.settings import current
 
 __all__ = ["KERNELS", "group_query_attention"]
@@ -114,6 +114,7 @@ class _Node:
         of_q, of_k = (_with_norm(turning, weight, q.dtype, self._epsilon) for weight in (q_norm, k_norm))
         length = max(held, places.total)
         ctx.check_allocation((batch, self._key_heads, length, size), q.dtype)
+        past_key, past_value = aligned(xp, past_key, past_value)
         keys, values = (
             stored(xp, past, new, length, lengths, *how)
             for past, new, how in ((past_key, k, (of_k,)), (past_value, v, ()))

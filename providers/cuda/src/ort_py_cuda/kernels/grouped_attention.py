@@ -1,8 +1,8 @@
-"""Kernels of GroupQueryAttention and what they are told: turning heads, caches that grow or have pages, and attention.
+"""Calls of the kernels of grouped heads: turning heads, caches that grow or have pages, and attention.
 
 One query a sequence is attended to by a kernel of our own that reads keys and values once, long caches in parts that
-are put together; more queries by products and a softmax, some rows at a time. Comes before `group_query_attention`;
-knows no node.
+are put together; more queries by products and a softmax, some rows at a time. Comes before `group_query_attention`
+and `paged_attention`; knows no node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py_cuda.cublaslt.products import multiply
-from ort_py_cuda.kernels.grouped_forms import NEAR, NOT_TURNED, Lengths, Rotary, Scoring, grouped_kernel
+from ort_py_cuda.kernels.grouped_forms import (
+    IN_ORDER,
+    NEAR,
+    NOT_TURNED,
+    Lengths,
+    Places,
+    Rotary,
+    Scoring,
+    grouped_kernel,
+)
 
 __all__ = ["attend_few", "attend_many", "default_scale", "stored", "stored_in_pages", "turned_queries"]
 
@@ -91,16 +100,17 @@ def stored(xp: Any, past: Array | None, new: Array, length: int, lengths: Length
 
 
 def stored_in_pages(
-    xp: Any, store: Array, table: Array, new: Array, lengths: Lengths, how: Rotary = NOT_TURNED
+    xp: Any, store: Array, slots: Array, new: Array, lengths: Lengths, how: Rotary = NOT_TURNED
 ) -> None:
-    """Put new rows ``(batch, rows, heads, size)`` into the pages of their sequences, in place.
+    """Put new rows ``(batch, rows, heads, size)`` into pages, in place.
 
     Args:
         xp: Array module.
-        store: ``(pages, heads, rows of a page, size)``.
-        table: int32 ``(batch, pages of a sequence)``; it must name a page for each new row.
+        store: ``(pages, heads, rows of a page, size)``, any strides but 1 along the last axis.
+        slots: int32, for each new row where it goes, counted as if pages were one behind the other; what the cache
+            does not have is not stored.
         new: New rows, perhaps columns of a wider array.
-        lengths: Where they go.
+        lengths: Their positions.
         how: What is done to them first.
     """
     batch, rows, heads, size = new.shape
@@ -110,13 +120,12 @@ def stored_in_pages(
         _stream(xp),
         new.data.ptr,
         store.data.ptr,
-        table.data.ptr,
+        slots.data.ptr,
         *lengths.arguments,
         *how.arguments,
+        *IN_ORDER.arguments(store),
         heads,
         rows,
-        store.shape[2],
-        table.shape[1],
         _pitch(new),
     )
 
@@ -134,25 +143,33 @@ def _processors_of(xp: Any) -> int:
 
 
 def attend_few(
-    xp: Any, q: Array, keys: Array, values: Array, lengths: Lengths, how: Scoring, table: Array | None = None
+    xp: Any,
+    q: Array,
+    keys: Array,
+    values: Array,
+    lengths: Lengths,
+    how: Scoring,
+    places: Places = IN_ORDER,
+    out: Array | None = None,
 ) -> Array:
-    """Attention of one query a sequence.
+    """Attention of single queries, each to the keys of a sequence.
 
     Args:
         xp: Array module.
-        q: ``(batch, heads, 1, size)``, contiguous; the size is a multiple of 8.
-        keys: ``(batch, key heads, length, size)``; or pages ``(pages, key heads, rows of a page, size)``.
-        values: The same.
-        lengths: Keys of each sequence.
+        q: ``(tokens, heads, 1, size)``, contiguous; the size is a multiple of 8.
+        keys: ``(sequences, key heads, length, size)``; or pages ``(pages, key heads, rows of a page, size)``. Any
+            strides but 1 along the last axis.
+        values: The same, of the same strides.
+        lengths: For each query its position, and the keys of its sequence.
         how: Scores.
-        table: Pages of each sequence; None where the cache has none.
+        places: Where queries and keys are.
+        out: Where to write, contiguous; a new array where None.
 
     Returns:
-        ``(batch, 1, heads, size)``.
+        ``(tokens, 1, heads, size)``.
     """
-    batch, heads, _, size = q.shape
-    key_heads = keys.shape[1]
-    y = xp.empty((batch, 1, heads, size), q.dtype)
+    batch, (heads, size), key_heads = len(lengths.starts), (q.shape[1], q.shape[3]), keys.shape[1]
+    y = xp.empty((q.shape[0], 1, heads, size), q.dtype) if out is None else out
     queries = 1
     while queries < how.group and 2 * queries * (size // NEAR) <= _REGISTERS:
         queries *= 2
@@ -166,7 +183,7 @@ def attend_few(
     address = 0 if parts is None else parts.data.ptr
     states = 0 if parts is None else address + 4 * batch * heads * splits * size
     grouped_kernel("grouped_decode", q.dtype.name, size, queries)(
-        (splits, pairs, batch),
+        (batch, pairs, splits),
         (128, 1, 1),
         _stream(xp),
         q.data.ptr,
@@ -175,23 +192,20 @@ def attend_few(
         y.data.ptr,
         address,
         states,
-        0 if table is None else table.data.ptr,
         *lengths.arguments,
         *how.arguments(),
-        key_heads,
-        keys.shape[2],
-        keys.shape[2],
-        1 if table is None else table.shape[1],
+        *places.arguments(keys),
     )
     if parts is not None:
         grouped_kernel("grouped_combine", q.dtype.name, size)(
-            (heads, batch, 1),
+            (batch, heads, 1),
             (-(-size // 32) * 32, 1, 1),
             _stream(xp),
             address,
             states,
             y.data.ptr,
             *how.arguments(),
+            *places.arguments(keys),
             splits,
         )
     return y

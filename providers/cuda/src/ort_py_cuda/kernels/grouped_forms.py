@@ -1,4 +1,4 @@
-"""What the kernels of GroupQueryAttention are told: lengths, rotation, scoring, pages; and the kernels by name.
+"""What the kernels of grouped heads are told: lengths, rotation, scoring, places; and the kernels by name.
 
 Each record knows how it is laid out for `grouped.cuh`. Comes before `grouped_attention`; knows no node.
 """
@@ -13,7 +13,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py_cuda.code import Kernel
 from ort_py_cuda.code.sources import program
 
-__all__ = ["NEAR", "NOT_TURNED", "Lengths", "Pages", "Rotary", "Scoring", "grouped_kernel"]
+__all__ = ["IN_ORDER", "NEAR", "NOT_TURNED", "Lengths", "Places", "Rotary", "Scoring", "grouped_kernel"]
 
 C_TYPES = {"float32": "float", "float16": "half_t", "bfloat16": "bfloat16_t"}
 _ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -21,13 +21,13 @@ _ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
 NEAR = 8
 """Lanes that share a key: heads have a multiple of as many elements."""
 
-_LENGTHS, _ROTARY, _SCORING = "Piiii", "PPPPiiiifi", "PPqqqiiiiiiff"
+_LENGTHS, _ROTARY, _SCORING, _PLACES = "Piiii", "PPPPiiiifi", "PPqqqiiiiiiff", "PPPqqqiiii"
 _ARGUMENTS = {
     "grouped_queries": f"PP{_LENGTHS}{_ROTARY}iiq",
     "grouped_cache": f"PPP{_LENGTHS}{_ROTARY}iiiiq",
-    "grouped_pages": f"PPP{_LENGTHS}{_ROTARY}iiiiq",
-    "grouped_decode": f"PPPPPPP{_LENGTHS}{_SCORING}iiii",
-    "grouped_combine": f"PPP{_SCORING}i",
+    "grouped_pages": f"PPP{_LENGTHS}{_ROTARY}{_PLACES}iiq",
+    "grouped_decode": f"PPPPPP{_LENGTHS}{_SCORING}{_PLACES}",
+    "grouped_combine": f"PPP{_SCORING}{_PLACES}i",
     "grouped_probabilities": f"PP{_LENGTHS}{_SCORING}iii",
 }
 
@@ -94,6 +94,7 @@ class Rotary:
         interleaved: Whether a pair is two neighbours.
         weight: Of the norm by root mean square, one entry an element of a head.
         epsilon: Of the norm.
+        offset: The first element of a head that is turned.
     """
 
     cosines: Array | None = None
@@ -103,6 +104,7 @@ class Rotary:
     interleaved: bool = False
     weight: Array | None = None
     epsilon: float = 0.0
+    offset: int = 0
 
     @property
     def arguments(self) -> tuple[float, ...]:
@@ -111,7 +113,7 @@ class Rotary:
         rows = 1 if self.cosines is None else self.cosines.shape[0]
         mode = 0 if self.positions is None or not pairs else 1 if self.first else 2
         addresses = [0 if x is None else x.data.ptr for x in (self.cosines, self.sines, self.weight, self.positions)]
-        return (*addresses, pairs, int(self.interleaved), rows, mode, self.epsilon, 0)
+        return (*addresses, pairs, int(self.interleaved), rows, mode, self.epsilon, self.offset)
 
 
 NOT_TURNED = Rotary()
@@ -165,15 +167,29 @@ class Scoring:
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
-    """A cache in pages, as servers of many sequences keep it.
+class Places:
+    """Where sequences have their rows in a cache, and queries their places in a batch. Indices are int32 on the device.
 
     Attributes:
-        keys: ``(pages, key heads, rows of a page, size)``.
-        values: The same.
-        table: int32 ``(batch, pages of a sequence)``: which pages hold its rows, in order.
+        table: Pages of each sequence ``(sequences, pages)``, in order; None where a cache has no pages.
+        owners: The sequence of each query; None where queries are numbered as sequences are.
+        tokens: Where each query is in the batch, and its result; None where that is its number.
     """
 
-    keys: Array
-    values: Array
-    table: Array
+    table: Array | None = None
+    owners: Array | None = None
+    tokens: Array | None = None
+
+    def arguments(self, store: Array) -> tuple[int, ...]:
+        """For kernels.
+
+        Args:
+            store: ``(pages or sequences, key heads, rows, size)``, any strides but 1 along the last axis.
+        """
+        addresses = [0 if x is None else x.data.ptr for x in (self.table, self.owners, self.tokens)]
+        steps = [step // store.itemsize for step in store.strides[:3]]
+        pages = 1 if self.table is None else self.table.shape[1]
+        return (*addresses, *steps, store.shape[2], pages, store.shape[0], 0)
+
+
+IN_ORDER = Places()

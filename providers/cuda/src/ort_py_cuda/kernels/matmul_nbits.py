@@ -30,6 +30,9 @@ _FEW = 8
 _TILE = 64 << 20
 """Bytes of dequantised weights that exist at once; on today's devices about what the second-level cache holds."""
 
+_LOAD = 16
+"""Bytes of packed weights that are read at once."""
+
 _ROWS = 2
 _LANES = 32
 _WARPS = 4
@@ -137,10 +140,14 @@ class _Product:
         m = a.shape[0]
         stream = int(xp.cuda.get_current_stream().ptr)
         zero = 0 if zeros is None else 1 if zeros.dtype == xp.uint8 else 2
+        if b.data.ptr % _LOAD:
+            b = (
+                b.copy()
+            )  # a view, or memory of somebody's: kernels read it in whole loads, and a device faults at others
         packed = (b.data.ptr, scales.data.ptr, 0 if zeros is None else zeros.data.ptr)
         if m <= _FEW:
             at_once = next(size for size in (1, 2, 4) if size >= min(m, 4))
-            wide = k % self._unit == 0 and a.data.ptr % 16 == 0
+            wide = k % self._unit == 0 and a.data.ptr % _LOAD == 0
             kernel = few_rows_kernel(a.dtype.name, self._bits, self._unit, at_once, zero, wide)
             warps = min(_WARPS, -(-k // (self._unit * _LANES)))
             kernel(

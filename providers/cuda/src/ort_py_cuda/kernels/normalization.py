@@ -21,6 +21,7 @@ from ort_py_cuda.kernels.pictures import (
     CHANNELS_LAST,
     InStandardForm,
     addresses,
+    aligned,
     described,
     first_sizes,
     holds_last,
@@ -87,9 +88,9 @@ def batch_normalization(ctx: KernelContext, library: KernelFactory | None = None
         if not isinstance(call, str):
             y = outs[0] if outs else xp.empty(x.shape, x.dtype)
             # A few numbers a channel: halves are widened on each call, kept alive until it is enqueued.
-            wide = [one.astype(xp.float32, copy=False) for one in parameters]
+            given = aligned(xp, x, *(one.astype(xp.float32, copy=False) for one in parameters))
             try:
-                call(xp, ctx.device.index, addresses(x, *wide, y))
+                call(xp, ctx.device.index, addresses(*given, y))
             except Unsupported as refusal:
                 call = known[key] = "; ".join((refusal.what, *refusal.why))
         if isinstance(call, str):
@@ -126,9 +127,9 @@ def instance_normalization(ctx: KernelContext, library: KernelFactory | None = N
             described("y", sizes, dtype, last=False),
             epsilon,
         )
-        wide = [one.astype(xp.float32, copy=False) for one in (scale, bias)]
+        given = aligned(xp, x, *(one.astype(xp.float32, copy=False) for one in (scale, bias)))
         try:
-            return shared_plans().plan(xp, graph, ctx.device.index, addresses(x, *wide, y))
+            return shared_plans().plan(xp, graph, ctx.device.index, addresses(*given, y))
         except Unsupported as refusal:
             return "; ".join((refusal.what, *refusal.why))
 
@@ -142,8 +143,8 @@ def instance_normalization(ctx: KernelContext, library: KernelFactory | None = N
                 known[key] = plan
         if isinstance(plan, str):
             return standard(plan, x, scale, bias, out=out)
-        wide = [one.astype(xp.float32, copy=False) for one in (scale, bias)]
-        plan(xp, ctx.device.index, addresses(x, *wide, y))
+        given = aligned(xp, x, *(one.astype(xp.float32, copy=False) for one in (scale, bias)))
+        plan(xp, ctx.device.index, addresses(*given, y))
         return y
 
     return run

@@ -22,6 +22,7 @@ __all__ = [
     "CHANNELS_LAST",
     "InStandardForm",
     "addresses",
+    "aligned",
     "described",
     "first_sizes",
     "holds_last",
@@ -92,6 +93,18 @@ def vector(name: str, size: int, like: Tensor, dtype: str | None = None) -> Tens
 def addresses(*arrays: Array | None) -> list[int]:
     """Where arrays of the device begin, absent ones left out."""
     return [array.data.ptr for array in arrays if array is not None]
+
+
+_ALIGNMENT = 16
+"""Bytes: plans read as many at once, and are told of every tensor that its address is a multiple."""
+
+
+def aligned(xp: Any, *arrays: Array | None) -> tuple[Any, ...]:
+    """Arrays that begin where cuDNN may read them: a view into another array, or memory of a caller, may not.
+
+    The caller keeps what it gets until the call is enqueued.
+    """
+    return tuple(one if one is None or one.data.ptr % _ALIGNMENT == 0 else xp.array(one, order="C") for one in arrays)
 
 
 class InStandardForm:

@@ -23,6 +23,7 @@ from ort_py_cuda.kernels.pictures import (
     CHANNELS_LAST,
     InStandardForm,
     addresses,
+    aligned,
     described,
     first_sizes,
     holds_last,
@@ -129,8 +130,9 @@ class _Pool:
         if not isinstance(found, str):
             shape, call = found
             y = ctx.xp.empty(shape, x.dtype) if out is None else out
+            (given,) = aligned(ctx.xp, x)
             try:
-                call(ctx.xp, ctx.device.index, addresses(x, y))
+                call(ctx.xp, ctx.device.index, addresses(given, y))
             except Unsupported as refusal:
                 found = self._known[key] = "; ".join((refusal.what, *refusal.why))
             else:

@@ -18,6 +18,7 @@ from ort_py_cuda.cudnn.element_types import type_name
 from ort_py_cuda.cudnn.errors import Unsupported
 from ort_py_cuda.cudnn.library import cudnn, missing_library
 from ort_py_cuda.cudnn.recurrence import GATES, Cell, Layer, Sequences
+from ort_py_cuda.kernels.pictures import aligned
 from ort_py_cuda.kernels.standing import note_fallback, over_library, unprepared
 
 __all__ = ["KERNELS", "cell_of", "recurrent"]
@@ -187,7 +188,7 @@ class _Recurrent:
         block = self._block(w, r, b) if self._packed is None else self._packed
         lead = (batch, steps) if first else (steps, batch)
         y = xp.empty((*lead, directions * hidden), x.dtype)
-        h, c = states
+        x, h, c = aligned(xp, x, *states)
         after = xp.empty((directions, batch, hidden), x.dtype)
         cell = xp.empty((directions, batch, hidden), x.dtype) if self._cell == "LSTM" else None
         given = (x, y, h, after, c if cell is not None else None, cell)

@@ -1,9 +1,9 @@
 """ScatterElements, Scatter and ScatterND without a wait, reductions by atomic operations.
 
 An index out of range is noted, its update left out, and the run raises in the end (`faults`). Several updates of one
-element come in no certain order: sums of floats may differ in their last digits from run to run, where the session does
-not forbid it, and without a reduction any of them may stay, as ONNX allows. Narrow floats are summed and multiplied in
-float32 and rounded once.
+element come in no certain order: sums and products of floats may differ in their last digits from run to run, where the
+session does not forbid it, and without a reduction any of them may stay, as ONNX allows. Narrow floats are summed and
+multiplied in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ __all__ = ["KERNELS", "scatter_elements", "scatter_nd"]
 
 _BLOCK = (THREADS, 1, 1)
 _COMBINE = {"none": "Replace", "add": "Add", "mul": "Multiply", "min": "Smallest", "max": "Largest"}
+_ROUNDED = ("add", "mul")
+"""Reductions whose floating-point result depends on the order of updates."""
+
 _NARROW = ("half_t", "bfloat16_t")
 
 
@@ -54,7 +57,7 @@ def scatter_elements(ctx: KernelContext, general: KernelCallable) -> KernelCalla
     """ScatterElements-11..18 and Scatter-9..11: one update for each index."""
     where, attributes = ctx.node.location, ctx.node.attributes
     axis_given, reduction = attributes.get("axis", 0), attributes.get("reduction", "none")
-    if reduction not in _COMBINE or (reduction == "add" and settings.current().deterministic):
+    if reduction not in _COMBINE or (reduction in _ROUNDED and settings.current().deterministic):
         return general
     site = Site.of_index(where)
 
@@ -89,7 +92,7 @@ def scatter_elements(ctx: KernelContext, general: KernelCallable) -> KernelCalla
 def scatter_nd(ctx: KernelContext, general: KernelCallable) -> KernelCallable:
     """ScatterND-11..18: slices put where tuples of indices say."""
     reduction = ctx.node.attributes.get("reduction", "none")
-    if reduction not in _COMBINE or (reduction == "add" and settings.current().deterministic):
+    if reduction not in _COMBINE or (reduction in _ROUNDED and settings.current().deterministic):
         return general
     site = Site.of_index(ctx.node.location)
 

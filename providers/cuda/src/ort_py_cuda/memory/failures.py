@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ort_py.contracts import FailureKind
 
-__all__ = ["failure_kind", "status_of"]
+__all__ = ["LOST", "OUT_OF_MEMORY", "failure_kind", "status_of"]
 
-_OUT_OF_MEMORY = frozenset({2})
+OUT_OF_MEMORY = frozenset({2})
 """cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY."""
 
-_LOST = frozenset(
+LOST = frozenset(
     {
         46,  # cudaErrorDevicesUnavailable: another process has the device for itself
         100,  # cudaErrorNoDevice
@@ -40,7 +40,7 @@ _LOST = frozenset(
         999,  # cudaErrorUnknown
     }
 )
-"""Errors after which the context computes nothing any more."""
+"""Errors after which the context computes nothing any more; the runtime's and the driver's numbers are the same."""
 
 _LIBRARY_ALLOCATION = frozenset(
     {"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUFFT_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED"}
@@ -65,9 +65,9 @@ def failure_kind(error: BaseException) -> FailureKind | None:
             return FailureKind.OUT_OF_MEMORY
         status = status_of(seen)
         if status is not None:
-            if status in _OUT_OF_MEMORY:
+            if status in OUT_OF_MEMORY:
                 return FailureKind.OUT_OF_MEMORY
-            return FailureKind.DEVICE_LOST if status in _LOST else FailureKind.FAILED
+            return FailureKind.DEVICE_LOST if status in LOST else FailureKind.FAILED
         if any(name in str(seen) for name in _LIBRARY_ALLOCATION):
             return FailureKind.OUT_OF_MEMORY
         seen = seen.__cause__ or seen.__context__

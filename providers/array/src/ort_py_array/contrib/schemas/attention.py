@@ -76,6 +76,17 @@ def _sparse_shapes(node: NodeSpec) -> Sequence[Shape | None]:
     return _grouped_shape(node), dims(node, 3), dims(node, 4)
 
 
+def _paged_shapes(node: NodeSpec) -> Sequence[Shape | None]:
+    """A token's values of all heads; the caches as they were."""
+    query, cache = dims(node, 0), dims(node, 3)
+    size = cache[3] if cache is not None and len(cache) == 4 else None
+    width = int(node.attributes.get("v_head_size") or 0) or size
+    known = query is not None and len(query) == 2
+    heads = int(node.attributes.get("num_heads", 0))
+    y = (query[0], width * heads if isinstance(width, int) else None) if known and query is not None else None
+    return y, cache, dims(node, 4)
+
+
 SCHEMAS = [
     operator(
         "Attention",
@@ -175,6 +186,36 @@ SCHEMAS = [
         T_CACHE=f"{_FLOATS} uint8 int8 float8e4m3fn",
         T_KV_SCALE="float",
         M="int32",
+    ),
+    operator(
+        "PagedAttention",
+        "query: T, key: T?, value: T?, key_cache: T_CACHE, value_cache: T_CACHE?, cumulative_sequence_length: S, "
+        "past_seqlens: S, block_table: S, cos_cache: T?, sin_cache: T?, slot_mapping: S?, head_sink: T?, "
+        "q_norm_weight: T?, k_norm_weight: T?, k_scale: T_KV_SCALE?, v_scale: T_KV_SCALE?, attention_metadata: S?",
+        "output: T, key_cache_out: T_CACHE?, value_cache_out: T_CACHE?",
+        attributes={
+            "do_rotary": int | None,
+            "is_causal": 1,
+            "k_cache_dtype": "",
+            "k_quant_type": "NONE",
+            "kv_cache_layout": "SEPARATE",
+            "kv_num_heads": int,
+            "local_window_size": -1,
+            "num_heads": int,
+            "qk_norm_epsilon": float | None,
+            "rotary_interleaved": int | None,
+            "rotary_offset": int | None,
+            "scale": float | None,
+            "softcap": float | None,
+            "v_cache_dtype": "",
+            "v_head_size": int | None,
+            "v_quant_type": "NONE",
+        },
+        shapes=_paged_shapes,
+        T="float16 bfloat16",
+        T_CACHE="float16 bfloat16 int8 float8e4m3fn uint8",
+        T_KV_SCALE="float",
+        S="int32",
     ),
     operator(
         "SparseAttention",

@@ -1,4 +1,4 @@
-// GroupQueryAttention: heads turned and stored, one query against a long cache, probabilities of many queries.
+// Grouped heads: turned and stored, one query against a long cache or its pages, probabilities of many queries.
 //
 // The host defines ELEMENT, HEAD (elements of a head, D below), QUERIES, FEW and STEP (elements of packs), and which kernel
 // it wants. A sequence b has its first new position at start(b) and total(b) keys.
@@ -14,8 +14,29 @@ struct Rotary {
   const int64 *positions;                   // 0 where positions are counted from the start
   int pairs, interleaved, rows, mode;       // mode 1: counted from positions[0]; 2: one for each query
   float epsilon;
-  int unused;
+  int offset;  // the first element that is turned
 };
+
+// Where rows of a cache lie: those of a sequence one behind the other, or in pages that a table names.
+struct Places {
+  const int *table;           // pages of each sequence; 0 where sequences have no pages
+  const int *owners;          // the sequence of each query; 0 where it is the query's number
+  const int *tokens;          // where a query and its result are; 0 where it is the query's number
+  long long page, head, row;  // elements from one page (or sequence), head and row to the next
+  int rows, pages, blocks, unused;  // rows of a page, pages that the table has for a sequence, and that there are
+};
+__device__ __forceinline__ long long token_of(const Places &x, int b) { return x.tokens ? x.tokens[b] : b; }
+// The element where a row of a head begins; -1 where the table names no page of the cache for it.
+__device__ __forceinline__ long long row_at(const Places &x, int b, int head, int place) {
+  long long page = b;
+  if (x.table) {
+    int sequence = x.owners ? x.owners[b] : b, column = place / x.rows;
+    page = column < x.pages ? x.table[(long long)sequence * x.pages + column] : -1;
+    if (page < 0 || page >= x.blocks) return -1;
+    place -= column * x.rows;
+  }
+  return page * x.page + head * x.head + place * x.row;
+}
 
 // One warp's head of D elements, through norm and rotation, to `to`. Pairs of lanes never mix: each lane has whole pairs.
 __device__ void turned_head(const ELEMENT *from, ELEMENT *to, const Rotary &how, int start, int place, long long query) {
@@ -34,7 +55,7 @@ __device__ void turned_head(const ELEMENT *from, ELEMENT *to, const Rotary &how,
   if (how.mode == 2) position = (int)how.positions[query];
   position = max(0, min(position, how.rows - 1));  // never outside the caches, whatever is fed
   for (int i = lane; i < how.pairs; i += 32) {
-    int one = how.interleaved ? 2 * i : i, two = how.interleaved ? one + 1 : i + how.pairs;
+    int one = how.offset + (how.interleaved ? 2 * i : i), two = how.interleaved ? one + 1 : one + how.pairs;
     float x = widen(from[one]) * factor, y = widen(from[two]) * factor;
     if (how.weight) x *= widen(how.weight[one]), y *= widen(how.weight[two]);
     float c = widen(how.cosines[(long long)position * how.pairs + i]);
@@ -42,7 +63,8 @@ __device__ void turned_head(const ELEMENT *from, ELEMENT *to, const Rotary &how,
     to[one] = narrow<ELEMENT>(x * c - y * s);
     to[two] = narrow<ELEMENT>(x * s + y * c);
   }
-  for (int d = 2 * how.pairs + lane; d < HEAD; d += 32) {
+  for (int d = lane; d < HEAD; d += 32) {
+    if (d >= how.offset && d < how.offset + 2 * how.pairs) continue;
     float x = widen(from[d]);
     if (how.weight) x = x * factor * widen(how.weight[d]);
     to[d] = narrow<ELEMENT>(x);
@@ -95,18 +117,19 @@ extern "C" __global__ void grouped_cache(
 #endif
 
 #ifdef ONLY_grouped_pages
-// New rows into pages (page, heads, page_rows, D) that a table names for each sequence. One warp a row.
+// New rows (batch, rows, heads, D) to the rows of a cache in pages that `slots` names, one an entry, counted as if pages
+// were one; a slot that the cache does not have is none. One warp a head.
 extern "C" __global__ void grouped_pages(
-    const ELEMENT *added, ELEMENT *store, const int *table, Lengths lengths, Rotary how, int heads, int rows,
-    int page_rows, int pages, long long pitch) {
+    const ELEMENT *added, ELEMENT *store, const int *slots, Lengths lengths, Rotary how, Places places, int heads,
+    int rows, long long pitch) {
   long long at = blockIdx.x * (long long)blockDim.y + threadIdx.y;
   if (at >= (long long)lengths.batch * rows * heads) return;
   int head = at % heads;
   long long query = at / heads;
-  int row = query % rows, b = query / rows, place = start_of(lengths, b) + row;
-  long long page = table[(long long)b * pages + place / page_rows];
-  turned_head(added + query * pitch + head * HEAD,
-              store + ((page * heads + head) * page_rows + place % page_rows) * HEAD, how, start_of(lengths, b), row, query);
+  int row = query % rows, b = query / rows, slot = slots[query];
+  if (slot < 0 || slot / places.rows >= places.blocks) return;
+  ELEMENT *to = store + slot / places.rows * places.page + head * places.head + slot % places.rows * places.row;
+  turned_head(added + query * pitch + head * HEAD, to, how, start_of(lengths, b), row, query);
 }
 #endif
 
@@ -136,11 +159,12 @@ __device__ __forceinline__ float scaled(float x, float from, float to) {
 // Each group of NEAR lanes has a softmax of its own as far as it came; they are joined at the end.
 extern "C" __global__ void __launch_bounds__(128) grouped_decode(
     const ELEMENT *queries, const ELEMENT *keys, const ELEMENT *values, ELEMENT *y, float *parts, float *states,
-    const int *table, Lengths lengths, Scoring how, int key_heads, int length, int page_rows, int pages) {
-  int split = blockIdx.x, splits = gridDim.x, chunks = (how.group + QUERIES - 1) / QUERIES;
-  int key_head = blockIdx.y / chunks, chunk = blockIdx.y % chunks, b = blockIdx.z;
+    Lengths lengths, Scoring how, Places places) {
+  int split = blockIdx.z, splits = gridDim.z, chunks = (how.group + QUERIES - 1) / QUERIES;
+  int key_head = blockIdx.y / chunks, chunk = blockIdx.y % chunks, b = blockIdx.x;
   int lane = threadIdx.x % NEAR, own = threadIdx.x / NEAR, warp = threadIdx.x / 32;
-  int total = total_of(lengths, b), low = how.window > 0 ? max(0, total - how.window) : 0;
+  int total = total_of(lengths, b), low = how.window > 0 ? max(0, start_of(lengths, b) + 1 - how.window) : 0;
+  long long token = token_of(places, b);
   int each = (total - low + splits - 1) / splits, begin = low + split * each, end = min(begin + each, total);
   int first = chunk * QUERIES;
   typedef Pack<ELEMENT, STEP> Few;
@@ -148,17 +172,17 @@ extern "C" __global__ void __launch_bounds__(128) grouped_decode(
 #pragma unroll
   for (int g = 0; g < QUERIES; g++) {
     int head = key_head * how.group + min(first + g, how.group - 1);
-    const ELEMENT *from = queries + ((long long)b * how.heads + head) * HEAD;
+    const ELEMENT *from = queries + (token * how.heads + head) * HEAD;
     most[g] = -infinity(0.0f), weight[g] = 0.0f;
 #pragma unroll
     for (int i = 0; i < OWN; i++) q[g][i] = (float)widen(from[(i / STEP * NEAR + lane) * STEP + i % STEP]) * how.scale;
   }
   for (int base = begin; base < end; base += KEYS) {
     int key = min(base + own, end - 1);
-    long long row = table
-        ? ((long long)table[(long long)b * pages + key / page_rows] * key_heads + key_head) * page_rows + key % page_rows
-        : ((long long)b * key_heads + key_head) * length + key;
-    const Few *k = (const Few *)(keys + row * HEAD), *v = (const Few *)(values + row * HEAD);
+    long long row = row_at(places, b, key_head, key);
+    bool hidden = base + own >= end || row < 0;
+    if (row < 0) row = 0;
+    const Few *k = (const Few *)(keys + row), *v = (const Few *)(values + row);
     Few ks[OWN / STEP], vs[OWN / STEP];
 #pragma unroll
     for (int i = 0; i < OWN / STEP; i++) ks[i] = k[i * NEAR + lane], vs[i] = v[i * NEAR + lane];
@@ -174,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(128) grouped_decode(
         int head = key_head * how.group + min(first + g, how.group - 1);
         score += (float)widen(how.bias[b * how.bias_batch + head * how.bias_head + key]);
       }
-      if (base + own >= end) score = -infinity(0.0f);
+      if (hidden) score = -infinity(0.0f);
       float now = fmaxf(most[g], score);
       float keep = scaled(1.0f, most[g], now), take = scaled(1.0f, score, now);
       most[g] = now;
@@ -215,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(128) grouped_decode(
       sum += all[w][g][d] * factor;
       total_weight += weights[w][g] * factor;
     }
-    long long which = (long long)b * how.heads + head;
+    long long which = (long long)b * how.heads + head, out = token * how.heads + head;
     if (splits > 1) {
       parts[(which * splits + split) * HEAD + d] = sum;
       if (d == 0) states[(which * splits + split) * 2] = top, states[(which * splits + split) * 2 + 1] = total_weight;
@@ -223,16 +247,17 @@ extern "C" __global__ void __launch_bounds__(128) grouped_decode(
     }
     float sink = sink_of(how, head), now = fmaxf(top, sink);
     total_weight = scaled(total_weight, top, now) + scaled(1.0f, sink, now);
-    y[which * HEAD + d] = narrow<ELEMENT>(total_weight > 0.0f ? scaled(sum, top, now) / total_weight : 0.0f);
+    y[out * HEAD + d] = narrow<ELEMENT>(total_weight > 0.0f ? scaled(sum, top, now) / total_weight : 0.0f);
   }
 }
 #endif
 
 #ifdef ONLY_grouped_combine
 // The parts of `grouped_decode` put together. A block a head.
-extern "C" __global__ void grouped_combine(const float *parts, const float *states, ELEMENT *y, Scoring how, int splits) {
-  int head = blockIdx.x, d = threadIdx.x;
-  long long which = (long long)blockIdx.y * how.heads + head;
+extern "C" __global__ void grouped_combine(
+    const float *parts, const float *states, ELEMENT *y, Scoring how, Places places, int splits) {
+  int head = blockIdx.y, b = blockIdx.x, d = threadIdx.x;
+  long long which = (long long)b * how.heads + head, out = token_of(places, b) * how.heads + head;
   if (d >= HEAD) return;
   float top = sink_of(how, head);
   float sum = 0.0f, total = 0.0f;
@@ -243,7 +268,7 @@ extern "C" __global__ void grouped_combine(const float *parts, const float *stat
     total += states[(which * splits + i) * 2 + 1] * factor;
   }
   total += scaled(1.0f, sink_of(how, head), top);
-  y[which * HEAD + d] = narrow<ELEMENT>(total > 0.0f ? sum / total : 0.0f);
+  y[out * HEAD + d] = narrow<ELEMENT>(total > 0.0f ? sum / total : 0.0f);
 }
 #endif
 
