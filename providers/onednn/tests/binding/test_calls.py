@@ -10,7 +10,7 @@ import pytest
 from ort_py.errors import EPFail
 from ort_py_onednn.binding import calls
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.calls import CallList
+from ort_py_onednn.binding.calls import CallList, Repeated
 
 Make = Callable[..., CallList]
 
@@ -46,6 +46,24 @@ def test_an_argument_may_be_changed(make: Make) -> None:
     listed.words[CallList.place(0, 1)] = 7
     listed.run()
     assert seen == [(1, 7, 0, 0)]
+
+
+def test_calls_are_repeated_with_arguments_that_grow(make: Make) -> None:
+    """Some of them, forwards or backwards; what follows is made once."""
+    seen: list[tuple[int, ...]] = []
+    function = _recorder(seen)
+    again = Repeated([(function, (1, 10), True), (function, (9,), True)], 3, {(0, 1): 5, (1, 0): -2})
+    assert len(again) == 6
+    make([again, (function, (4,), True)], ["again", "once"]).run()
+    assert seen[::2] == [(1, 10, 0, 0), (1, 15, 0, 0), (1, 20, 0, 0), (4, 0, 0, 0)]
+    assert seen[1::2] == [(9, 0, 0, 0), (7, 0, 0, 0), (5, 0, 0, 0)]
+
+
+def test_a_failure_behind_what_is_repeated_is_named(make: Make) -> None:
+    """Names are those of the calls, however many records come before."""
+    again = Repeated([(_recorder([]), (), True)], 4)
+    with pytest.raises(EPFail, match="failed for last"):
+        make([again, (_recorder([], 2), (), True)], ["again", "last"]).run()
 
 
 def test_the_first_failure_ends_it_and_is_named(make: Make) -> None:

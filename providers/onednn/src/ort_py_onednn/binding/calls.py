@@ -3,21 +3,24 @@
 A `CallList` is an array of records, each a function's address and up to four arguments. A loop of 53 bytes of machine
 code, written out below, calls one after the other and stops at the first that fails. oneDNN generates its own code in
 the same way, so wherever it runs this does; should the system refuse executable memory all the same, the loop is
-Python's, and gives the same results.
+Python's, and gives the same results. Calls that come again and again are records again and again: see `Repeated`.
 """
 
 from __future__ import annotations
 
 import mmap
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.library import open_library
 from ort_py_onednn.binding.status import check
 
-__all__ = ["Call", "CallList", "native_loop"]
+__all__ = ["Call", "CallList", "Repeated", "native_loop"]
 
 # struct { void *function, *arguments[4]; uint32_t mask; uint32_t status; }, all fields as 64-bit words.
 _WORDS = 6
@@ -47,6 +50,33 @@ _LOOP = bytes.fromhex(
 Call = tuple[Any, tuple[Any, ...], bool]
 """A function, its arguments (pointers or numbers), and whether it returns a status."""
 
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Calls that are made in order, again and again.
+
+    Attributes:
+        calls: The calls of one time.
+        count: How often they are made.
+        strides: By call and argument, what is added to that argument each time.
+    """
+
+    calls: Sequence[Call]
+    count: int
+    strides: Mapping[tuple[int, int], int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.calls) * self.count
+
+    def records(self) -> np.ndarray[Any, Any]:
+        """The records as words: (times, calls, words of a record)."""
+        once = np.array([_record(call) for call in self.calls], np.int64).reshape(len(self.calls), _WORDS)
+        found = np.repeat(once[None], self.count, axis=0)
+        for (call, argument), stride in self.strides.items():
+            found[:, call, 1 + argument] += stride * np.arange(self.count, dtype=np.int64)
+        return found
+
+
 _lock = threading.Lock()
 _made: list[Any] = []
 
@@ -74,7 +104,7 @@ class CallList:
 
     Args:
         calls: The calls.
-        names: What each is for, for errors.
+        names: What each is for, for errors; the calls of a `Repeated` share one.
         kind: What those with a status are, for errors.
 
     Attributes:
@@ -84,18 +114,22 @@ class CallList:
 
     __slots__ = ("_address", "_keep", "_kind", "_names", "_run", "pointers", "words")
 
-    def __init__(self, calls: Sequence[Call], names: Sequence[str], kind: str = "dnnl_primitive_execute") -> None:
+    def __init__(
+        self, calls: Sequence[Call | Repeated], names: Sequence[str], kind: str = "dnnl_primitive_execute"
+    ) -> None:
         self._kind = kind
-        self.words = ffi.new("intptr_t[]", (len(calls) + 1) * _WORDS)
+        lengths = [len(call) if isinstance(call, Repeated) else 1 for call in calls]
+        self.words = ffi.new("intptr_t[]", (sum(lengths) + 1) * _WORDS)
         self.pointers = ffi.cast("void **", self.words)
-        self._names = tuple(names)
+        self._names = tuple(name for name, length in zip(names, lengths, strict=True) for _ in range(length))
         self._keep = tuple(calls)  # the words are bare addresses of what these own
-        for index, (function, arguments, checked) in enumerate(calls):
-            start = index * _WORDS
-            self.words[start] = _word(function)
-            for place, argument in enumerate(arguments):
-                self.words[start + 1 + place] = _word(argument)
-            self.words[start + 5] = _CHECKED if checked else 0
+        start = 0
+        for call, length in zip(calls, lengths, strict=True):
+            if isinstance(call, Repeated):
+                ffi.memmove(self.words + start, ffi.from_buffer(call.records()), 8 * length * _WORDS)
+            else:
+                self.words[start : start + _WORDS] = _record(call)
+            start += length * _WORDS
         self._address = ffi.cast("void *", self.words)
         loop = native_loop()
         self._run = ffi.cast("intptr_t (*)(void *)", loop) if loop else self._slowly
@@ -131,6 +165,12 @@ class CallList:
                 words[start + 5] = _CHECKED | status << 32
                 return int(ffi.cast("intptr_t", address)) + 8 * start
         return 0
+
+
+def _record(call: Call) -> list[int]:
+    function, arguments, checked = call
+    words = [_word(function), *map(_word, arguments), 0, 0, 0, 0][: _WORDS - 1]
+    return [*words, _CHECKED if checked else 0]
 
 
 def _word(value: Any) -> int:

@@ -118,6 +118,7 @@ int omp_get_max_threads(void);
 int omp_pause_resource_all(int kind);
 
 int mprotect(void *address, size_t length, int protection);
+void *memcpy(void *target, const void *source, size_t count);
 void *memset(void *target, int byte, size_t count);
 """
 

@@ -16,16 +16,13 @@ import numpy as np
 
 from ort_py.contracts import NativeEntryPoint, RegionInstance
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.calls import Call, CallList, native_loop
-from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.engine import Engine
+from ort_py_onednn.binding.calls import Call, CallList, Repeated, native_loop
 from ort_py_onednn.binding.forks import gate
-from ort_py_onednn.binding.openmp import allowed
-from ort_py_onednn.binding.status import check
 from ort_py_onednn.execution.crowding import Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
-from ort_py_onednn.execution.plan import Buffer, Place, Plan
+from ort_py_onednn.execution.plan import Place, Plan
+from ort_py_onednn.execution.work import Memories, work_of
 
 if TYPE_CHECKING:
     from ort_py_onednn.execution.region import DnnlRegion, Shapes
@@ -39,43 +36,6 @@ _NOTHING = np.empty(0, np.uint8)
 
 # What each run calls, without looking for it.
 _data, _empty = ffi.from_buffer, np.empty
-
-
-class _Memories:
-    """oneDNN's memory objects: a layout at an address, one for each pair; those of a run's arrays get theirs later.
-
-    Attributes:
-        moving: Objects of each input and output.
-        kept: What their addresses point to.
-    """
-
-    def __init__(self, engine: Engine, arena: np.ndarray[Any, Any]) -> None:
-        self.moving: dict[tuple[Place, int], list[Any]] = {}
-        self.kept: list[Any] = [arena]
-        self._engine = engine
-        self._base = arena.ctypes.data
-        self._known: dict[Any, Any] = {}
-
-    def address(self, buffer: Buffer) -> int:
-        """Where a buffer is; 0 for an array of the run."""
-        if buffer.place is Place.ARENA:
-            return int(self._base + buffer.offset)
-        return 0 if buffer.data is None else int(buffer.data.ctypes.data)
-
-    def of(self, desc: Desc, buffer: Buffer) -> Any:
-        """The object for a layout in a buffer."""
-        key = buffer, desc.key
-        if desc.key is not None and key in self._known:
-            return self._known[key]
-        e = self._engine
-        place = ffi.new("void **")
-        address = ffi.cast("void *", self.address(buffer))
-        check(e.c.dnnl_memory_create(place, desc.handle, e.handle, address), "dnnl_memory_create")
-        made = self._known[key] = place[0]
-        self.kept += [ffi.gc(made, e.c.dnnl_memory_destroy), buffer.data]
-        if buffer.place in {Place.INPUT, Place.OUTPUT}:
-            self.moving.setdefault((buffer.place, buffer.index), []).append(made)
-        return made
 
 
 class _Form:
@@ -98,24 +58,24 @@ class _Form:
         self.plan = plan
         self.size = size
         self.judged = judged
-        memories = _Memories(region.engine, arena)
-        work, zeroed = _work(region.engine, plan, memories)
+        memories = Memories(region.engine, arena)
+        work = work_of(region.engine, plan, memories)
         rebind = ffi.addressof(region.engine.c, "dnnl_memory_set_data_handle")
-        calls: list[Call] = []
+        calls: list[Call | Repeated] = []
         places: dict[tuple[Place, int], list[int]] = {}
         for array, handles in memories.moving.items():
             for handle in handles:
                 places.setdefault(array, []).append(CallList.place(len(calls), 1))
                 calls.append((rebind, (handle, 0), True))
         ahead = len(calls)
-        for number, buffer in zeroed:
+        for number, buffer in work.zeroed:
             if buffer.place is Place.OUTPUT:
                 places.setdefault((Place.OUTPUT, buffer.index), []).append(CallList.place(ahead + number, 0))
-        calls += [call for call, _ in work]
-        titles = ["an array of the run"] * ahead + [title for _, title in work]
+        calls += work.calls
+        titles = ["an array of the run"] * ahead + work.titles
         self.restore = -1
         if region.engine.library.threaded:
-            self.restore = CallList.place(len(calls), 0)
+            self.restore = CallList.place(ahead + work.records, 0)
             calls.append((ffi.addressof(region.engine.c, "omp_set_num_threads"), (1,), False))
             titles.append("omp_set_num_threads")
         fed = [(number, tuple(words)) for (place, number), words in places.items() if place is Place.INPUT]
@@ -132,31 +92,6 @@ class _Form:
         )
         self.calls = CallList(calls, titles)
         self._kept = [plan, memories]
-
-
-def _work(engine: Engine, plan: Plan, memories: _Memories) -> tuple[list[tuple[Call, str]], list[tuple[int, Buffer]]]:
-    """The calls of a plan's steps with their titles, and the numbers of those that fill a buffer with zeroes."""
-    execute, memset = (ffi.addressof(engine.c, name) for name in ("dnnl_primitive_execute", "memset"))
-    set_threads = ffi.addressof(engine.c, "omp_set_num_threads") if engine.library.threaded else None
-    work: list[tuple[Call, str]] = []
-    zeroed: list[tuple[int, Buffer]] = []
-    current = 0
-    for step in plan.steps:
-        if step.primitive is None:
-            (buffer,) = step.buffers.values()
-            zeroed.append((len(work), buffer))
-            work.append(((memset, (memories.address(buffer), 0, buffer.nbytes), False), step.title))
-            continue
-        if set_threads is not None and step.threads != current:
-            current = step.threads
-            work.append(((set_threads, (allowed(current),), False), "omp_set_num_threads"))
-        descs = step.primitive.arguments
-        arguments = ffi.new("dnnl_exec_arg_t[]", len(descs))
-        for index, (code, desc) in enumerate(descs.items()):
-            arguments[index].arg = code
-            arguments[index].memory = memories.of(desc, step.buffers[code])
-        work.append(((execute, (step.primitive.handle, engine.stream, len(descs), arguments), True), step.title))
-    return work, zeroed
 
 
 class DnnlInstance(RegionInstance):

@@ -43,6 +43,7 @@ class Buffer:
         offset: Place in the arena, once laid out.
         whole: The buffer in the arena that it is a piece of, where it is one.
         start: Where in `whole` it begins.
+        stays: Whether it keeps its place in the arena though it be an output: it is used by pieces.
     """
 
     place: Place
@@ -52,14 +53,16 @@ class Buffer:
     offset: int = 0
     whole: Buffer | None = None
     start: int = 0
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call: a primitive with a buffer for each of its arguments, or zeroes written to a buffer.
+    """One call: a primitive with a buffer for each of its arguments, or bytes that are filled.
 
     Attributes:
-        primitive: What runs; None where `buffers` holds one buffer to be zeroed.
+        primitive: What runs; None where `buffers` holds one buffer to be zeroed, or a source and a destination, of one
+            size and in the arena, to be copied.
         buffers: By argument code.
         threads: OpenMP threads it was made for.
         title: For errors.

@@ -18,6 +18,7 @@ from ort_py_onednn.graph.conversions import FLOAT, Conversions, Rules, Waiting, 
 from ort_py_onednn.graph.fusion import Fused
 from ort_py_onednn.graph.integers import Array, Numbers, signed
 from ort_py_onednn.graph.operation import Combine, Operation, Result
+from ort_py_onednn.graph.quantized_recurrent import quantized_recurrent
 
 __all__ = ["QuantizedFused", "fuse"]
 
@@ -212,6 +213,16 @@ class QuantizedFused(Conversions):
         self._append(Operation("MatMulNBits", node.name, inputs, (output_of(node),), {"coarse": coarse}))
         return True
 
+    def _recurrent(self, node: NodeSpec) -> bool:
+        """DynamicQuantizeLSTM: the sequence becomes integers ahead of its steps."""
+        for place in (0, 5, 6):
+            self._real(name_of(node, place))
+        operations, constants = quantized_recurrent(node, self._region.constant)
+        self.constants.update(constants)
+        for operation in operations:
+            self._append(operation)
+        return True
+
     def _factor(self, title: str, held: str | None, zero: str | None) -> tuple[str | None, str | None]:
         """Names of constant weights as int8 and of their zero point."""
         array = None if held in self._producer else self._region.constant(held or "")
@@ -229,6 +240,7 @@ class QuantizedFused(Conversions):
         "@Bias": _integer_bias,
         "Conv": _convolution,
         "ConvInteger": _whole_product,
+        "DynamicQuantizeLSTM": _recurrent,
         "DynamicQuantizeMatMul": _dynamic_product,
         "Gemm": _gemm,
         "MatMul": _matmul,

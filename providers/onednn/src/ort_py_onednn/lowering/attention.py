@@ -14,6 +14,7 @@ from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation
+from ort_py_onednn.lowering.blocked_attention import in_blocks
 from ort_py_onednn.lowering.planner import Planner, Value, broadcast_dims
 
 __all__ = ["attention", "multi_head"]
@@ -93,6 +94,10 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
     if groups < count:
         # The heads that read the same keys are rows of one product.
         query = planner.reshaped(planner.plain(query), (batch, groups, count // groups * rows, query.dims[3]))
+    elif dtype == F32 and not heads.biases and (planner.dtype or dtype) == F32:
+        done = in_blocks(planner, query, heads.key, heads.value, heads.functions)
+        if done is not None:
+            return _joined(planner, done, packed=packed)
     key = _turned(planner, heads.key)
     # Scores keep all their bits: what is added to an exponent multiplies the result.
     wanted = Desc.plain((batch, groups, query.dims[2], columns), F32)
@@ -124,14 +129,20 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
     found = _product(planner, weights, heads.value, target, (), None)
     if groups < count:
         found = planner.reshaped(planner.plain(found), (batch, count, rows, each))
+    elif packed and found.desc.same(target):
+        whole = (batch, rows, count * each)
+        return planner.view(found, Desc.plain(whole, found.dtype), whole)
+    return _joined(planner, found, packed=packed)
+
+
+def _joined(planner: Planner, found: Value, *, packed: bool) -> Value:
+    """Heads side by side in a row where `packed`."""
     if not packed:
         return planner.plain(found)
-    whole = (batch, rows, count * each)
-    if groups == count and found.desc.same(target):
-        return planner.view(found, Desc.plain(whole, found.dtype), whole)
+    batch, count, rows, each = found.dims
     turned = found.desc.permuted((0, 2, 1, 3))
     assert turned is not None, "strides can always be exchanged"
-    return planner.reshaped(planner.view(found, turned), whole)
+    return planner.reshaped(planner.view(found, turned), (batch, rows, count * each))
 
 
 def _without_unknown(planner: Planner, weights: Value) -> Value:

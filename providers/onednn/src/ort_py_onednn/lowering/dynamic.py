@@ -45,6 +45,12 @@ def dynamic_quantize(planner: Planner, operation: Operation) -> None:
 def _extreme(planner: Planner, source: Value, algorithm: int, bounds: tuple[float, float]) -> Value:
     flat = planner.reshaped(source, (1, math.prod(source.dims)))
     desc, target = flat.desc, Desc.plain((1, 1))
+    bound = Function(Eltwise.CLIP_V2, *bounds)
+    if desc.dims == target.dims:  # there are no reductions of one number
+        found = planner.new(target)
+        made = planner.make(lambda: primitives.eltwise(bound, desc, target), target)
+        planner.emit(made, {Argument.SRC: flat, Argument.DST: found})
+        return planner.reshaped(found, (1,))
 
     def build(posts: Sequence[PostOp]) -> Primitive:
         return primitives.reduction(algorithm, desc, target, posts)
@@ -52,7 +58,7 @@ def _extreme(planner: Planner, source: Value, algorithm: int, bounds: tuple[floa
     def values(_: Primitive) -> Mapping[int, Value]:
         return {Argument.SRC: flat}
 
-    found = planner.with_posts(build, values, target, (1, 1), [Function(Eltwise.CLIP_V2, *bounds)])
+    found = planner.with_posts(build, values, target, (1, 1), [bound])
     return planner.reshaped(found, (1,))
 
 

@@ -7,7 +7,8 @@ wander from operation to operation, and data are moved, or converted in the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ort_py_onednn.binding.primitive import Primitive, Unimplemented
 from ort_py_onednn.execution.elements import as_bytes, element_of, numpy_of
 from ort_py_onednn.execution.packed_weights import Weight, aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step, lay_out
+from ort_py_onednn.execution.repeat import repeated
 from ort_py_onednn.graph.operation import Combine, Operation
 from ort_py_onednn.graph.precision import FLOATING
 from ort_py_onednn.lowering.values import Value, lies_plainly
@@ -170,6 +172,7 @@ class LayoutPlanner:
         whole = value.buffer
         assert whole is not None
         assert whole.whole is None
+        whole.stays = True
         return Value(desc, Buffer(whole.place, desc.nbytes, whole=whole, start=start * desc.dtype.nbytes), desc.dims)
 
     def buffer_of(self, value: Value) -> Buffer:
@@ -323,6 +326,29 @@ class LayoutPlanner:
         """Append a step that fills a value's bytes with zeroes."""
         self._steps.append(Step(None, {Argument.DST: self.buffer_of(value)}, 1, self.title))
 
+    def copy(self, source: Value, target: Value) -> None:
+        """Append a step that copies bytes from one place of the arena to another: for a few of them it takes a tenth of
+        a primitive's time."""
+        buffers = {Argument.SRC: self.buffer_of(source), Argument.DST: self.buffer_of(target)}
+        for buffer in buffers.values():
+            buffer.stays = True
+        self._steps.append(Step(None, buffers, 1, self.title))
+
+    @contextmanager
+    def repeating(self, count: int) -> Iterator[dict[Buffer, int]]:
+        """Make one step of those that are appended inside: it runs them again and again.
+
+        Args:
+            count: How often.
+
+        Yields:
+            What moves: by how many bytes a piece of a value begins further on each time.
+        """
+        first = len(self._steps)
+        strides: dict[Buffer, int] = {}
+        yield strides
+        self._steps[first:] = [repeated(self._steps[first:], count, strides, self.title)]
+
     # The end ----------------------------------------------------------------------------------------------------------
 
     def finish(self, outputs: Sequence[str], dtypes: Sequence[Element | None] = ()) -> Plan:
@@ -359,7 +385,8 @@ class LayoutPlanner:
             found = self.plain(value)
             buffer = self.buffer_of(found)
             desc = Desc.plain(found.dims, dtype)
-            if buffer.place is Place.ARENA and buffer not in taken and buffer.nbytes == desc.nbytes:
+            free = buffer.place is Place.ARENA and not buffer.stays and buffer not in taken
+            if free and buffer.nbytes == desc.nbytes:
                 taken.add(buffer)
                 buffer.place, buffer.index = Place.OUTPUT, index
                 continue

@@ -1,15 +1,23 @@
-"""LSTM, GRU and RNN: whole sequences, weights that are constants, and the functions oneDNN's cells have."""
+"""LSTM, GRU and RNN, of numbers or integers: whole sequences, constant weights, and the functions that cells have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ort_py.contracts import GraphView, NodeSpec
+from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py.dtypes import DataType
+from ort_py_onednn.binding.features import NO_EXACT_INTEGERS, has_exact_integers
+from ort_py_onednn.graph.quantized_recurrent import layer_constants
 from ort_py_onednn.graph.support.rule import Rule, Rules, shape_of, used_outputs, value_name
 
 __all__ = ["RNN_ACTIVATIONS", "RULES"]
 
-_DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+_DEFAULTS = {
+    "DynamicQuantizeLSTM": ("Sigmoid", "Tanh", "Tanh"),
+    "LSTM": ("Sigmoid", "Tanh", "Tanh"),
+    "GRU": ("Sigmoid", "Tanh"),
+    "RNN": ("Tanh",),
+}
 RNN_ACTIVATIONS = frozenset({"Relu", "LeakyRelu", "Sigmoid", "Tanh"})
 """Functions that a plain recurrent layer may have."""
 
@@ -19,6 +27,10 @@ _STATES = frozenset({0, 5, 6})
 
 
 def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
+    return _cells(node, graph) or _weights(node, graph)
+
+
+def _cells(node: NodeSpec, graph: GraphView) -> str | None:
     attributes = node.attributes
     if attributes.get("clip"):
         return "clipped cells"
@@ -26,7 +38,7 @@ def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
         return "input and forget gate are coupled"
     if not used_outputs(node):
         return "no output is wanted"
-    return _functions(node) or _lengths(node, graph) or _weights(node, graph)
+    return _functions(node) or _lengths(node, graph)
 
 
 def _functions(node: NodeSpec) -> str | None:
@@ -61,7 +73,28 @@ def _weights(node: NodeSpec, graph: GraphView) -> str | None:
     return None
 
 
+def _quantized(node: NodeSpec, graph: GraphView) -> str | None:
+    if not has_exact_integers():
+        return NO_EXACT_INTEGERS
+    if value_name(node, 7):
+        return "peepholes"
+    found = layer_constants([value_name(node, place) for place in range(12)], graph.constant)
+    return found if isinstance(found, str) else _cells(node, graph)
+
+
+def _types_of_quantized(value: ValueSpec, place: int, is_input: bool) -> str | None:
+    kind = "unknown" if value.data_type is None else value.data_type.onnx_name
+    return None if value.data_type is DataType.FLOAT else f"'{value.name}' is {kind}; only float32 is computed"
+
+
 RULES: Rules = {
+    ("com.microsoft", "DynamicQuantizeLSTM"): Rule(
+        _quantized,
+        frozenset({1, 2, 3, 4, 7, 8, 9, 10, 11}),
+        ranked=_STATES,
+        types=_types_of_quantized,
+        heavy=True,
+    ),
     ("", "GRU"): Rule(_recurrent, frozenset({1, 2, 3, 4}), ranked=_STATES, heavy=True),
     ("", "LSTM"): Rule(_recurrent, frozenset({1, 2, 3, 4, 7}), ranked=_STATES, heavy=True),
     ("", "RNN"): Rule(_recurrent, frozenset({1, 2, 3, 4}), ranked=_STATES, heavy=True),

@@ -1,0 +1,229 @@
+"""Attention over long sequences, some rows of one head at a time: scores stay in the cache and are never all there.
+
+All scores of 1,500 rows and columns and 8 heads are 72 MB, which go to memory and back three times, and their softmax
+takes twice as long as that of scores in the cache. In blocks the softmax is four pieces besides: the largest of a row,
+the exponentials, their sum, and a division, which waits until sums are multiplied with values and are few. Comes from
+`attention`, which does itself what is short, or is masked.
+
+Source: Dao et al., FlashAttention, 2022, for the order of the work; the rows here are whole, so no sum is mended later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import F32, Algorithm, Argument, Binary, Eltwise
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.primitive import Function, Primitive, Unimplemented
+from ort_py_onednn.execution.plan import Place
+from ort_py_onednn.graph.functions import linear
+from ort_py_onednn.lowering.parts import copy_into
+from ort_py_onednn.lowering.planner import Planner, Value
+
+__all__ = ["in_blocks"]
+
+_SCORES = 4 << 20
+"""Scores, of all heads, above which they do not fit into the caches of a processor."""
+
+_BLOCK = 3 << 18
+"""Bytes of scores that each thread works on: they stay in a cache of 1 MiB beside keys and values."""
+
+_FEWEST = 16
+"""Rows of a block and thread, below which products are slow."""
+
+_NARROWEST = 32
+"""Size of a head below which products of blocks are slower than those of all rows by more than the softmax gains."""
+
+_MOST_HEADS = 256
+"""Heads of all sequences above which planning each of them takes too long."""
+
+_TILE = 16
+"""Columns in which oneDNN turns matrices; what is left over it turns element by element."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """One head's matrices: where they begin in their tensors, and strides of rows."""
+
+    value: Value
+    start: int
+    rows: int
+    size: int
+    stride: int
+
+    def part(self, planner: Planner, first: int, desc: Desc) -> Value:
+        """Rows from one on, as something laid out like `desc`."""
+        return planner.piece(self.value, self.start + first * self.stride, desc)
+
+
+def in_blocks(planner: Planner, query: Value, key: Value, value: Value, functions: Sequence[Function]) -> Value | None:
+    """``softmax(f(query keyᵀ)) value``, plain ``(batch, heads, rows, size)``.
+
+    Args:
+        planner: The planner.
+        query, key, value: ``(batch, heads, rows, size)``, views.
+        functions: What becomes of scores.
+
+    Returns:
+        The result; None where it is short, or values do not lie so that a head is a matrix in the arena.
+    """
+    batch, heads, rows, _ = query.dims
+    columns, size = value.dims[2:]
+    if batch * heads * rows * columns < _SCORES or batch * heads > _MOST_HEADS or key.dims[:2] != query.dims[:2]:
+        return None
+    if min(query.dims[3], size) < _NARROWEST or not all(_is_cut(one) for one in (query, key, value)):
+        return None
+    block = max(_FEWEST, _BLOCK // (4 * columns) // _FEWEST * _FEWEST) * planner.threads
+    if rows < 2 * block:
+        return None
+    steps = _Steps(planner, functions, (columns, query.dims[3], size))
+    if not all(steps.know(count) for count in {block, rows % block} - {0}):
+        return None
+    found = planner.new(Desc.plain((batch * heads * rows, size)))
+    sums = planner.new(Desc.plain((batch * heads * rows, 1)))
+    for sequence in range(batch):
+        for head in range(heads):
+            of = [_head(one, sequence, head) for one in (query, key, value)]
+            first = (sequence * heads + head) * rows
+            factors = steps.gathered(of[0]), steps.turned(of[1]), steps.gathered(of[2])
+            steps.attend(factors, block, (found, sums, first))
+    division = planner.make(lambda: primitives.binary(Binary.DIV, found.desc, sums.desc, found.desc), found.desc)
+    planner.emit(division, {Argument.SRC: found, Argument.SRC_1: sums, Argument.DST: found})
+    return planner.reshaped(found, (batch, heads, rows, size))
+
+
+def _is_cut(value: Value) -> bool:
+    """Whether a head is a matrix with rows in one piece, in a buffer that pieces can be cut from."""
+    desc, buffer = value.desc, value.buffer
+    plain = desc.key is not None and not desc.is_blocked and desc.strides[3] == 1 and value.dtype == F32
+    return plain and buffer is not None and buffer.place is Place.ARENA and buffer.whole is None
+
+
+def _head(value: Value, sequence: int, head: int) -> _Head:
+    desc = value.desc
+    assert desc.key is not None, "asked before"
+    start = desc.key[4] + sequence * desc.strides[0] + head * desc.strides[1]
+    return _Head(value, start, value.dims[2], value.dims[3], desc.strides[2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What some rows of a head take, in order, each primitive with its number of threads.
+
+    Attributes:
+        scores, largest: Layouts of what lies between.
+        product, peak, exponential, total, mixture: The primitives.
+    """
+
+    scores: Desc
+    largest: Desc
+    product: tuple[Primitive, int]
+    peak: tuple[Primitive, int]
+    exponential: tuple[Primitive, int]
+    total: tuple[Primitive, int]
+    mixture: tuple[Primitive, int]
+
+
+class _Steps:
+    """The steps for a head; all heads are alike, so are their primitives.
+
+    Args:
+        planner: The planner.
+        functions: What becomes of scores.
+        sizes: Columns, size of a query, size of a value.
+    """
+
+    def __init__(self, planner: Planner, functions: Sequence[Function], sizes: tuple[int, int, int]) -> None:
+        self._planner = planner
+        self._functions = [one for one in functions if one != linear(1.0)]
+        self._sizes = sizes
+        self._blocks: dict[int, _Block] = {}
+
+    def know(self, rows: int) -> bool:
+        """Whether oneDNN has fast code for blocks of so many rows; asked before anything is planned with them."""
+        try:
+            block = self._blocks[rows] = self._made(rows)
+        except Unimplemented:
+            return False
+        steps = (block.product, block.peak, block.exponential, block.total, block.mixture)
+        return not any(primitive.is_reference for primitive, _ in steps)
+
+    def _made(self, rows: int) -> _Block:
+        columns, size, width = self._sizes
+        scores, column = Desc.plain((rows, columns)), Desc.plain((rows, 1))
+        exponential = (Function(Eltwise.EXP),)
+        reduction = primitives.reduction
+        return _Block(
+            scores,
+            column,
+            self._product((rows, size, columns), self._functions),
+            self._light(scores, lambda: reduction(Algorithm.REDUCTION_MAX, scores, column)),
+            self._light(scores, lambda: primitives.binary(Binary.SUB, scores, column, scores, exponential)),
+            self._light(scores, lambda: reduction(Algorithm.REDUCTION_SUM, scores, column)),
+            self._product((rows, columns, width), ()),
+        )
+
+    def _product(self, sizes: tuple[int, int, int], functions: Sequence[Function]) -> tuple[Primitive, int]:
+        rows, depth, columns = sizes
+        left, right, target = Desc.plain((rows, depth)), Desc.plain((depth, columns)), Desc.plain((rows, columns))
+        work = float(math.prod(sizes))
+        made = self._planner.make_heavy(lambda: primitives.matmul(left, right, None, target, functions), work)
+        return made, self._planner.count
+
+    def _light(self, size: Desc, build: Callable[[], Primitive]) -> tuple[Primitive, int]:
+        return self._planner.make(build, size), self._planner.count
+
+    def turned(self, head: _Head) -> Value:
+        """Keys as columns, side by side."""
+        rows, size = head.rows, head.size
+        found = self._planner.new(Desc.plain((size, rows)))
+        even = rows - rows % _TILE
+        for first, count in ((0, even), (even, rows - even)):
+            if count:
+                source = Desc.strided((size, count), (1, head.stride))
+                target = self._planner.piece(found, first, Desc.strided((size, count), (rows, 1)))
+                copy_into(self._planner, head.part(self._planner, first, source), target)
+        return found
+
+    def gathered(self, head: _Head) -> Value:
+        """Rows one behind the other: for rows further apart oneDNN takes other, slower code."""
+        found = self._planner.new(Desc.plain((head.rows, head.size)))
+        source = Desc.strided((head.rows, head.size), (head.stride, 1))
+        copy_into(self._planner, head.part(self._planner, 0, source), found)
+        return found
+
+    def attend(self, factors: tuple[Value, Value, Value], block: int, into: tuple[Value, Value, int]) -> None:
+        """All rows of a head: the blocks of one size as one step of the plan, and what is left."""
+        query, _, values = factors
+        rows, size = query.dims
+        count, left = divmod(rows, block)
+        with self._planner.repeating(count) as strides:
+            moving = self._emit(factors, 0, block, into)
+            for value, width in zip(moving, (size, values.dims[1], 1), strict=True):
+                strides[self._planner.buffer_of(value)] = value.dtype.nbytes * width * block
+        if left:
+            self._emit(factors, rows - left, left, into)
+
+    def _emit(
+        self, factors: tuple[Value, Value, Value], first: int, rows: int, into: tuple[Value, Value, int]
+    ) -> tuple[Value, Value, Value]:
+        """Some rows; gives what moves from one block to the next."""
+        planner, block = self._planner, self._blocks[rows]
+        query, keys, values = factors
+        found, sums, begin = into
+        source = planner.piece(query, first * query.dims[1], Desc.plain((rows, query.dims[1])))
+        target = planner.piece(found, (begin + first) * values.dims[1], Desc.plain((rows, values.dims[1])))
+        total = planner.piece(sums, begin + first, block.largest)
+        scores, largest = planner.new(block.scores), planner.new(block.largest)
+        for (primitive, planner.count), given in (
+            (block.product, {Argument.SRC: source, Argument.WEIGHTS: keys, Argument.DST: scores}),
+            (block.peak, {Argument.SRC: scores, Argument.DST: largest}),
+            (block.exponential, {Argument.SRC: scores, Argument.SRC_1: largest, Argument.DST: scores}),
+            (block.total, {Argument.SRC: scores, Argument.DST: total}),
+            (block.mixture, {Argument.SRC: scores, Argument.WEIGHTS: values, Argument.DST: target}),
+        ):
+            planner.emit(primitive, given)
+        return source, target, total

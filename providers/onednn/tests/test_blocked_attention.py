@@ -1,0 +1,159 @@
+"""Long attention in blocks: the same results as all at once, with scores that are never all there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.testing.tolerances import assert_close
+from ort_py_onednn.lowering import attention, blocked_attention
+from providers.onednn.tests.models import model, node, open_session
+
+Array = np.ndarray[Any, Any]
+
+
+class _Seen:
+    """Which attentions were done in blocks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.blocked: list[bool] = []
+        original = blocked_attention.in_blocks
+
+        def seen(*args: Any) -> Any:
+            found = original(*args)
+            self.blocked.append(found is not None)
+            return found
+
+        monkeypatch.setattr(attention, "in_blocks", seen)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> _Seen:
+    """Blocks of 16 rows a thread, from the first score on."""
+    monkeypatch.setattr(blocked_attention, "_SCORES", 1)
+    monkeypatch.setattr(blocked_attention, "_BLOCK", 1)
+    return _Seen(monkeypatch)
+
+
+def _model(feeds: dict[str, Array], inputs: str = "a b c", **attributes: Any) -> bytes:
+    # What is attended to is computed, as in a model: it lies in the region's own memory.
+    made = [node("Neg", "q", "a"), node("Neg", "k", "b"), node("Neg", "v", "c")]
+    return model([*made, node("Attention", inputs, "y", **attributes)], feeds, opset=23)
+
+
+def _feeds(random: np.random.Generator, batch: int, heads: int, rows: int, columns: int, size: int) -> dict[str, Array]:
+    shapes = {"q": (batch, heads, rows, size), "k": (batch, heads, columns, size), "v": (batch, heads, columns, 36)}
+    return {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+
+
+def _wanted(feeds: dict[str, Array], cap: float = 0.0) -> Array:
+    """The definition, in float64."""
+    q, k, v = (-feeds[name].astype(np.float64) for name in "qkv")
+    scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
+    scores = cap * np.tanh(scores / cap) if cap else scores
+    weights = np.exp(scores - scores.max(3, keepdims=True))
+    return np.asarray((weights / weights.sum(3, keepdims=True)) @ v, np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("rows", "columns"), [(64, 48), (70, 48), (64, 51), (95, 33), (200, 16)])
+def test_blocks_give_what_all_at_once_gives(seen: _Seen, rows: int, columns: int, threads: int) -> None:
+    """Whether or not rows and columns are whole numbers of blocks and tiles."""
+    feeds = _feeds(np.random.default_rng(rows), 2, 3, rows, columns, 40)
+    (y,) = open_session(_model(feeds), threads=threads).run(None, feeds)
+    assert seen.blocked == [True]
+    assert_close(y, _wanted(feeds))
+
+
+def test_heads_side_by_side(seen: _Seen) -> None:
+    """Of three dimensions: rows of a head are far apart, before and after."""
+    feeds = _feeds(np.random.default_rng(1), 2, 4, 80, 56, 32)
+    flat = {name: array.transpose(0, 2, 1, 3).reshape(2, array.shape[2], -1) for name, array in feeds.items()}
+    (y,) = open_session(_model(flat, q_num_heads=4, kv_num_heads=4)).run(None, flat)
+    assert seen.blocked == [True]
+    assert_close(y, _wanted(feeds).transpose(0, 2, 1, 3).reshape(2, 80, -1))
+
+
+def test_scores_that_are_capped(seen: _Seen) -> None:
+    """What becomes of scores before the softmax becomes of those in blocks."""
+    feeds = _feeds(np.random.default_rng(2), 1, 2, 64, 40, 32)
+    (y,) = open_session(_model(feeds, softcap=2.0)).run(None, feeds)
+    assert seen.blocked == [True]
+    assert_close(y, _wanted(feeds, 2.0))
+
+
+def test_large_scores_do_not_overflow(seen: _Seen) -> None:
+    """The largest of a row is taken off before the exponential: it alone counts where others are far below."""
+    feeds = _feeds(np.random.default_rng(3), 1, 2, 64, 40, 40)
+    feeds["k"] = np.broadcast_to(np.eye(40, dtype=np.float32), (1, 2, 40, 40)).copy()
+    chosen = np.random.default_rng(4).integers(40, size=64)
+    feeds["q"] = np.broadcast_to(1e4 * np.eye(40, dtype=np.float32)[chosen], (1, 2, 64, 40)).copy()
+    (y,) = open_session(_model(feeds)).run(None, feeds)
+    assert seen.blocked == [True]
+    assert_close(y, -feeds["v"][:, :, chosen])
+
+
+def test_runs_agree_with_each_other(seen: _Seen) -> None:
+    """What moves from block to block begins anew with each run."""
+    feeds = _feeds(np.random.default_rng(4), 1, 2, 70, 40, 32)
+    session = open_session(_model(feeds))
+    first, second = (session.run(None, feeds)[0] for _ in range(2))
+    assert seen.blocked == [True]
+    np.testing.assert_array_equal(first, second)
+
+
+def test_masked_attention_is_done_at_once(seen: _Seen) -> None:
+    """A mask is added to all scores."""
+    feeds = _feeds(np.random.default_rng(5), 1, 2, 64, 40, 32)
+    masked = {**feeds, "m": np.zeros((64, 40), np.float32)}
+    (y,) = open_session(_model(masked, "a b c m")).run(None, masked)
+    assert seen.blocked == []
+    assert_close(y, _wanted(feeds))
+
+
+def test_short_attention_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores that fit into the cache stay there anyway."""
+    seen = _Seen(monkeypatch)
+    feeds = _feeds(np.random.default_rng(6), 1, 2, 64, 40, 32)
+    (y,) = open_session(_model(feeds)).run(None, feeds)
+    assert seen.blocked == [False]
+    assert_close(y, _wanted(feeds))
+
+
+def test_narrow_heads_are_attended_to_at_once(seen: _Seen) -> None:
+    """Products of blocks with few columns are slow."""
+    feeds = _feeds(np.random.default_rng(10), 1, 2, 64, 40, 16)
+    (y,) = open_session(_model(feeds)).run(None, feeds)
+    assert seen.blocked == [False]
+    assert_close(y, _wanted(feeds))
+
+
+def test_arrays_of_the_run_are_attended_to_at_once(seen: _Seen) -> None:
+    """Their addresses change from run to run, and pieces of them cannot be followed."""
+    feeds = _feeds(np.random.default_rng(7), 1, 2, 64, 40, 32)
+    data = model([node("Attention", "q k v", "y")], feeds, opset=23)
+    (y,) = open_session(data).run(None, feeds)
+    assert seen.blocked == [False]
+    assert_close(y, _wanted({name: -array for name, array in feeds.items()}))
+
+
+def test_where_only_reference_code_is_had_all_is_done_at_once(seen: _Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On processors, or in versions of oneDNN, that lack code for a piece."""
+    monkeypatch.setattr(blocked_attention._Steps, "know", lambda *_: False)
+    feeds = _feeds(np.random.default_rng(8), 1, 2, 64, 40, 32)
+    (y,) = open_session(_model(feeds)).run(None, feeds)
+    assert seen.blocked == [False]
+    assert_close(y, _wanted(feeds))
+
+
+def test_scores_are_never_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a run is less than they would take."""
+    seen = _Seen(monkeypatch)
+    feeds = _feeds(np.random.default_rng(9), 1, 2, 2048, 2048, 32)
+    session = open_session(_model(feeds))
+    (y,) = session.run(None, feeds)
+    assert seen.blocked == [True]
+    assert session.memory_report().workspace < 4 * 2 * 2048 * 2048
+    assert_close(y, _wanted(feeds))
