@@ -10,6 +10,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ort_py_onednn.execution.plan import Plan
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.precision import assign
 from ort_py_onednn.graph.quantization import fuse
+from ort_py_onednn.graph.split_sums import split_sums
 from ort_py_onednn.graph.support import read_while_planning
 from ort_py_onednn.lowering.planner import Planner
 from ort_py_onednn.lowering.table import LOWERINGS
@@ -60,6 +62,7 @@ class DnnlRegion(CompiledRegion):
         self, view: RegionView, engine: Engine, threads: int, chosen: Element = F32, *, steady: bool = False
     ) -> None:
         fused = fuse(view)
+        parts = split_sums(fused, view) if chosen == F32 else {}
         self.engine = engine
         self.steady = steady
         self.inputs = tuple(value.name for value in view.inputs)
@@ -73,7 +76,12 @@ class DnnlRegion(CompiledRegion):
         kinds = {value.name: value.data_type for node in fused.nodes for value in node.outputs if value is not None}
         self._types = assign(self.operations, kinds, self.outputs, chosen)
         self._uses = _uses(self.operations, self.outputs)
-        self._weights, self._small = _constants(view, fused.constants, self._uses)
+        made = {name: MadeWeight(array) for name, array in fused.constants.items() if name in self._uses}
+        self._weights, self._small = _constants(view, made, self._uses)
+        for name, names in parts.items():
+            source = view.weight(name)
+            if source is not None:
+                source.replaced(partial(_side_by_side, tuple(made[one] for one in names)))
         self._plans: OrderedDict[tuple[Shapes, int], Plan] = OrderedDict()
         self._lock = threading.Lock()
         shapes = [value.shape for value in view.inputs]
@@ -166,12 +174,17 @@ def _uses(operations: Sequence[Operation], outputs: Sequence[str]) -> dict[str, 
     return uses
 
 
+def _side_by_side(parts: Sequence[MadeWeight]) -> np.ndarray[Any, Any]:
+    """The constant that was cut into parts."""
+    return np.concatenate([part.array() for part in parts], axis=1)
+
+
 def _constants(
-    view: RegionView, made: dict[str, np.ndarray[Any, Any]], uses: dict[str, int]
+    view: RegionView, made: dict[str, MadeWeight], uses: dict[str, int]
 ) -> tuple[dict[str, Weight], dict[str, np.ndarray[Any, Any]]]:
     """Constants to compute with, and those to look at."""
     forms = view.packed_forms
-    weights = {name: Weight(MadeWeight(array), forms) for name, array in made.items() if name in uses}
+    weights = {name: Weight(source, forms) for name, source in made.items()}
     small: dict[str, np.ndarray[Any, Any]] = {}
     for value in view.initializers:
         source = view.weight(value.name) if value.name in uses else None
