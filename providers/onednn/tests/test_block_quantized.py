@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+from ort_py_onednn.lowering import block_quantized
 from providers.onednn.tests.models import model, node, open_session, run_here
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -71,3 +72,78 @@ def test_few_rows_and_many_in_one_session() -> None:
             (actual,) = session.run(None, {"x": x})
             exact = x.astype(np.float64) @ real
             assert np.abs(actual - exact).max() <= 2e-6 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("size", "level"), [(128, 0), (64, 0), (32, 4), (64, 4)])
+@pytest.mark.parametrize("order", [(1, 70), (70, 1)])
+def test_bytes_are_held_once(size: int, level: int, order: tuple[int, int]) -> None:
+    """Where digits serve any number of rows, a word and a prompt read one form of the weights, whichever is first: a
+    byte each, and what the library adds, and the scales."""
+    constants, _, attributes = _blocks(8, size, False, 512)
+    nodes = [node("MatMulNBits", "x b s", "y", domain="com.microsoft", accuracy_level=level, **attributes)]
+    x = np.zeros((1, 1, 256), np.float32)
+    with open_session(model(nodes, {"x": x}, constants, dynamic=True)) as session:
+        for rows in order:
+            session.run(None, {"x": np.ones((1, rows, 256), np.float32)})
+        assert not session.fallback_report
+        packed = session.memory_report().packed
+    weights = 256 * 512
+    assert weights <= packed < 1.35 * weights
+
+
+@pytest.mark.parametrize(("size", "level"), [(32, 0), (128, 0), (32, 4)])
+def test_turns_and_parts(monkeypatch: pytest.MonkeyPatch, size: int, level: int) -> None:
+    """Rows taken in turns and columns in parts give what they give at once, one row and a turn that is not full too;
+    and float32 is made of parts."""
+    constants, real, attributes = _blocks(4, size, False, 1024)
+    nodes = [node("MatMulNBits", "x b s", "y", domain="com.microsoft", accuracy_level=level, **attributes)]
+    data = model(nodes, {"x": np.zeros((1, 1, 256), np.float32)}, constants, dynamic=True)
+    rng = np.random.default_rng(13)
+    feeds = [rng.standard_normal((1, rows, 256)).astype(np.float32) for rows in (1, 3, 11, 50)]
+    with open_session(data) as session:
+        whole = [session.run(None, {"x": x})[0] for x in feeds]
+    monkeypatch.setattr(block_quantized, "_PART", 256 // size * 4 * 256)
+    monkeypatch.setattr(block_quantized, "_NEAR", 256 // size * 4 * 256 * 8)
+    with open_session(data) as session:
+        parts = [session.run(None, {"x": x})[0] for x in feeds]
+        assert not session.fallback_report
+    for x, one, other in zip(feeds, whole, parts, strict=True):
+        largest = np.abs(x.astype(np.float64) @ real).max()
+        assert np.abs(one - other).max() <= 2e-6 * largest
+        assert np.abs(other - x.astype(np.float64) @ real).max() <= (3e-2 if level == 4 else 2e-6) * largest
+
+
+@pytest.mark.parametrize("size", [16, 32])
+@pytest.mark.parametrize("order", [(1, 70), (70, 1)])
+def test_short_blocks_are_held_once(size: int, order: tuple[int, int]) -> None:
+    """Digits of few rows and float32 for many read the same panels: a byte each and the scales, with the results that a
+    region of known shapes has."""
+    constants, real, attributes = _blocks(8, size, False, 512)
+    nodes = [node("MatMulNBits", "x b s", "y", domain="com.microsoft", **attributes)]
+    rng = np.random.default_rng(14)
+    feeds = [rng.standard_normal((1, rows, 256)).astype(np.float32) for rows in order]
+    with open_session(model(nodes, {"x": feeds[0]}, constants, dynamic=True)) as session:
+        found = [session.run(None, {"x": x})[0] for x in feeds]
+        assert not session.fallback_report
+        packed = session.memory_report().packed
+    weights = 256 * 512
+    assert weights <= packed <= (1 + 4 / size + 0.01) * weights
+    for x, y in zip(feeds, found, strict=True):
+        (known,) = run_here(model(nodes, {"x": x}, constants), {"x": x})
+        largest = np.abs(x.astype(np.float64) @ real).max()
+        assert np.abs(y - known).max() <= 2e-6 * largest
+        assert np.abs(y - x.astype(np.float64) @ real).max() <= 2e-6 * largest
+
+
+@pytest.mark.parametrize("columns", [48, 50, 192, 320])
+@pytest.mark.parametrize("rows", [1, 3, 5])
+def test_panels_of_any_number_of_columns(columns: int, rows: int) -> None:
+    """Few rows of a session whose rows are not known, also where columns fill no panels."""
+    constants, real, attributes = _blocks(4, 32, True, columns)
+    nodes = [node("MatMulNBits", "x b s z", "y", domain="com.microsoft", **attributes)]
+    x = np.random.default_rng(15).standard_normal((1, rows, 256)).astype(np.float32)
+    with open_session(model(nodes, {"x": x}, constants, dynamic=True)) as session:
+        (actual,) = session.run(None, {"x": x})
+        assert not session.fallback_report
+    exact = x.astype(np.float64) @ real
+    assert np.abs(actual - exact).max() <= 2e-6 * np.abs(exact).max()

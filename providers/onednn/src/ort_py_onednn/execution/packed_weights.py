@@ -120,7 +120,7 @@ class Weight:
         dtype: Its type.
     """
 
-    __slots__ = ("_forms", "_held", "_lies", "_lock", "_packed", "_source", "dtype", "shape")
+    __slots__ = ("_forms", "_held", "_lies", "_lock", "_packed", "_parts", "_source", "dtype", "shape")
 
     def __init__(self, source: RegionWeight, forms: PackedForms) -> None:
         self._source = source
@@ -128,6 +128,7 @@ class Weight:
         self._held: object = None
         self._lies = False
         self._packed: dict[tuple[Key, Key | None], Packed] = {}
+        self._parts: dict[tuple[Key, Key | None], tuple[Packed, ...]] = {}
         self._lock = threading.Lock()
         self.dtype: Element = ELEMENTS[source.data_type]
         self.shape = tuple(source.shape)
@@ -135,7 +136,7 @@ class Weight:
     def hold(self) -> None:
         """Keep the original until there is a packed form: from now on nobody else does."""
         with self._lock:
-            if not self._packed:
+            if not self._packed and not self._parts:
                 self._held = self._source.held()
 
     def in_layout(self, desc: Desc, seen: Desc | None = None) -> Packed:
@@ -153,6 +154,22 @@ class Weight:
             found = self._packed.get((desc.key, seen.key))
             if found is None:
                 found = self._packed[desc.key, seen.key] = self._made(desc, seen)
+            return found
+
+    def in_parts(self, desc: Desc, seen: Desc, bare: Desc | None = None) -> tuple[Packed, ...]:
+        """The data cut into parts of as many columns, each in a layout, one behind the other.
+
+        Args:
+            desc: The layout of a part, with a key; its last dimension is a divisor of that of `seen`.
+            seen: How the original array is to be read: as it lies.
+            bare: The same layout without what the library adds behind the elements, for reading them again; None where
+                that is not known, so that the original is kept.
+        """
+        assert desc.key is not None, "a primitive's secret layout is not cut"
+        with self._lock:
+            found = self._parts.get((desc.key, seen.key))
+            if found is None:
+                found = self._parts[desc.key, seen.key] = self._cut(desc, seen, bare)
             return found
 
     def first_layout(self, dims: tuple[int, ...], dtype: Element = F32) -> Desc | None:
@@ -174,6 +191,27 @@ class Weight:
             self._held = restore = _restoring(made, self.shape, self.dtype)
             self._source.replaced(restore)
         return made
+
+    def _cut(self, desc: Desc, seen: Desc, bare: Desc | None) -> tuple[Packed, ...]:
+        step = -(-desc.nbytes // _ALIGNMENT) * _ALIGNMENT
+        width, count = desc.dims[-1], seen.dims[-1] // desc.dims[-1]
+        plain = Desc.plain(desc.dims, self.dtype)
+
+        def make() -> np.ndarray[Any, Any]:
+            made, array = aligned(step * count), self._original().reshape(seen.dims)
+            for place in range(count):
+                # A copy first: oneDNN has no reorder of parts of rows into what products of bytes want.
+                part = as_bytes(np.ascontiguousarray(array[..., place * width :][..., :width]))
+                _run_once(primitives.reorder(plain, desc), {Argument.SRC: part, Argument.DST: made[place * step :]})
+            return made
+
+        data = self._forms.packed((self._source.key,), f"oneDNN {desc.key} of parts of {seen.key}", make)
+        found = tuple(Packed(desc, data[place * step :][: desc.nbytes], plain) for place in range(count))
+        if desc.nbytes > _SMALL and not self._lies and bare is not None:
+            readable = tuple(part._replace(desc=bare) for part in found)
+            self._held = restore = partial(_joined, readable, self.shape, numpy_of(self.dtype))
+            self._source.replaced(restore)
+        return found
 
     def _original(self) -> np.ndarray[Any, Any]:
         array: np.ndarray[Any, Any] = self._source.array()
@@ -220,6 +258,11 @@ def _restored(form: Packed, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.
     array = aligned(form.seen.nbytes)
     _run_once(primitives.reorder(form.desc, form.seen), {Argument.SRC: form.data, Argument.DST: array})
     return array.view(dtype).reshape(shape)
+
+
+def _joined(parts: tuple[Packed, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    columns = [_restored(part, part.seen.dims, dtype) for part in parts]
+    return np.concatenate(columns, axis=-1).reshape(shape)
 
 
 def _run_once(primitive: Primitive, arrays: dict[int, np.ndarray[Any, Any]]) -> None:

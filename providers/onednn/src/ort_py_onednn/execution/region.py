@@ -86,7 +86,8 @@ class DnnlRegion(CompiledRegion):
         self._lock = threading.Lock()
         shapes = [value.shape for value in view.inputs]
         static = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
-        if static and not self.looked_at:
+        self._alone = static and not self.looked_at
+        if self._alone:
             self.plan(tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes), threads)  # type: ignore[arg-type]  # all are int
         for weight in self._weights.values():
             weight.hold()
@@ -131,6 +132,7 @@ class DnnlRegion(CompiledRegion):
     def _walked(self, shapes: Shapes, threads: int, generation: Generation) -> Plan:
         count = len(self.inputs)
         planner = Planner(self.engine.library, self._weights, self._small, threads, self._uses, generation.add)
+        planner.alone = self._alone
         for index, (name, shape) in enumerate(zip(self.inputs, shapes[:count], strict=True)):
             element = self.input_types[index]
             if element is not None:

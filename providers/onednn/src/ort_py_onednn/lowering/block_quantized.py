@@ -1,10 +1,16 @@
 """MatMulNBits: products with int8 weights that have a scale a block of rows.
 
-For a few rows, numbers are cut into digits of 8 bits, relative to the largest of their block: three digits hold the 24
-bits of a float32 but for its exponent. The products of digits and weights are exact integers; scales and the weights
-of digits are applied to sums of blocks. So weights are read as bytes, and one row takes a fraction of the time of a
-float32 product. For many rows weights are made float32 ahead, in the order in which a product wants them, which takes
-as long as a product of few rows; so a model that does both has them twice, as bytes.
+Numbers are cut into digits of 8 bits, relative to the largest of their block: three digits hold the 24 bits of a
+float32 but for its exponent. The products of digits and weights are exact integers; scales and the weights of digits
+are applied to sums of blocks. So weights are read as bytes, and one row takes a fraction of the time of a float32
+product. Many rows are taken in turns, and many columns in parts, such that sums of blocks stay in the cache: so digits
+are as fast as float32 for any number of rows where blocks have 128 rows or one digit is enough. For many rows and
+blocks of 64 they take up to a quarter longer; all the same, weights are held once.
+
+Three digits of shorter blocks make so many sums that float32 is twice as fast for many rows. Weights are then made
+float32 ahead, in the order in which a product wants them. Where rows are not known when a region is compiled, digits
+read the form that float32 is made of (`block_panels`), so that it is the only one: one row takes 1.1 to 1.4 times as
+long as from the library's own form, which regions of few rows have.
 """
 
 from __future__ import annotations
@@ -16,23 +22,45 @@ from dataclasses import replace
 import numpy as np
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import F32, Algorithm, Argument, Binary, Element, Eltwise
+from ort_py_onednn.binding.constants import (
+    F32,
+    Algorithm,
+    Argument,
+    Binary,
+    Element,
+    Eltwise,
+)
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Scaling
+from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive
+from ort_py_onednn.execution.plan import Buffer, Place
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
-from ort_py_onednn.lowering import products
+from ort_py_onednn.lowering import block_panels, products
 from ort_py_onednn.lowering.planner import Planner, Value
 from ort_py_onednn.lowering.quantized import written
 
 __all__ = ["block_product"]
 
-_FEW = 4
-"""Rows up to which digits are faster."""
+_FEW = 5
+"""Of short blocks: rows up to which three digits are faster than float32, as a divisor of a block's size."""
 
-_COARSE = 64
-"""Divisor of the square of a block's size: rows up to which one digit of 8 bits is faster than converting weights. The
-sums of blocks are written and read again, and for short blocks there are more of them than fit into the cache."""
+_ALWAYS = 64
+"""Rows of a block from which three digits are multiplied for any number of rows."""
+
+_COARSE = 32
+"""The same for one digit of 8 bits."""
+
+_NEAR = 1 << 23
+"""Bytes of the sums of blocks that are made before they are added up, which the cache then still has."""
+
+_PART = 1 << 17
+"""Bytes of the sums of one row of digits, from which weights are cut into parts of columns."""
+
+_NARROW = 256
+"""Columns that a part has at least."""
+
+_PANEL = 64
+"""Columns that lie together in the library's own layout."""
 
 _BASE = 254
 """Of digits: what rounding leaves, at most a half, times the base is at most the largest digit."""
@@ -50,29 +78,99 @@ def block_product(planner: Planner, operation: Operation) -> None:
     source = planner.value(operation.inputs[0])
     source = planner.plain(planner.converted(source, F32))
     weights, scales = (planner.value(name) for name in operation.inputs[1:3])
-    count, size, columns = weights.dims
+    _, size, columns = weights.dims
     bias = operation.inputs[3]
     posts: list[Post] = list(operation.posts)
     if bias is not None:
         posts.insert(0, Combine(Binary.ADD, bias))
     shape = (*source.shape[:-1], columns)
     rows = math.prod(source.shape[:-1])
-    if rows > max(_FEW, size * size // _COARSE if operation.attributes["coarse"] else 0):
-        real = _dequantized(planner, weights, scales, rows)
+    coarse = bool(operation.attributes["coarse"])
+    if rows > _most(size, coarse):
+        real = block_panels.dequantized(planner, weights, scales)
         name = f"{operation.name}:weights"
         planner.alias(name, real, operation.inputs[0] or "")
         inputs = (operation.inputs[0], name)
         products.matmul(planner, replace(operation, kind="MatMul", inputs=inputs, posts=posts))
         return
-    digits, factors = _digits(planner, source, (rows, count, size), 1 if operation.attributes["coarse"] else 3)
-    sums = _sums(planner, digits, weights, scales)
-    found = _combined(planner, sums, factors, rows)
-    found = planner.reshaped(found, shape)
+    shared = _most(size, coarse) < math.inf and not planner.alone
+    found = planner.reshaped(
+        _digit_product(planner, source, weights, scales, 1 if coarse else 3, shared=shared),
+        shape,
+    )
     planner.bind(operation.outputs[0], planner.apply(found, posts))
 
 
-def _digits(planner: Planner, source: Value, dims: tuple[int, int, int], number: int) -> tuple[Value, Value]:
-    """Digits (blocks, digits · rows, size) int8, and what each is worth: (rows, blocks · digits)."""
+def _most(size: int, coarse: bool) -> float:
+    """Rows up to which digits are multiplied with blocks of a size."""
+    if size >= (_COARSE if coarse else _ALWAYS):
+        return math.inf
+    return size // _FEW
+
+
+def _digit_product(
+    planner: Planner,
+    source: Value,
+    weights: Value,
+    scales: Value,
+    number: int,
+    *,
+    shared: bool,
+) -> Value:
+    """The product (rows, N) of a plain source with blocks of weights: rows in turns, and columns in parts, such that
+    sums of blocks are still in the cache when they are added up. Weights that are shared with products of float32 are
+    read as those have them, where there is code for it."""
+    count, size, columns = weights.dims
+    rows = math.prod(source.dims[:-1])
+    left, factors = _scaled(planner, source, (rows, count, size), number)
+    width = _width(count, columns)
+    turn = max(1, min(rows, _NEAR // (count * number * width * F32.nbytes)))
+    turns = -(-rows // turn)
+    turn = -(-rows // turns)
+    found = planner.new(Desc.plain((rows, 1, columns)))
+    for start in range(0, rows, turn):
+        now = min(turn, rows - start)
+        those, worth = left, factors
+        if turns > 1:
+            those = planner.piece(left, start * count * size, Desc.plain((now * count, size)))
+            worth = planner.piece(factors, start * count * number, Desc.plain((now, 1, count * number)))
+        digits = _digits(planner, those, (now, count, size), number)
+        for column in range(0, columns, width):
+            sums = block_panels.sums(planner, digits, weights, scales, (column, width)) if shared else None
+            if sums is None:
+                part = _combined(
+                    planner,
+                    _sums(planner, digits, weights, scales, (column, width)),
+                    worth,
+                    now,
+                )
+            else:
+                part = block_panels.combined(planner, sums, worth, now)
+            if part.dims == found.dims:
+                return part
+            into = found.desc.part(part.dims, (start, 0, column))
+            assert into is not None, "any part of a plain layout can be described"
+            moved = planner.make(lambda: primitives.reorder(part.desc, into), into)  # noqa: B023
+            planner.emit(
+                moved,
+                {
+                    Argument.SRC: part,
+                    Argument.DST: Value(into, found.buffer, into.dims),
+                },
+            )
+    return found
+
+
+def _width(count: int, columns: int) -> int:
+    """Columns of a part: all, where sums of one row are few."""
+    most = _PART // (count * F32.nbytes)
+    fitting = [width for width in range(_NARROW, min(most, columns) + 1, _PANEL) if columns % width == 0]
+    return columns if columns <= most else max(fitting, default=columns)
+
+
+def _scaled(planner: Planner, source: Value, dims: tuple[int, int, int], number: int) -> tuple[Value, Value]:
+    """Numbers relative to a 127th of the largest of their block, (rows · blocks, size), and what each of their digits
+    is worth: (rows, 1, blocks · digits)."""
     rows, count, size = dims
     flat = planner.view(source, Desc.plain((rows * count, size)))
     desc, narrow = flat.desc, Desc.plain((rows * count, 1))
@@ -91,16 +189,25 @@ def _digits(planner: Planner, source: Value, dims: tuple[int, int, int], number:
 
     posts = [Function(Eltwise.CLIP_V2, _SMALLEST, math.inf), linear(1 / _LARGEST)]
     units = planner.with_posts(build, values, narrow, narrow.dims, posts)
-    together = _together(count, size)
-    whole = planner.new(Desc.plain((count // together, together * number * rows, together * size), Element.S8))
-    seen = Desc.strided((count // together, rows, together * size), (together * size, count * size, 1))
-    if together > 1:
-        planner.zero(whole)
     left = planner.new(desc)
     planner.emit(
         planner.make(lambda: primitives.binary(Binary.DIV, desc, narrow, desc), desc),
         {Argument.SRC: flat, Argument.SRC_1: units, Argument.DST: left},
     )
+    worth = planner.fixed(np.array([[float(_BASE) ** -place for place in range(number)]], np.float32))
+    factors = _products_of(planner, units, worth, (rows * count, number))
+    return left, planner.view(factors, Desc.plain((rows, 1, count * number)))
+
+
+def _digits(planner: Planner, left: Value, dims: tuple[int, int, int], number: int) -> Value:
+    """Digits of relative numbers, which are written over: (groups, blocks of a group · digits · rows, K of a group)
+    int8."""
+    rows, count, size = dims
+    together = _together(count, size)
+    whole = planner.new(Desc.plain((count // together, together * number * rows, together * size), Element.S8))
+    seen = Desc.strided((count // together, rows, together * size), (together * size, count * size, 1))
+    if together > 1:
+        planner.zero(whole)
     for place in range(number):
         for one in range(together):
             # A block's digits stand in rows of their own, with zeroes for the other blocks of its group.
@@ -112,9 +219,7 @@ def _digits(planner: Planner, source: Value, dims: tuple[int, int, int], number:
             written(planner, planner.view(left, above), Value(part, whole.buffer, dims))
         if place < number - 1:
             _rest(planner, left)
-    worth = planner.fixed(np.array([[float(_BASE) ** -place for place in range(number)]], np.float32))
-    factors = _products_of(planner, units, worth, (rows * count, number))
-    return whole, planner.reshaped(factors, (rows, 1, count * number))
+    return whole
 
 
 def _rest(planner: Planner, value: Value) -> None:
@@ -146,33 +251,53 @@ def _together(count: int, size: int) -> int:
     return found if count % found == 0 else 1
 
 
-def _sums(planner: Planner, digits: Value, weights: Value, scales: Value) -> Value:
-    """Products of each block, with its scales: (blocks, digits · rows, N)."""
+def _sums(
+    planner: Planner,
+    digits: Value,
+    weights: Value,
+    scales: Value,
+    part: tuple[int, int],
+) -> Value:
+    """Products of each block, with its scales, for a part of the columns: (blocks, digits · rows, width)."""
     count, _, columns = weights.dims
+    first, width = part
     groups, rows, depth = digits.dims
-    primitive = _product(planner, digits.desc, columns, None if groups < count else scales.desc)
+    narrow = Desc.plain((count, 1, width))
+    primitive, bare = _product(planner, digits.desc, width, None if groups < count else narrow)
     threads = planner.count
-    held = planner.reshaped(weights, (groups, depth, columns))
-    given = {
-        Argument.SRC: digits,
-        Argument.WEIGHTS: planner.in_layout(held, primitive.arguments[Argument.WEIGHTS]),
-        Argument.DST: planner.new(primitive.arguments[Argument.DST]),
-    }
-    planner.buffer_of(scales)
+    seen = Desc.plain((groups, depth, columns), Element.S8)
+    held = _part(weights, seen, primitive.arguments[Argument.WEIGHTS], first, bare)
+    factors = _part(scales, scales.desc, narrow, first, narrow)
+    found = planner.new(primitive.arguments[Argument.DST])
+    given = {Argument.SRC: digits, Argument.WEIGHTS: held, Argument.DST: found}
     if groups == count:
-        given[Argument.post_op(0)] = scales
+        given[Argument.post_op(0)] = factors
     planner.count = threads
     planner.emit(primitive, given)
-    found = given[Argument.DST]
     if groups == count:
         return found
-    spread = planner.view(found, Desc.plain((count, rows * groups // count, columns)))
-    multiplied = planner.make(lambda: primitives.binary(Binary.MUL, spread.desc, scales.desc, spread.desc), spread.desc)
-    planner.emit(multiplied, {Argument.SRC: spread, Argument.SRC_1: scales, Argument.DST: spread})
+    spread = planner.view(found, Desc.plain((count, rows * groups // count, width)))
+    multiplied = planner.make(
+        lambda: primitives.binary(Binary.MUL, spread.desc, narrow, spread.desc),
+        spread.desc,
+    )
+    planner.emit(
+        multiplied,
+        {Argument.SRC: spread, Argument.SRC_1: factors, Argument.DST: spread},
+    )
     return spread
 
 
-def _product(planner: Planner, digits: Desc, columns: int, scales: Desc | None) -> Primitive:
+def _part(value: Value, seen: Desc, form: Desc, first: int, bare: Desc | None) -> Value:
+    """A constant's columns from one on in a layout; it is packed once, all its parts at a time."""
+    assert value.weight is not None, "weights and scales are constants"
+    packed = value.weight.in_parts(form, seen, bare)[first // form.dims[-1]]
+    return Value(form, Buffer(Place.CONSTANT, packed.data.nbytes, data=packed.data), form.dims)
+
+
+def _product(planner: Planner, digits: Desc, columns: int, scales: Desc | None) -> tuple[Primitive, Desc | None]:
+    """The product of digits, and the layout of its weights without the sums that it wants behind them, as a product of
+    bytes without a sign has it."""
     groups, rows, depth = digits.dims
     target = Desc.plain((groups, rows, columns))
     held = Desc.any((groups, depth, columns), Element.S8)
@@ -180,11 +305,17 @@ def _product(planner: Planner, digits: Desc, columns: int, scales: Desc | None) 
         held = Desc.plain(held.dims, Element.S8)
     posts = () if scales is None else (Operand(Binary.MUL, scales),)
     work = float(math.prod(target.dims) * depth)
-    return planner.make_heavy(lambda: primitives.matmul(digits, held, None, target, posts), work)
+    unsigned = Desc.plain(digits.dims, Element.U8)
+    other = planner.make_heavy(lambda: primitives.matmul(unsigned, held, None, target), work)
+    made = planner.make_heavy(lambda: primitives.matmul(digits, held, None, target, posts), work)
+    form, bare = made.arguments[Argument.WEIGHTS], other.arguments[Argument.WEIGHTS]
+    # All but what stands behind the elements: dimensions, steps, padding and blocks.
+    alike = form.key is not None and bare.key is not None and form.key[:5] == bare.key[:5]
+    return made, bare if alike and bare.is_dense else None
 
 
 def _combined(planner: Planner, sums: Value, factors: Value, rows: int) -> Value:
-    """Sums of blocks and digits, each times what it is worth: (rows, N)."""
+    """Sums of blocks and digits, each times what it is worth: (rows, 1, N)."""
     terms = factors.dims[-1]
     columns = sums.dims[-1]
     seen = Desc.strided((rows, terms, columns), (columns, rows * columns, 1))
@@ -196,46 +327,9 @@ def _combined(planner: Planner, sums: Value, factors: Value, rows: int) -> Value
         given = Value(seen, sums.buffer, seen.dims)
         factors = planner.reshaped(factors, (1, terms))
     primitive = planner.make_heavy(
-        lambda: primitives.matmul(factors.desc, seen, None, target), float(rows * terms * columns)
+        lambda: primitives.matmul(factors.desc, seen, None, target),
+        float(rows * terms * columns),
     )
     found = planner.new(target)
     planner.emit(primitive, {Argument.SRC: factors, Argument.WEIGHTS: given, Argument.DST: found})
-    return found
-
-
-def _dequantized(planner: Planner, weights: Value, scales: Value, rows: int) -> Value:
-    """Weights as float32 (K, N), in memory of the run, where a product of so many rows wants them."""
-    count, size, columns = weights.dims
-    depth = count * size
-    form, width = _wanted(planner, rows, (depth, columns))
-    parts = columns // width
-    cut = Desc.strided((parts, count, size, width), (width, size * columns, columns, 1), Element.S8)
-    held = planner.in_layout(Value(cut, None, cut.dims, weights.weight), Desc.plain(cut.dims, Element.S8))
-    narrow = Desc.strided((parts, count, 1, width), (width, columns, columns, 1))
-    factors = planner.in_layout(Value(narrow, None, narrow.dims, scales.weight), Desc.plain(narrow.dims))
-    # Three dimensions: with scales along the first two of four oneDNN 3.2 computes something else.
-    dims = (parts * count, size, width)
-    integers, target = planner.view(held, Desc.plain(dims, Element.S8)), Desc.plain(dims)
-    scaling = Scaling({Argument.SRC: (0b101, count * columns)})
-    made = planner.make(lambda: primitives.reorder(integers.desc, target, (), scaling), target)
-    found = planner.new(target)
-    vector = planner.view(factors, Desc.plain((count * columns,)))
-    planner.emit(made, {Argument.SRC: integers, Argument.scales(Argument.SRC): vector, Argument.DST: found})
-    return planner.view(found, form)
-
-
-def _wanted(planner: Planner, rows: int, dims: tuple[int, int]) -> tuple[Desc, int]:
-    """The layout of weights that a product wants and how many columns lie together there: all, where that is not of
-    such a kind."""
-    depth, columns = dims
-    target, any_way = Desc.plain((rows, columns)), Desc.any(dims)
-    source = Desc.plain((rows, depth))
-    work = float(rows * depth * columns)
-    form = planner.make_heavy(lambda: primitives.matmul(source, any_way, None, target), work).arguments[
-        Argument.WEIGHTS
-    ]
-    if form.key is not None and form.is_dense and form.key[2] == dims:
-        blocks, places = form.key[3]
-        if places == (0, 1) and form.strides == (blocks[0] * blocks[1], depth * blocks[1]):
-            return form, blocks[1]
-    return Desc.plain(dims), columns
+    return planner.view(found, Desc.plain((rows, 1, columns)))

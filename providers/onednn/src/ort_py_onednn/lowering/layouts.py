@@ -57,6 +57,7 @@ class LayoutPlanner:
         dtype: Type of what it makes; None where that follows from what it reads.
         only: Type in which it gets floating values; None where any will do.
         count: Threads of the primitive made last.
+        alone: Whether no plan of other shapes will want the same weights.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class LayoutPlanner:
         self.operands: set[Buffer | None] = set()
         self._followers: set[Buffer | None] = set()
         self.count = 1
+        self.alone = False
         self.threads = threads
         self.title = ""
         self.factor_type: Element = F32

@@ -1,0 +1,60 @@
+"""Weights cut into parts: held once, and the original can be had again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.contracts import PackedForms
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument, Element
+from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
+
+
+class _Forms(PackedForms):
+    """Keeps nothing, and counts the bytes that were made."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def packed(self, keys: Sequence[str], form: str, make: Callable[[], Any]) -> Any:
+        made = make()
+        self.nbytes += made.nbytes
+        return made
+
+
+def _layout(width: int, source: Element) -> Desc:
+    """What a product of bytes wants its weights in: (2, 64, width)."""
+    seen, held = Desc.plain((2, 3, 64), source), Desc.any((2, 64, width), Element.S8)
+    return primitives.matmul(seen, held, None, Desc.plain((2, 3, width))).arguments[Argument.WEIGHTS]
+
+
+@pytest.mark.parametrize("width", [64, 192])
+def test_parts_stand_in_for_the_original(width: int) -> None:
+    """The array goes once its parts are packed, is made of them again, and other layouts are made of that."""
+    array = np.random.default_rng(3).integers(-128, 128, (2, 64, 192)).astype(np.int8)
+    source, forms = MadeWeight(array.copy()), _Forms()
+    weight = Weight(source, forms)
+    weight.hold()
+    form, seen = _layout(width, Element.S8), Desc.plain(array.shape, Element.S8)
+    parts = weight.in_parts(form, seen, _layout(width, Element.U8))
+    assert len(parts) == 192 // width
+    assert source._array is None
+    np.testing.assert_array_equal(source.array(), array)
+    assert weight.in_parts(form, seen, None) is parts
+    columns = Desc.strided((2, 192, 64), (64 * 192, 1, 192), Element.S8)
+    turned = weight.in_layout(Desc.plain((2, 192, 64), Element.S8), columns)
+    np.testing.assert_array_equal(turned.data.view(np.int8).reshape(2, 192, 64), array.transpose(0, 2, 1))
+
+
+def test_a_layout_that_cannot_be_read_keeps_the_original() -> None:
+    """Where nobody knows how to read a form, the array stays."""
+    array = np.random.default_rng(4).integers(-128, 128, (2, 64, 192)).astype(np.int8)
+    source = MadeWeight(array)
+    weight = Weight(source, _Forms())
+    weight.in_parts(_layout(192, Element.S8), Desc.plain(array.shape, Element.S8))
+    assert source._array is not None
