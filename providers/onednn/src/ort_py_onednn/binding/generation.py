@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from queue import Empty, SimpleQueue
 from types import TracebackType
 
@@ -18,6 +19,10 @@ __all__ = ["Generation"]
 
 _BATCH = 8
 """Primitives that are worth waking a thread: each takes 0.1 to 0.8 ms."""
+
+_REMEMBERED = 5e-4
+"""Seconds within which a batch is done where oneDNN has its code from before, as for another session of a model.
+Threads that do next to nothing would only take the interpreter from the planner."""
 
 
 class Generation:
@@ -40,6 +45,7 @@ class Generation:
         self._batch: list[Primitive] = []
         self._left: SimpleQueue[list[Primitive]] = SimpleQueue()
         self._failures: list[Exception] = []
+        self._slow = False
 
     def add(self, primitive: Primitive) -> None:
         """Have a primitive's code generated, now or later; may repeat."""
@@ -49,8 +55,13 @@ class Generation:
         self._batch.append(primitive)
         if len(self._batch) < _BATCH:
             return
-        self._left.put(self._batch)
-        self._batch = []
+        batch, self._batch = self._batch, []
+        if self._helpers and not self._slow:
+            begun = time.perf_counter()
+            self._generate(batch)
+            self._slow = time.perf_counter() - begun > _REMEMBERED
+            return
+        self._left.put(batch)
         if len(self._workers) < self._helpers:
             self._workers.append(threading.Thread(target=self._work, name="ort-py-onednn-code", daemon=True))
             self._workers[-1].start()

@@ -19,8 +19,8 @@ from ort_py_onednn.binding.primitive import Operand, Primitive, Scaling, Unimple
 
 __all__ = ["forget", "remembered"]
 
-_KEPT = 2048
-"""As many as a few models with a few shapes each have."""
+_KEPT = 4096
+"""As many as a few models with a few shapes each have, or one with sixty; oneDNN keeps the code of as many."""
 
 P = ParamSpec("P")
 
