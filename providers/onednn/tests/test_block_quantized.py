@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ort_py_onednn.lowering import block_quantized
+from ort_py_onednn.lowering.planner import Planner
 from providers.onednn.tests.models import model, node, open_session, run_here
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -111,6 +112,31 @@ def test_turns_and_parts(monkeypatch: pytest.MonkeyPatch, size: int, level: int)
         largest = np.abs(x.astype(np.float64) @ real).max()
         assert np.abs(one - other).max() <= 2e-6 * largest
         assert np.abs(other - x.astype(np.float64) @ real).max() <= (3e-2 if level == 4 else 2e-6) * largest
+
+
+def test_turns_are_no_more_steps_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the rows are ten times the turns, and planned as fast."""
+    constants, _, attributes = _blocks(4, 128, False, 512)
+    monkeypatch.setattr(block_quantized, "_NEAR", 2 * 3 * 512 * 4 * 8)
+    emitted: list[int] = []
+    emit = Planner.emit
+
+    def counted(self: Planner, *args: Any) -> None:
+        emitted[-1] += 1
+        emit(self, *args)
+
+    monkeypatch.setattr(Planner, "emit", counted)
+    data = model(
+        [node("MatMulNBits", "x b s", "y", domain="com.microsoft", **attributes)],
+        {"x": np.zeros((1, 1, 256), np.float32)},
+        constants,
+        dynamic=True,
+    )
+    with open_session(data) as session:
+        for rows in (48, 480):
+            emitted.append(0)
+            session.run(None, {"x": np.ones((1, rows, 256), np.float32)})
+    assert emitted[0] == emitted[1] > 0
 
 
 @pytest.mark.parametrize("size", [16, 32])

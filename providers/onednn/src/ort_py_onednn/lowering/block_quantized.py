@@ -36,6 +36,7 @@ from ort_py_onednn.execution.plan import Buffer, Place
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.lowering import block_panels, products
+from ort_py_onednn.lowering.parts import copy_into
 from ort_py_onednn.lowering.planner import Planner, Value
 from ort_py_onednn.lowering.quantized import written
 
@@ -125,39 +126,42 @@ def _digit_product(
     left, factors = _scaled(planner, source, (rows, count, size), number)
     width = _width(count, columns)
     turn = max(1, min(rows, _NEAR // (count * number * width * F32.nbytes)))
-    turns = -(-rows // turn)
-    turn = -(-rows // turns)
+    turn = -(-rows // -(-rows // turn))
     found = planner.new(Desc.plain((rows, 1, columns)))
-    for start in range(0, rows, turn):
-        now = min(turn, rows - start)
-        those, worth = left, factors
-        if turns > 1:
-            those = planner.piece(left, start * count * size, Desc.plain((now * count, size)))
-            worth = planner.piece(factors, start * count * number, Desc.plain((now, 1, count * number)))
-        digits = _digits(planner, those, (now, count, size), number)
+    times, rest = divmod(rows, turn)
+    for start, now, again in ((0, turn, times), (rows - rest, rest, 1)):
+        if not now:
+            continue
+        # The turns of one size are one step of the plan, however many they are.
+        form = _form_of_digits(now, count, size, number)
+        every = planner.new(Desc.plain((again, math.prod(form.dims)), Element.S8))
+        with planner.repeating(again) as moves:
+            those = _moving(planner, moves, left, start * count * size, Desc.plain((now * count, size)))
+            _digits(planner, those, _moving(planner, moves, every, 0, form), (now, count, size), number)
         for column in range(0, columns, width):
-            sums = block_panels.sums(planner, digits, weights, scales, (column, width)) if shared else None
-            if sums is None:
-                part = _combined(
-                    planner,
-                    _sums(planner, digits, weights, scales, (column, width)),
-                    worth,
-                    now,
+            with planner.repeating(again) as moves:
+                digits = _moving(planner, moves, every, 0, form)
+                begin = start * count * number
+                worth = _moving(planner, moves, factors, begin, Desc.plain((now, 1, count * number)))
+                sums = block_panels.sums(planner, digits, weights, scales, (column, width)) if shared else None
+                if sums is None:
+                    part = _combined(planner, _sums(planner, digits, weights, scales, (column, width)), worth, now)
+                else:
+                    part = block_panels.combined(planner, sums, worth, now)
+                if part.dims == found.dims:
+                    return part
+                into = planner.piece(
+                    found, start * columns + column, Desc.strided((now, 1, width), (columns, columns, 1))
                 )
-            else:
-                part = block_panels.combined(planner, sums, worth, now)
-            if part.dims == found.dims:
-                return part
-            into = found.desc.part(part.dims, (start, 0, column))
-            assert into is not None, "any part of a plain layout can be described"
-            moved = planner.make(lambda: primitives.reorder(part.desc, into), into)  # noqa: B023
-            planner.emit(
-                moved,
-                {
-                    Argument.SRC: part,
-                    Argument.DST: Value(into, found.buffer, into.dims),
-                },
-            )
+                moves[planner.buffer_of(into)] = now * columns * F32.nbytes
+                copy_into(planner, planner.view(part, Desc.plain(into.dims)), into)
+    return found
+
+
+def _moving(planner: Planner, moves: dict[Buffer, int], value: Value, start: int, desc: Desc) -> Value:
+    """Elements of a value from one on, and each time those behind them."""
+    found = planner.piece(value, start, desc)
+    moves[planner.buffer_of(found)] = desc.nbytes
     return found
 
 
@@ -199,12 +203,16 @@ def _scaled(planner: Planner, source: Value, dims: tuple[int, int, int], number:
     return left, planner.view(factors, Desc.plain((rows, 1, count * number)))
 
 
-def _digits(planner: Planner, left: Value, dims: tuple[int, int, int], number: int) -> Value:
-    """Digits of relative numbers, which are written over: (groups, blocks of a group · digits · rows, K of a group)
-    int8."""
+def _form_of_digits(rows: int, count: int, size: int, number: int) -> Desc:
+    """(groups, blocks of a group · digits · rows, K of a group) int8."""
+    together = _together(count, size)
+    return Desc.plain((count // together, together * number * rows, together * size), Element.S8)
+
+
+def _digits(planner: Planner, left: Value, whole: Value, dims: tuple[int, int, int], number: int) -> None:
+    """Digits of relative numbers, which are written over, to where they are wanted; see `_form_of_digits`."""
     rows, count, size = dims
     together = _together(count, size)
-    whole = planner.new(Desc.plain((count // together, together * number * rows, together * size), Element.S8))
     seen = Desc.strided((count // together, rows, together * size), (together * size, count * size, 1))
     if together > 1:
         planner.zero(whole)
@@ -219,7 +227,6 @@ def _digits(planner: Planner, left: Value, dims: tuple[int, int, int], number: i
             written(planner, planner.view(left, above), Value(part, whole.buffer, dims))
         if place < number - 1:
             _rest(planner, left)
-    return whole
 
 
 def _rest(planner: Planner, value: Value) -> None:
