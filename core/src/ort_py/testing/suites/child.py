@@ -5,9 +5,13 @@ Knows no question: a module beside this one is run there, and says what it saw o
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
 
 import pytest
 
@@ -31,9 +35,21 @@ def module_of(subject: Subject) -> str:
     return module
 
 
+@cache
+def _bytecode() -> str:
+    """A folder for what children compile, for as long as this process lives."""
+    folder = tempfile.mkdtemp(prefix="ort-py-bytecode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def run_child(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a module of this package in a fresh interpreter that finds what this one finds; its status is not judged."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    if sys.dont_write_bytecode:
+        # Installed packages have bytecode: what is timed must not compile it each time.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["PYTHONPYCACHEPREFIX"] = _bytecode()
     return subprocess.run(  # noqa: S603 - this interpreter, and the module under test
         [sys.executable, "-m", f"{__package__}.{name}", *arguments],
         capture_output=True,

@@ -86,7 +86,7 @@ class ListingChecks(ProviderChecks):
             fail(f"{subject.name} is not described as it should be.", problems, fix="correct these members.")
 
     def test_its_probe_is_quick(self) -> None:
-        """At most 20 ms, in a fresh process."""
+        """At most 20 ms, in a fresh process, without what it waits for a processor."""
         seconds = min(_quickest(self.subject()))
         if seconds > PROBE_SECONDS:
             fail(

@@ -35,9 +35,10 @@ def main(module: str, name: str) -> dict[str, Any]:
     plugin = importlib.import_module(module)
     (factory,) = [one for one in plugin.ort_py_providers() if one.name == name]
     loaded = set(sys.modules)
-    start = time.perf_counter()
+    waited, start = _waited(), time.perf_counter()
     answer = factory.probe()
     seconds = time.perf_counter() - start
+    seconds -= _waited() - waited
     probed = set(sys.modules)
     return {
         "seconds": seconds,
@@ -57,6 +58,15 @@ def _foreign(modules: set[str], own: str) -> list[str]:
     return sorted(
         top for top in tops - known if not top.startswith(("ort_py_", "__")) and top not in sys.builtin_module_names
     )
+
+
+def _waited() -> float:
+    """Seconds that this thread was ready and had no processor, where the system counts them: a busy machine is no fault
+    of the probe's."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _threads() -> int:

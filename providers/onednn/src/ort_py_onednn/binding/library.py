@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +133,8 @@ def _places() -> Iterator[Path]:
     for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
         if prefix:
             yield Path(prefix) / "lib" / SONAME
+    from importlib.metadata import PackageNotFoundError, distribution  # two thirds of a probe, and seldom needed
+
     # Where packages are read from another environment, or were installed to a folder of their own.
     with contextlib.suppress(PackageNotFoundError):
         for file in distribution(_WHEEL).files or ():
