@@ -41,6 +41,7 @@ class Memories:
         self._engine = engine
         self._base = arena.ctypes.data
         self._known: dict[Any, Any] = {}
+        self._made: dict[Buffer, list[Any]] = {}
 
     def address(self, buffer: Buffer) -> int:
         """Where a buffer is; 0 for an array of the run."""
@@ -58,6 +59,7 @@ class Memories:
         address = ffi.cast("void *", self.address(buffer))
         check(e.c.dnnl_memory_create(place, desc.handle, e.handle, address), "dnnl_memory_create")
         made = self._known[key] = place[0]
+        self._made.setdefault(buffer, []).append(made)
         self.kept += [ffi.gc(made, e.c.dnnl_memory_destroy), buffer.data]
         if buffer.place in {Place.INPUT, Place.OUTPUT}:
             self.moving.setdefault((buffer.place, buffer.index), []).append(made)
@@ -65,7 +67,7 @@ class Memories:
 
     def made_of(self, buffer: Buffer) -> list[Any]:
         """The objects that were made of a buffer so far."""
-        return [made for (one, _), made in self._known.items() if one is buffer]
+        return self._made.get(buffer, [])
 
 
 @dataclass(slots=True)
@@ -141,7 +143,6 @@ class _Writer:
             self._current = 0  # each time begins as the last one ends
         body = Work()
         strides: dict[tuple[int, int], int] = {}
-        self._current = 0  # each time begins with the number of threads that the one before it ended with
         for one in step.body:
             if one.primitive is None:
                 moves = [(place, step.strides.get(one.buffers[code])) for place, code in _BYTES if code in one.buffers]

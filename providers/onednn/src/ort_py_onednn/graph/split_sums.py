@@ -38,11 +38,14 @@ def split_sums(fused: Fused, view: RegionView) -> dict[str, tuple[str, ...]]:
     Returns:
         The parts, by the name of the constant that they are cut from: along its second dimension, in order.
     """
+    joins = [one for one in fused.operations if one.kind == "Concat"]
+    if not joins:
+        return {}
     values = [value for node in fused.nodes for value in (*node.inputs, *node.outputs) if value is not None]
     shapes = {value.name: value.shape for value in values}
     kept = {value.name for value in view.outputs}
     found: dict[str, tuple[str, ...]] = {}
-    for join in [one for one in fused.operations if one.kind == "Concat"]:
+    for join in joins:
         (output,) = join.outputs
         channels = _channels(join, shapes)
         readers = [one for one in fused.operations if output in one.reads()]

@@ -135,14 +135,15 @@ def _digit_product(
         # The turns of one size are one step of the plan, however many they are.
         form = _form_of_digits(now, count, size, number)
         every = planner.new(Desc.plain((again, math.prod(form.dims)), Element.S8))
+        inner, outer = Desc.plain((now * count, size)), Desc.plain((now, 1, count * number))
         with planner.repeating(again) as moves:
-            those = _moving(planner, moves, left, start * count * size, Desc.plain((now * count, size)))
-            _digits(planner, those, _moving(planner, moves, every, 0, form), (now, count, size), number)
+            those = planner.moving(moves, left, start * count * size, inner, now * count * size)
+            made = planner.moving(moves, every, 0, form, math.prod(form.dims))
+            _digits(planner, those, made, (now, count, size), number)
         for column in range(0, columns, width):
             with planner.repeating(again) as moves:
-                digits = _moving(planner, moves, every, 0, form)
-                begin = start * count * number
-                worth = _moving(planner, moves, factors, begin, Desc.plain((now, 1, count * number)))
+                digits = planner.moving(moves, every, 0, form, math.prod(form.dims))
+                worth = planner.moving(moves, factors, start * count * number, outer, now * count * number)
                 sums = block_panels.sums(planner, digits, weights, scales, (column, width)) if shared else None
                 if sums is None:
                     part = _combined(planner, _sums(planner, digits, weights, scales, (column, width)), worth, now)
@@ -150,18 +151,9 @@ def _digit_product(
                     part = block_panels.combined(planner, sums, worth, now)
                 if part.dims == found.dims:
                     return part
-                into = planner.piece(
-                    found, start * columns + column, Desc.strided((now, 1, width), (columns, columns, 1))
-                )
-                moves[planner.buffer_of(into)] = now * columns * F32.nbytes
+                rows_of_part = Desc.strided((now, 1, width), (columns, columns, 1))
+                into = planner.moving(moves, found, start * columns + column, rows_of_part, now * columns)
                 copy_into(planner, planner.view(part, Desc.plain(into.dims)), into)
-    return found
-
-
-def _moving(planner: Planner, moves: dict[Buffer, int], value: Value, start: int, desc: Desc) -> Value:
-    """Elements of a value from one on, and each time those behind them."""
-    found = planner.piece(value, start, desc)
-    moves[planner.buffer_of(found)] = desc.nbytes
     return found
 
 

@@ -18,7 +18,7 @@ from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, Algorithm, Argument, Binary, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.primitive import Function, Primitive, Unimplemented
-from ort_py_onednn.execution.plan import Place
+from ort_py_onednn.execution.plan import Buffer, Place
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.lowering.parts import copy_into
 from ort_py_onednn.lowering.planner import Planner, Value
@@ -197,26 +197,29 @@ class _Steps:
 
     def attend(self, factors: tuple[Value, Value, Value], block: int, into: tuple[Value, Value, int]) -> None:
         """All rows of a head: the blocks of one size as one step of the plan, and what is left."""
-        query, _, values = factors
-        rows, size = query.dims
-        count, left = divmod(rows, block)
-        with self._planner.repeating(count) as strides:
-            moving = self._emit(factors, 0, block, into)
-            for value, width in zip(moving, (size, values.dims[1], 1), strict=True):
-                strides[self._planner.buffer_of(value)] = value.dtype.nbytes * width * block
-        if left:
-            self._emit(factors, rows - left, left, into)
+        count, left = divmod(factors[0].dims[0], block)
+        for first, rows, again in ((0, block, count), (count * block, left, 1)):
+            if rows:
+                with self._planner.repeating(again) as moves:
+                    self._emit(factors, (first, rows), into, moves)
 
     def _emit(
-        self, factors: tuple[Value, Value, Value], first: int, rows: int, into: tuple[Value, Value, int]
-    ) -> tuple[Value, Value, Value]:
-        """Some rows; gives what moves from one block to the next."""
-        planner, block = self._planner, self._blocks[rows]
-        query, keys, values = factors
-        found, sums, begin = into
-        source = planner.piece(query, first * query.dims[1], Desc.plain((rows, query.dims[1])))
-        target = planner.piece(found, (begin + first) * values.dims[1], Desc.plain((rows, values.dims[1])))
-        total = planner.piece(sums, begin + first, block.largest)
+        self,
+        factors: tuple[Value, Value, Value],
+        place: tuple[int, int],
+        into: tuple[Value, Value, int],
+        moves: dict[Buffer, int],
+    ) -> None:
+        """Some rows, which move from one block to the next with what is made of them."""
+        planner = self._planner
+        (query, keys, values), (first, rows), (found, sums, begin) = factors, place, into
+        block = self._blocks[rows]
+
+        def moving(value: Value, start: int) -> Value:
+            width = value.dims[1]
+            return planner.moving(moves, value, start * width, Desc.plain((rows, width)), rows * width)
+
+        source, target, total = moving(query, first), moving(found, begin + first), moving(sums, begin + first)
         scores, largest = planner.new(block.scores), planner.new(block.largest)
         for (primitive, planner.count), given in (
             (block.product, {Argument.SRC: source, Argument.WEIGHTS: keys, Argument.DST: scores}),
@@ -226,4 +229,3 @@ class _Steps:
             (block.mixture, {Argument.SRC: scores, Argument.WEIGHTS: values, Argument.DST: target}),
         ):
             planner.emit(primitive, given)
-        return source, target, total

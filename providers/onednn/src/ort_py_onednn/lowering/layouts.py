@@ -1,4 +1,4 @@
-"""Values with layouts, reorders between them, steps: the part of a planner that knows nothing of fusing.
+"""Values with names and layouts, and reorders between them: the part of a planner that knows nothing of fusing.
 
 A value may exist in several layouts and types; a reorder is made at the first wish for one and remembered. So both
 wander from operation to operation, and data are moved, or converted in the same step, only where two of them disagree.
@@ -7,40 +7,28 @@ wander from operation to operation, and data are moved, or converted in the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ort_py.errors import EPFail
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.library import Library
-from ort_py_onednn.binding.openmp import threads as openmp_threads
-from ort_py_onednn.binding.primitive import Primitive, Unimplemented
+from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.execution.elements import as_bytes, element_of, numpy_of
 from ort_py_onednn.execution.packed_weights import Weight, aligned
-from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step, lay_out
-from ort_py_onednn.execution.repeat import repeated
+from ort_py_onednn.execution.plan import Buffer, Place, Plan, lay_out
 from ort_py_onednn.graph.operation import Combine, Operation
 from ort_py_onednn.graph.precision import FLOATING
+from ort_py_onednn.lowering.steps import StepPlanner
 from ort_py_onednn.lowering.values import Value, lies_plainly
 
 __all__ = ["LayoutPlanner"]
 
-_TINY = 1 << 15
-"""Elements below which one thread does what takes a few instructions an element: 2 µs of work.
 
-A second thread that waits in OpenMP's loop costs as much. One that sleeps costs 30 µs, but none does between primitives
-that all take it, and a region to which that happens all the same goes on with one thread (`execution.crowding`)."""
-
-_TINY_PRODUCTS = 1 << 17
-"""Multiply-adds below which one thread does a product: 1 µs of a large one, 4 µs of one row."""
-
-
-class LayoutPlanner:
+class LayoutPlanner(StepPlanner):
     """Makes a plan of values and steps.
 
     Args:
@@ -52,11 +40,9 @@ class LayoutPlanner:
         keep: Told each primitive of a step as soon as it is known, so that its code can be generated meanwhile.
 
     Attributes:
-        title: Name of the operation that is lowered, for errors.
         factor_type: Type in which its products read.
         dtype: Type of what it makes; None where that follows from what it reads.
         only: Type in which it gets floating values; None where any will do.
-        count: Threads of the primitive made last.
         alone: Whether no plan of other shapes will want the same weights.
     """
 
@@ -69,20 +55,15 @@ class LayoutPlanner:
         uses: Mapping[str, int],
         keep: Callable[[Primitive], None],
     ) -> None:
-        self._library = library
-        self._keep = keep
+        super().__init__(library, threads, keep)
         self._known = dict(small)
         self._weights = weights
         self._uses = dict(uses)
         self._values: dict[str, Value] = {}
-        self._steps: list[Step] = []
         self._sharers: dict[Buffer, list[Value]] = {}
         self.operands: set[Buffer | None] = set()
         self._followers: set[Buffer | None] = set()
-        self.count = 1
         self.alone = False
-        self.threads = threads
-        self.title = ""
         self.factor_type: Element = F32
         self.dtype: Element | None = None
         self.only: Element | None = None
@@ -159,31 +140,6 @@ class LayoutPlanner:
         data = aligned(desc.nbytes)
         data[:] = as_bytes(np.ascontiguousarray(array))
         return Value(desc, Buffer(Place.CONSTANT, desc.nbytes, data=data), array.shape)
-
-    def new(self, desc: Desc, shape: Sequence[int] | None = None) -> Value:
-        """A value in a new place of the arena."""
-        return Value(desc, Buffer(Place.ARENA, desc.nbytes), tuple(desc.dims if shape is None else shape))
-
-    def view(self, value: Value, desc: Desc, shape: Sequence[int] | None = None) -> Value:
-        """The same bytes seen otherwise."""
-        return Value(desc, self.buffer_of(value), tuple(desc.dims if shape is None else shape))
-
-    def piece(self, value: Value, start: int, desc: Desc) -> Value:
-        """Elements of a new, plain value, from one on, as a value with a layout of its own: for primitives that lack
-        code for parts of tensors."""
-        whole = value.buffer
-        assert whole is not None
-        assert whole.whole is None
-        whole.stays = True
-        return Value(desc, Buffer(whole.place, desc.nbytes, whole=whole, start=start * desc.dtype.nbytes), desc.dims)
-
-    def buffer_of(self, value: Value) -> Buffer:
-        """Where a value lies; a constant is put in memory as it is now."""
-        if value.buffer is None:
-            assert value.weight is not None
-            packed = value.weight.in_layout(value.desc, value.desc)
-            value.buffer = Buffer(Place.CONSTANT, packed.data.nbytes, data=packed.data)
-        return value.buffer
 
     def read(self, operation: Operation) -> None:
         """Note that an operation has its operands: a value that nobody else reads may be written over."""
@@ -281,75 +237,6 @@ class LayoutPlanner:
         """A value with leading dimensions of 1 added up to a rank."""
         missing = rank - len(value.dims)
         return value if missing <= 0 else self.reshaped(value, (1,) * missing + value.dims)
-
-    # Steps ------------------------------------------------------------------------------------------------------------
-
-    def make(self, build: Callable[[], Primitive], size: Desc) -> Primitive:
-        """Create a primitive for one thread where the work is tiny, else for all."""
-        self.count = 1 if math.prod(size.dims) < _TINY else self.threads
-        with openmp_threads(self._library, self.count):
-            return build()
-
-    def make_heavy(self, build: Callable[[], Primitive], work: float) -> Primitive:
-        """Create a primitive for products; `work` is the number of multiply-adds."""
-        self.count = 1 if work < _TINY_PRODUCTS else self.threads
-        with openmp_threads(self._library, self.count):
-            return build()
-
-    def emit(self, primitive: Primitive, values: Mapping[int, Value]) -> None:
-        """Append a step; the number of threads is that of the primitive made last.
-
-        Raises:
-            EPFail: An argument is missing or has another layout than the primitive wants.
-            Unimplemented: It reads an empty tensor to make one that is not.
-        """
-        target = values.get(Argument.DST)
-        if target is not None and 0 in target.dims:
-            return  # nothing is computed
-        if any(0 in value.dims for value in values.values()):
-            raise Unimplemented("something is to be computed of an empty tensor")
-        buffers: dict[int, Buffer] = {}
-        for code, desc in primitive.arguments.items():
-            if code == Argument.SCRATCHPAD:
-                buffers[code] = Buffer(Place.ARENA, desc.nbytes)
-                continue
-            value = values.get(code)
-            if value is None or not value.desc.same(desc):
-                raise EPFail(
-                    f"A oneDNN primitive of '{self.title}' ({primitive.implementation}) wants argument {code} as "
-                    f"{desc.key}; it is bound to {None if value is None else value.desc.key}.",
-                    fix="this is a mistake in ort-py-onednn: please report it with the model",
-                )
-            buffers[code] = self.buffer_of(value)
-        self._keep(primitive)
-        self._steps.append(Step(primitive, buffers, self.count, self.title))
-
-    def zero(self, value: Value) -> None:
-        """Append a step that fills a value's bytes with zeroes."""
-        self._steps.append(Step(None, {Argument.DST: self.buffer_of(value)}, 1, self.title))
-
-    def copy(self, source: Value, target: Value) -> None:
-        """Append a step that copies bytes from one place of the arena to another: for a few of them it takes a tenth of
-        a primitive's time."""
-        buffers = {Argument.SRC: self.buffer_of(source), Argument.DST: self.buffer_of(target)}
-        for buffer in buffers.values():
-            buffer.stays = True
-        self._steps.append(Step(None, buffers, 1, self.title))
-
-    @contextmanager
-    def repeating(self, count: int) -> Iterator[dict[Buffer, int]]:
-        """Make one step of those that are appended inside: it runs them again and again.
-
-        Args:
-            count: How often.
-
-        Yields:
-            What moves: by how many bytes a piece of a value begins further on each time.
-        """
-        first = len(self._steps)
-        strides: dict[Buffer, int] = {}
-        yield strides
-        self._steps[first:] = [repeated(self._steps[first:], count, strides, self.title)]
 
     # The end ----------------------------------------------------------------------------------------------------------
 

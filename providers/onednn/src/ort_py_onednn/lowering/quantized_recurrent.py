@@ -105,10 +105,7 @@ class _Layer:
 
     def _moving(self, moves: dict[Buffer, int], value: Value, start: int, size: int, stride: int) -> Value:
         """Elements of a value that begin ``stride`` elements further on each time."""
-        planner = self._planner
-        found = planner.piece(value, start, Desc.plain((size,), value.dtype))
-        moves[planner.buffer_of(found)] = stride * value.dtype.nbytes
-        return found
+        return self._planner.moving(moves, value, start, Desc.plain((size,), value.dtype), stride)
 
     def _product(self, place: int, source: Value) -> Value:
         planner, (steps, batch, depth) = self._planner, source.dims
