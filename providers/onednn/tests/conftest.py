@@ -20,6 +20,17 @@ def library_reason() -> str:
     return found.reason if isinstance(found, Missing) else ""
 
 
+@pytest.fixture
+def needs_exact_integers(library_reason: str) -> None:
+    """Skip a test of how products of 8-bit integers are made where the provider refuses to make them."""
+    if library_reason:
+        return  # the test is skipped for want of a library
+    from ort_py_onednn.binding.features import NO_EXACT_INTEGERS, has_exact_integers
+
+    if not has_exact_integers():
+        pytest.skip(f"the provider makes no products of 8-bit integers here: {NO_EXACT_INTEGERS}")
+
+
 @pytest.fixture(autouse=True)
 def _needs_the_library(request: pytest.FixtureRequest, library_reason: str) -> Iterator[None]:
     if library_reason:

@@ -50,6 +50,7 @@ def test_weights_of_few_bits(bits: int, size: int, zeros: bool, rows: int, colum
     assert np.abs(actual - exact).max() <= allowed
 
 
+@pytest.mark.usefixtures("needs_exact_integers")
 @pytest.mark.parametrize("rows", [1, 12])
 def test_weights_of_few_bits_with_integers(rows: int) -> None:
     """Accuracy level 4 allows a first factor of 8 bits: its rounding is seen, and no more."""
@@ -75,6 +76,7 @@ def test_few_rows_and_many_in_one_session() -> None:
             assert np.abs(actual - exact).max() <= 2e-6 * np.abs(exact).max()
 
 
+@pytest.mark.usefixtures("needs_exact_integers")
 @pytest.mark.parametrize(("size", "level"), [(128, 0), (64, 0), (32, 4), (64, 4)])
 @pytest.mark.parametrize("order", [(1, 70), (70, 1)])
 def test_bytes_are_held_once(size: int, level: int, order: tuple[int, int]) -> None:
@@ -114,6 +116,7 @@ def test_turns_and_parts(monkeypatch: pytest.MonkeyPatch, size: int, level: int)
         assert np.abs(other - x.astype(np.float64) @ real).max() <= (3e-2 if level == 4 else 2e-6) * largest
 
 
+@pytest.mark.usefixtures("needs_exact_integers")
 def test_turns_are_no_more_steps_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the rows are ten times the turns, and planned as fast."""
     constants, _, attributes = _blocks(4, 128, False, 512)
@@ -139,6 +142,7 @@ def test_turns_are_no_more_steps_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> N
     assert emitted[0] == emitted[1] > 0
 
 
+@pytest.mark.usefixtures("needs_exact_integers")
 @pytest.mark.parametrize("size", [16, 32])
 @pytest.mark.parametrize("order", [(1, 70), (70, 1)])
 def test_short_blocks_are_held_once(size: int, order: tuple[int, int]) -> None:

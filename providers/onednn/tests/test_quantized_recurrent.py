@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ort_py_onednn.binding.features import has_exact_integers
 from ort_py_onednn.execution.region import DnnlRegion
 from ort_py_onednn.execution.repeat import Repeat
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
@@ -44,7 +45,8 @@ def _layer(
     """A model of one layer and its feeds; `extra` has more constants, by place, and `fed` names one that is fed."""
     rng = np.random.default_rng(seed)
     directions, columns = 1 + (direction == "bidirectional"), 4 * hidden
-    low, high = (-127, 127) if kind == "int8" else (0, 255)
+    # Of int8, 7 bits: with more of them onnxruntime's products saturate on processors with AVX2 only.
+    low, high = (-64, 63) if kind == "int8" else (0, 255)
     shape = (directions, columns) if by_column else (directions,)
     constants: dict[str, Array] = {
         "w": rng.integers(low, high, (directions, inputs, columns), endpoint=True).astype(kind),
@@ -55,7 +57,9 @@ def _layer(
         constants["b"] = rng.uniform(-0.2, 0.2, (directions, 2 * columns)).astype(np.float32)
         names[3] = "b"
     for side, zero, depth in (("w", zeros[0], inputs), ("r", zeros[1], hidden)):
-        constants[f"{side}_scale"] = (rng.uniform(0.01, 0.02, shape) / np.sqrt(depth)).astype(np.float32)
+        constants[f"{side}_scale"] = (
+            rng.uniform(0.01, 0.02, shape) / np.sqrt(depth) * (2 if kind == "int8" else 1)
+        ).astype(np.float32)
         # Of two directions, the second has another, but onnxruntime takes one for all columns only.
         points = zero + (zero != 0 and not by_column) * np.arange(directions)
         constants[f"{side}_zero"] = np.broadcast_to(points.reshape(-1, *[1] * by_column), shape).astype(kind)
@@ -137,7 +141,7 @@ def test_sizes_of_real_models() -> None:
             _, feeds = _layer(time=time, batch=batch, **choices)
             for actual, wanted in zip(session.run(None, feeds), run_plain(data, feeds), strict=True):
                 np.testing.assert_allclose(actual, wanted, atol=TOLERANCE)
-        assert {found.provider for found in session.placement.nodes} == {PROVIDER}
+        assert {found.provider for found in session.placement.nodes} == {PROVIDER} or not has_exact_integers()
         assert not session.fallback_report
 
 
@@ -156,6 +160,7 @@ def test_an_output_of_the_caller() -> None:
             np.testing.assert_allclose(target, expected, atol=TOLERANCE)
 
 
+@pytest.mark.usefixtures("needs_exact_integers")
 def test_a_longer_sequence_has_no_more_primitives(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps in time are one step of the plan; of both directions, too."""
     plans: list[Any] = []
@@ -195,8 +200,9 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", sorted(REFUSED))
-def test_what_is_refused(case: str) -> None:
-    """With the reason; another provider runs it."""
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """With the reason, which is this one wherever products are exact; another provider runs it."""
+    monkeypatch.setattr("ort_py_onednn.graph.support.recurrent.has_exact_integers", lambda: True)
     choices, reason = REFUSED[case]
     data, feeds = _layer(**choices)
     with open_session(data) as session:

@@ -153,10 +153,11 @@ def test_packed_weights_are_shared_and_go_with_their_last_session(monkeypatch: p
 
 def test_a_released_original_is_restored_from_what_was_packed() -> None:
     """Bit for bit: groups, blocks that end in zeroes, transposed matrices."""
-    weights = {"w": _f(24, 3, 3, 3), "v": _f(40, 12, 3, 3), "g": _f(50, 40), "h": _f(50)}
+    weights = {"w": _f(24, 3, 3, 3), "u": _f(40, 24, 3, 3), "v": _f(40, 20, 3, 3), "g": _f(50, 40), "h": _f(50)}
     nodes = [
         node("Conv", "x w", "a", pads=[1, 1, 1, 1]),
-        node("Conv", "a v", "c", group=2),
+        node("Conv", "a u", "b"),
+        node("Conv", "b v", "c", group=2),
         node("GlobalAveragePool", "c", "p"),
         node("Flatten", "p", "f"),
         node("Gemm", "f g h", "y", transB=1),
@@ -165,7 +166,8 @@ def test_a_released_original_is_restored_from_what_was_packed() -> None:
     with open_session(model(nodes, feeds, weights)) as session:
         before = session.run(None, feeds)
         report = session.memory_report()
-        assert report.weights_released >= sum(weights[name].nbytes for name in "vg")
+        # Convolutions of groups read their weights as they are on processors without AVX2: nothing is packed there.
+        assert report.weights_released >= sum(weights[name].nbytes for name in "ug")
         with pickle.loads(pickle.dumps(session)) as copy:
             np.testing.assert_array_equal(copy.run(None, feeds), before)
         assert_close(before, run_plain(model(nodes, feeds, weights), feeds))

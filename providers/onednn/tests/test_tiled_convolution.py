@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from ort_py.testing.tolerances import assert_close
+from ort_py_onednn.binding import primitives
+from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.binding.primitive import Primitive
 from ort_py_onednn.execution import region
 from ort_py_onednn.execution.plan import Plan
 from providers.onednn.tests.models import model, node, run_here, run_plain
@@ -61,12 +64,29 @@ def test_results_are_those_of_the_definition(channels: int, kernel: tuple[int, i
 
 
 @pytest.mark.parametrize("channels", [1, 24])
-def test_it_is_a_product(plans: list[Plan], channels: int) -> None:
-    """No convolution against its stride is left, and the activation is in the product."""
-    data, feeds = _network(channels, (2, 2))
-    run_here(data, feeds)
-    assert "strided" not in _implementations(plans[0])
-    assert "brg:" in _implementations(plans[0])
+def test_it_is_a_product(monkeypatch: pytest.MonkeyPatch, plans: list[Plan], channels: int) -> None:
+    """One product with the activation in it, and nothing else is computed; the input has its channels innermost,
+    which not every processor's convolutions write."""
+    products: list[Primitive] = []
+    matmul = primitives.matmul
+
+    def noted(*arguments: Any) -> Primitive:
+        products.append(matmul(*arguments))
+        return products[-1]
+
+    monkeypatch.setattr(primitives, "matmul", noted)
+    feeds = {"x": _f(2, 9, 7, 24)}
+    nodes = [
+        node("Transpose", "x", "a", perm=[0, 3, 1, 2]),
+        node("ConvTranspose", "a v b", "c", strides=[2, 2]),
+        node("Relu", "c", "y"),
+    ]
+    data = model(nodes, feeds, {"v": _f(24, channels, 2, 2) / 4, "b": _f(channels)})
+    assert_close(run_here(data, feeds)[0], run_plain(data, feeds)[0])
+    ran = [step.primitive for step in plans[0].steps if step.primitive is not None]
+    assert [one for one in ran if one in products] == products[-1:]
+    assert all(one in products or Argument.WEIGHTS not in one.arguments for one in ran)
+    assert "Relu" not in {step.title for step in plans[0].steps}
 
 
 @pytest.mark.parametrize("attributes", [{"pads": [1, 0, 0, 1]}, {"output_padding": [1, 1]}, {"dilations": [2, 2]}])

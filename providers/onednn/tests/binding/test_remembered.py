@@ -25,13 +25,13 @@ def test_the_same_is_made_once() -> None:
 def test_what_differs_is_another(what: str) -> None:
     """Sizes, types, what is done with the result and the number of threads all count."""
     a, b, c = Desc.plain((8, 16)), Desc.any((16, 32)), Desc.plain((8, 32))
-    short = Element.BF16
+    source, weights = Desc.plain((8, 16), Element.U8), Desc.plain((16, 32), Element.S8)  # of every processor
     relu = (Function(Eltwise.RELU), Operand(Binary.ADD, Desc.plain((1, 32))))
     with threads(engine().library, 1):
         first = primitives.matmul(a, b, None, c, relu)
     other = {
         "dims": lambda: primitives.matmul(Desc.plain((9, 16)), b, None, Desc.plain((9, 32)), relu),
-        "dtype": lambda: primitives.matmul(Desc.plain((8, 16), short), Desc.plain((16, 32), short), None, c, relu),
+        "dtype": lambda: primitives.matmul(source, weights, None, c, relu),
         "posts": lambda: primitives.matmul(a, b, None, c, (Function(Eltwise.TANH), relu[1])),
         "operand": lambda: primitives.matmul(a, b, None, c, (relu[0], Operand(Binary.ADD, Desc.plain((8, 32))))),
         "threads": lambda: primitives.matmul(a, b, None, c, relu),
