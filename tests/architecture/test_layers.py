@@ -15,7 +15,7 @@ SUBPACKAGES = {"backend", "capi", "datasets", "quantization", "tools", "transfor
 """Rooms that are onnxruntime's subpackages; they use `ort_py` as a user would."""
 
 LAYERS = (
-    {"errors", "dtypes", "devices", "suggestions", "tolerances", "lazy_names", "homes"},
+    {"errors", "dtypes", "devices", "files", "suggestions", "tolerances", "lazy_names", "homes"},
     {"contracts", "hooks"},
     {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache"},
     {"transforms", "partition", "planning"},
@@ -25,7 +25,7 @@ LAYERS = (
 )
 """From the leaves upwards; a room imports from its own layer and those before it. `testing` stands beside all."""
 
-OPEN_TO_PLUGINS = {"contracts", "hooks", "errors", "dtypes", "devices"}
+OPEN_TO_PLUGINS = {"contracts", "hooks", "errors", "dtypes", "devices", "files"}
 
 VENDORS = re.compile(
     r"\b(nvidia|cuda|cudnn|tensorrt|cupy|openvino|onednn|dnnl|intel|amd|rocm|migraphx|apple|coreml|qualcomm|qnn|"

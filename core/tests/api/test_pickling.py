@@ -107,10 +107,65 @@ def test_changed_file_is_refused(text: str, why: str, path: pathlib.Path) -> Non
     content = pickle.dumps(InferenceSession(path, providers=CPU))
     path.write_bytes(model_bytes(text))
     os.utime(path, (1, 1))
-    with pytest.raises(InvalidArgument, match="The model's file was changed after the session was pickled") as caught:
+    with pytest.raises(InvalidArgument, match="The model's file was changed after the session was made") as caught:
         pickle.loads(content)
     assert why in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no time of the last status change")
+def test_file_rewritten_with_its_time_kept_is_refused(path: pathlib.Path) -> None:
+    """Size and time alone do not make a model the same one."""
+    found = path.stat()
+    content = pickle.dumps(InferenceSession(path, providers=CPU))
+    path.write_bytes(model_bytes(RELU.replace("Relu", "Sqrt")))
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with pytest.raises(InvalidArgument, match="its content is another"):
+        pickle.loads(content)
+
+
+@pytest.fixture
+def external(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A model that adds a constant from a file beside it, ``data.bin``."""
+    model = onnx.load_from_string(model_bytes("g (float[1] x) => (float[1] y) <float[1] c = {1}> { y = Add(x, c) }"))
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.ones(1, np.float32), "c"))
+    onnx.save(model, tmp_path / "e.onnx", save_as_external_data=True, location="data.bin", size_threshold=0)
+    return tmp_path / "e.onnx"
+
+
+@pytest.mark.parametrize("again", ["pickled", "other providers"])
+@pytest.mark.parametrize("change", ["content", "size"])
+def test_other_external_data_is_refused(external: pathlib.Path, again: str, change: str) -> None:
+    """Another content under the same path is never run in silence."""
+    session = InferenceSession(external, providers=CPU)
+    content = pickle.dumps(session)
+    data = external.with_name("data.bin")
+    data.write_bytes(np.array([2] * (1 + (change == "size")), np.float32).tobytes())
+    with pytest.raises(InvalidArgument, match="file was changed after the session was made") as caught:
+        session.set_providers(CPU) if again == "other providers" else pickle.loads(content)
+    assert str(data) in str(caught.value)
+
+
+def test_copied_external_data_is_the_same(external: pathlib.Path) -> None:
+    """Another file and time with the same content."""
+    content = pickle.dumps(InferenceSession(external, providers=CPU))
+    data = external.with_name("data.bin")
+    copy = external.with_name("copy")
+    copy.write_bytes(data.read_bytes())
+    copy.replace(data)
+    assert pickle.loads(content).run(None, {"x": np.zeros(1, np.float32)})[0].item() == 1
+
+
+def test_other_providers_take_the_same_model(path: pathlib.Path) -> None:
+    """A session reads its file again for them: a touched file is accepted, another model is not."""
+    session = InferenceSession(path, providers=CPU)
+    os.utime(path, (1, 1))
+    session.set_providers(CPU)
+    path.write_bytes(model_bytes(RELU.replace("Relu", "Sqrt")))
+    os.utime(path, (1, 1))
+    with pytest.raises(InvalidArgument, match="its content is another"):
+        session.set_providers(CPU)
+    assert session.run(None, {"x": X})[0].tolist() == np.maximum(X, 0).tolist()
 
 
 def test_missing_file_says_so(path: pathlib.Path) -> None:

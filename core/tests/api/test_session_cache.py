@@ -22,6 +22,7 @@ import ort_py
 from core.tests.api.small_models import CPU, HEADER, model_bytes
 from ort_py.api import cache_use, session_cache
 from ort_py.cache.writing import process_queue
+from ort_py.graph.weights.accounting import named_weights
 
 X = np.array([[1, -2, 3]], np.float32)
 TEXT = """g (float[N, 3] x, bool b) => (float[N, 3] y) <float[3] c = {1, 2, 3}> {
@@ -222,6 +223,20 @@ def test_a_model_that_was_replaced_is_a_miss(path: Path, options: ort_py.Session
     assert not hit(opened(path, options))
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no time of the last status change")
+def test_a_model_that_was_rewritten_with_its_time_kept_is_a_miss(
+    path: Path, options: ort_py.SessionOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same file, size and time, and another content: also where no content is compared."""
+    monkeypatch.setattr(ort_py.files, "_RACY_NS", 0)
+    opened(path, options)
+    assert hit(opened(path, options))
+    write(path, path.read_bytes().replace(b"Relu", b"Ceil"))
+    session = opened(path, options)
+    assert not hit(session)
+    assert session.run(None, FEED)[0].tolist() == [[2, 0, 6]]
+
+
 def test_a_model_written_a_moment_ago_is_compared(path: Path, options: ort_py.SessionOptions) -> None:
     """Its time does not tell whether it was written twice; the content does."""
     now = path.with_name("now.onnx")
@@ -323,8 +338,9 @@ def test_the_environment_of_ort_py_counts(
 
 
 @pytest.fixture
-def external(tmp_path: Path) -> Path:
-    """A model with a large constant in a file beside it."""
+def external(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model with a large constant in a file beside it, both taken for written long ago, which cannot be set back."""
+    monkeypatch.setattr(ort_py.files, "_RACY_NS", 0)
     array = np.arange(4096, dtype=np.float32)
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in ("x", "y"))
     node = helper.make_node("Add", ["x", "c"], ["y"])
@@ -358,6 +374,51 @@ def test_external_data_that_changed_is_a_miss(external: Path, options: ort_py.Se
     session = opened(external, options)
     assert not hit(session)
     assert session.run(None, ONES)[0][-1] == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no time of the last status change")
+def test_external_data_whose_time_was_kept_is_a_miss(external: Path, options: ort_py.SessionOptions) -> None:
+    """Written again, of the same size and time."""
+    opened(external, options)
+    write(external.with_name("data.bin"), np.zeros(4096, np.float32).tobytes(), 10**18)
+    session = opened(external, options)
+    assert not hit(session)
+    assert session.run(None, ONES)[0][-1] == 1
+
+
+def test_external_data_that_was_folded_away_counts(
+    tmp_path: Path, options: ort_py.SessionOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry has what was computed from the file; it is the model's file all the same."""
+    monkeypatch.setattr(ort_py.files, "_RACY_NS", 0)
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21]> g (float[3] x) => (float[3] y)'
+        " <float[3] c = {1, 2, 3}> { n = Neg(c) y = Add(x, n) }"
+    )
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([1, 2, 3], np.float32), "c"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="data.bin", size_threshold=0)
+    feed = {"x": np.zeros(3, np.float32)}
+    assert opened(tmp_path / "m.onnx", options).run(None, feed)[0].tolist() == [-1, -2, -3]
+    assert hit(opened(tmp_path / "m.onnx", options))
+    write(tmp_path / "data.bin", np.array([4, 5, 6], np.float32).tobytes())
+    session = opened(tmp_path / "m.onnx", options)
+    assert not hit(session)
+    assert session.run(None, feed)[0].tolist() == [-4, -5, -6]
+
+
+def test_sessions_of_one_entry_share_its_constants(tmp_path: Path, options: ort_py.SessionOptions) -> None:
+    """Noting that an entry was used makes it no other entry."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in ("x", "y"))
+    weight = numpy_helper.from_array(np.arange(4096, dtype=np.float32), "c")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "c"], ["y"])], "g", [x], [y], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    content = model.SerializeToString()
+    opened(content, options)
+    one, two = opened(content, options), opened(content, options)
+    assert hit(one)
+    assert hit(two)
+    keys = [[weight.key for _, weight in named_weights(one._built.model or pytest.fail()).values()] for one in (one, two)]
+    assert keys[0] == keys[1] != []
 
 
 def test_external_data_that_is_gone_raises_as_loading_does(external: Path, options: ort_py.SessionOptions) -> None:
@@ -479,6 +540,7 @@ import sys, os
 import numpy as np
 import ort_py
 from ort_py.cache.writing import process_queue
+from ort_py.graph.weights.accounting import named_weights
 options = ort_py.SessionOptions()
 options.cache_dir = sys.argv[2]
 options.add_session_config_entry("session.model_cache", "1")

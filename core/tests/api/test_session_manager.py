@@ -87,6 +87,56 @@ def test_a_replaced_file_is_another_model(tmp_path: Path) -> None:
         assert manager.run(path, None, {"x": X})[0].tolist() == [[1, -2, 3]]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no time of the last status change")
+def test_a_file_rewritten_with_its_time_kept_is_another_model(tmp_path: Path) -> None:
+    """In place, of the same size."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model_bytes(RELU))
+    os.utime(path, (1, 1))
+    with manager_of() as manager:
+        for text, expected in ((RELU, [[0, 2, 0]]), (RELU.replace("Relu", "Ceil"), [[-1, 2, -3]])):
+            path.write_bytes(model_bytes(text))
+            os.utime(path, (1, 1))
+            assert manager.run(path, None, {"x": X})[0].tolist() == expected
+
+
+def save_external(folder: Path, value: float, name: str = "m.onnx") -> Path:
+    """A model that adds a constant from a file beside it."""
+    model = onnx.parser.parse_model(HEADER + "g (float[1] x) => (float[1] y) <float[1] c = {0}> { y = Add(x, c) }")
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array([value], np.float32), "c"))
+    folder.mkdir(exist_ok=True)
+    onnx.save(model, folder / name, save_as_external_data=True, location="data.bin", size_threshold=0)
+    return folder / name
+
+
+def test_external_data_that_changed_is_another_model(tmp_path: Path) -> None:
+    """The model's own file stays as it is; a session that is borrowed goes on, and is closed when it is given back."""
+    path = save_external(tmp_path / "a", 1)
+    zero = {"x": np.zeros(1, np.float32)}
+    with manager_of() as manager:
+        lease = manager.get(path)
+        assert manager.run(path, None, zero)[0].item() == 1
+        (tmp_path / "a" / "data.bin").write_bytes(np.array([2], np.float32).tobytes())
+        os.utime(tmp_path / "a" / "data.bin", (1, 1))
+        assert manager.run(path, None, zero)[0].item() == 2
+        assert manager.run(path, None, zero)[0].item() == 2
+        assert (manager.stats().sessions, manager.stats().created) == (2, 2)
+        former = lease.session
+        lease.close()
+    assert former.state == "closed"
+
+
+def test_links_in_two_folders_have_data_of_their_own(tmp_path: Path) -> None:
+    """One model's file, linked into two folders each of which has other external data."""
+    one, two = save_external(tmp_path / "a", 1), tmp_path / "b" / "m.onnx"
+    save_external(tmp_path / "b", 2)
+    two.unlink()
+    two.symlink_to(one)
+    zero = {"x": np.zeros(1, np.float32)}
+    with manager_of() as manager:
+        assert [manager.run(path, None, zero)[0].item() for path in (one, two)] == [1, 2]
+
+
 def test_threads_that_ask_at_once_make_one_session() -> None:
     """One creates it, the others wait for it."""
     barrier = threading.Barrier(8, timeout=30)

@@ -19,10 +19,11 @@ from ort_py.cache.format import description_of, write_file
 from ort_py.cache.model_record import BROKEN, MODEL_FIELDS, ModelReader, ModelWriter
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.dtypes import DataType, MapType, OptionalType, SequenceType, TensorType
+from ort_py.files import FileIdentity
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
 from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.weight_store import WeightStore, process_store
-from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.graph.weights.weights import MappedFile
 from ort_py.testing.graphs import typed_model
 
 
@@ -288,7 +289,8 @@ def test_the_record_knows_every_part_of_a_graph() -> None:
     assert {*Graph.__slots__} == {"initializers", "inputs", "model", "name", "nodes", "outputs", "owner"}
     found = {one.name for one in fields(Model)}
     # Where a model came from is known anew, problems have been raised, and bytes are kept by who was given them.
-    assert found == {*MODEL_FIELDS, "fingerprint", "source", "problems", "declared_outputs", "kept", "graph"}
+    not_written = {"source", "external_files", "problems", "kept"}
+    assert found == {*MODEL_FIELDS, *not_written, "fingerprint", "declared_outputs", "graph"}
 
 
 def test_what_has_no_form_is_refused() -> None:
@@ -311,7 +313,7 @@ def test_a_record_that_does_not_fit_raises_what_counts_as_broken(tmp_path: Path)
     constants = ConstantWriter(refuse)
     record = ModelWriter(typed_model(TEXTS["nested"]), constants).record()
     rows, _ = constants.finish()
-    file = MappedFile(io.BytesIO(), "", FileIdentity(0, 0, 0, 0))
+    file = MappedFile(io.BytesIO(), "", FileIdentity(0, 0, 0, 0, 0))
     wrongs: list[Any] = [None, 5, [], [[]], {}, "x"]
     for name in sorted(set(record) - {"declared", "bodies"}):  # which are empty here
         for wrong in wrongs:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -246,3 +248,54 @@ def test_processes_that_write_at_once_leave_whole_files(folder: Path) -> None:
     assert all(not wrong for _, wrong in store(folder).verify())
     assert sum(one.size for one in store(folder).files()) <= 20_000
     assert not list(folder.glob("*.part"))
+
+
+# -- what is no file of the cache ------------------------------------------------------------------------------
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))
+
+
+def _link(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _long_head(path: Path) -> None:
+    content = bytearray(path.with_name("elsewhere").read_bytes())
+    content[16:24] = (1 << 40).to_bytes(8, "little")
+    path.write_bytes(content)
+    os.truncate(path, 1 << 40)
+
+
+@posix
+@pytest.mark.parametrize("make", [_sparse, _pipe, _socket, _link, _device, Path.mkdir, Path.touch, _long_head])
+def test_what_is_no_entry_is_absent(
+    folder: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is neither waited for nor read, says so in the log, and is replaced where that is possible."""
+    kept = store(folder)
+    assert kept.put("elsewhere", "model", b"content")
+    entry(folder).rename(folder / "elsewhere")
+    monkeypatch.chdir(folder)
+    make(folder / f"{KEY}.model")
+    assert kept.read(KEY, "model") is None
+    assert "was ignored" in caplog.text
+    assert all(wrong for one, wrong in kept.verify() if one.path.stem == KEY)
+    if make is not Path.mkdir:
+        assert kept.put(KEY, "model", b"content")
+        assert kept.read(KEY, "model") is not None

@@ -16,6 +16,7 @@ import numpy as np
 from ort_py.api.adapter_file import FORMAT_VERSION, AdapterContent, read_adapter_bytes, write_adapter_bytes
 from ort_py.api.values.ort_value import OrtValue
 from ort_py.errors import ArgumentTypeError, Location, UsageError
+from ort_py.files import read_regular
 
 __all__ = ["AdapterFormat", "LoraAdapter"]
 
@@ -138,7 +139,7 @@ class LoraAdapter:
 
 def _read(path: str | os.PathLike[str]) -> AdapterContent:
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise UsageError(
             "The adapter cannot be read.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ort_py.api.construction import construct
 from ort_py.api.ep_devices import OrtEpDevice, get_ep_devices
 from ort_py.api.program_changes import settle
-from ort_py.api.reopening import FileReference
+from ort_py.api.reopening import FileReference, expect_same_model, external_files, with_content
 from ort_py.discovery import CPU_ROLE
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.execution.frame import session_closed
@@ -32,13 +32,15 @@ def rebuild(session: InferenceSession, providers: Any, provider_options: Any) ->
     one, which is released afterwards.
 
     Raises:
-        InvalidArgument: The session is closed, or its model was not kept.
+        InvalidArgument: The session is closed, its model was not kept, or the model's file is another one now.
         OrtPyError: As for a new session.
     """
     if session._runner is None:
         raise session_closed()
     recipe = session._recipe
-    source = recipe.source.path if isinstance(recipe.source, FileReference) else recipe.source
+    source, reference = recipe.source, None
+    if isinstance(source, FileReference):
+        reference, source = with_content(source, session), source.path
     if source is None:
         raise InvalidArgument(
             "The providers of this session cannot be changed.", why=recipe.reason, fix="Create another session."
@@ -47,6 +49,12 @@ def rebuild(session: InferenceSession, providers: Any, provider_options: Any) ->
     built = construct(
         source, session._options, providers, provider_options, session_id=session._id, fallback_enabled=False
     )
+    if reference is not None:
+        try:
+            expect_same_model(reference, built.fingerprint, external_files(built))
+        except InvalidArgument:
+            built.close()
+            raise
     built.policy.enabled = session._built.policy.enabled
     with session._lock.held():
         runner, former = session._runner, session._built

@@ -8,21 +8,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from ort_py.api.options import SessionOptions
 from ort_py.errors import InvalidArgument, Location
 from ort_py.execution.frame import session_closed
+from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.limits import human_bytes
 
 if TYPE_CHECKING:
+    from ort_py.api.construction import Construction
     from ort_py.api.session import InferenceSession
 
-__all__ = ["KEEP_BYTES_KEY", "FileReference", "Recipe", "Reopenable", "recipe_of", "reopen", "state_of"]
+__all__ = [
+    "KEEP_BYTES_KEY",
+    "FileReference",
+    "Recipe",
+    "Reopenable",
+    "expect_same_model",
+    "external_files",
+    "recipe_of",
+    "reopen",
+    "state_of",
+    "with_content",
+]
 
 KEEP_BYTES_KEY = "session.keep_model_bytes"
 """Config entry: ``"1"`` keeps the bytes of a model of any size for pickling, ``"0"`` of none."""
@@ -37,15 +49,15 @@ class FileReference:
 
     Attributes:
         path: Absolute path.
-        size: Its bytes.
-        modified_ns: When it was written last.
-        fingerprint: Hash of its content, ``""`` where it is not known.
+        identity: Which file it was, with which content.
+        fingerprint: Hash of its content.
+        external: Path, identity and hash of each file of external data; empty where they are not known.
     """
 
     path: str
-    size: int
-    modified_ns: int
-    fingerprint: str = ""
+    identity: FileIdentity
+    fingerprint: ContentHash = field(default_factory=ContentHash)
+    external: tuple[tuple[str, FileIdentity, ContentHash], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +118,7 @@ def _kept(source: Any, options: SessionOptions) -> tuple[Any, str]:
             found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
         except (OSError, ValueError):
             return None, "the file was not there"  # loading it says so better
-        return FileReference(path, found.st_size, found.st_mtime_ns), ""
+        return FileReference(path, FileIdentity.of(found)), ""
     # A message is kept as it is and made bytes when they are asked for.
     size = source.ByteSize() if hasattr(source, "ByteSize") else memoryview(source).nbytes if _is_bytes(source) else 0
     wanted = options.entry(KEEP_BYTES_KEY)
@@ -139,6 +151,22 @@ class Reopenable:
         reopen(_session(self), state)
 
 
+def with_content(reference: FileReference, session: InferenceSession) -> FileReference:
+    """A session's file with all that tells whether it is the same when it is read again.
+
+    Hashes are computed when they are asked for; pickling does so, and reads all of the external data for it.
+    """
+    external = tuple(
+        (path, identity, ContentHash("", path, identity)) for path, identity in external_files(session._built)
+    )
+    return replace(reference, fingerprint=session._built.fingerprint, external=external)
+
+
+def external_files(built: Construction) -> Sequence[tuple[str, FileIdentity]]:
+    """Path and identity of each file of external data that a session read."""
+    return () if built.model is None else built.model.external_files
+
+
 def _session(value: Reopenable) -> InferenceSession:
     return cast("InferenceSession", value)  # the only class that has this base
 
@@ -166,7 +194,7 @@ def state_of(
             fix=f"Create it from a path, or set the session config entry '{KEEP_BYTES_KEY}' to '1'.",
         )
     if isinstance(source, FileReference):
-        source = replace(source, fingerprint=str(fingerprint))
+        source = with_content(source, session)
     elif not isinstance(source, bytes):
         source = source.SerializeToString(deterministic=True)
         if content_hash(source) != fingerprint:
@@ -196,7 +224,8 @@ def reopen(session: InferenceSession, state: Mapping[str, Any]) -> None:
     source, reference = recipe.source, None
     if isinstance(source, FileReference):
         reference, source = source, source.path
-    unchanged = reference is None or _same_file(reference)
+    if reference is not None:
+        _same_file(reference)  # another size is known before it is read
     # Not type(session)(...): a subclass may take other arguments.
     InferenceSession.__init__(
         session,
@@ -206,27 +235,54 @@ def reopen(session: InferenceSession, state: Mapping[str, Any]) -> None:
         recipe.provider_options,
         enable_fallback=int(recipe.fallback_enabled),
     )
-    if reference is not None and not unchanged and session._built.fingerprint != reference.fingerprint:
-        session.close()
-        raise _changed(reference, "its content is another")
+    if reference is not None:
+        try:
+            expect_same_model(reference, session._built.fingerprint, external_files(session._built))
+        except InvalidArgument:
+            session.close()
+            raise
     vars(session).update(state["attributes"])
 
 
 def _same_file(reference: FileReference) -> bool:
-    """Whether size and time tell that the file is the same; where only the time differs, its content decides."""
+    """Whether the identity tells that the file has the same content; where it does not, the content decides.
+
+    Raises:
+        InvalidArgument: The file has another size.
+    """
     try:
-        found = Path(reference.path).stat()
+        found = FileIdentity.of(os.stat(reference.path))  # noqa: PTH116 - as above
     except OSError:
         return True  # loading it says what is wrong with it
-    if found.st_size != reference.size:
-        raise _changed(reference, f"it had {reference.size} bytes and now has {found.st_size}")
-    return found.st_mtime_ns == reference.modified_ns
+    if found.size != reference.identity.size:
+        raise _changed(reference, f"it had {reference.identity.size} bytes and now has {found.size}")
+    return found == reference.identity
+
+
+def expect_same_model(
+    reference: FileReference, fingerprint: ContentHash, files: Sequence[tuple[str, FileIdentity]]
+) -> None:
+    """Make sure that a model which was read again is the one that a session had, as a copied or touched file is.
+
+    Args:
+        reference: The file, as it was.
+        fingerprint: Hash of the content that was read now.
+        files: Path and identity of each file of external data that was read now.
+
+    Raises:
+        InvalidArgument: It is another model, or has other external data.
+    """
+    if not _same_file(reference) and fingerprint != reference.fingerprint:
+        raise _changed(reference, "its content is another")
+    for (path, identity), (_, former, digest) in zip(files, reference.external, strict=False):
+        if identity != former and (identity.size != former.size or ContentHash("", path, identity) != digest):
+            raise _changed(replace(reference, path=path), "its content is another")
 
 
 def _changed(reference: FileReference, why: str) -> InvalidArgument:
     return InvalidArgument(
-        "The model's file was changed after the session was pickled.",
+        "The model's file was changed after the session was made.",
         where=Location(file=reference.path),
         why=why,
-        fix="Pickle the session again, or create one from the file as it is now.",
+        fix="Create another session from the file as it is now.",
     )

@@ -26,7 +26,7 @@ from ort_py.api.tuned_placement import PLACEMENT_KEY
 from ort_py.cache.artifacts import artifact_key
 from ort_py.cache.circumstances import machine, package_of, package_stamp, versions
 from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableError
-from ort_py.cache.format import damage, description_of
+from ort_py.cache.format import damage, description_of, head_digest
 from ort_py.cache.location import FOLDER_VARIABLE, SIZE_VARIABLE, cache_bytes, cache_folder
 from ort_py.cache.model_record import BROKEN, ModelReader, ModelWriter
 from ort_py.cache.model_source import ExternalReader, SourceFile, external_name
@@ -35,9 +35,10 @@ from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
 from ort_py.discovery.environment import compat_mode
 from ort_py.errors import OrtPyError
+from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
 from ort_py.graph.weights.weight_store import process_store
-from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.graph.weights.weights import MappedFile
 from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Assignment, Region
 
@@ -217,6 +218,7 @@ class SessionCache:
             constants = ConstantReader(record["constants"], file, start, external.open, process_store())
             read = ModelReader(record["graph"], constants)
             read.model.source = self._source.path
+            read.model.external_files = external.opened
             assignment, keys = read_assignment(record["assignment"], read, contributions.kernels, providers)
         except OrtPyError as error:  # a file of external data is gone, is another one, or lies outside
             _logger.info("the cached model %s is not used: %s", self._key, error)
@@ -233,7 +235,7 @@ class SessionCache:
             return None
         try:
             with opened:
-                identity = FileIdentity.of(os.fstat(opened.fileno()))
+                identity = FileIdentity.of_open(opened).of_content(head_digest(opened))
                 file = process_store().file(opened, "", identity)
         except (OSError, ValueError) as error:
             _logger.warning("the cached model %s cannot be read: %s", self._key, error)
@@ -271,13 +273,15 @@ class SessionCache:
         start = time.perf_counter()
         external: dict[str, FileIdentity] = {}
 
-        def name_of(file: MappedFile) -> str:
-            name = external_name(file, self._source.folder)
-            external[name] = file.identity
+        def note(path: str, identity: FileIdentity) -> str:
+            name = external_name(path, identity, self._source.folder)
+            external[name] = identity
             return name
 
-        constants = ConstantWriter(name_of)
+        constants = ConstantWriter(lambda file: note(file.path, file.identity))
         try:
+            for path, identity in model.external_files:  # also of constants that were folded: the result is kept here
+                note(path, identity)
             written = ModelWriter(model, constants)
             graph = written.record()
             assigned = assignment_record(assignment, written, keys)

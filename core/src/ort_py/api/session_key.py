@@ -1,6 +1,6 @@
 """When two requests for a session mean the same one: model, options and providers as one value that can be compared.
 
-A file is what it is now, so one that was replaced is another model. Knows no session.
+A file is what it is now, so one that was replaced or rewritten is another model. Knows no session.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from ort_py.api.options import SessionOptions
 from ort_py.errors import ArgumentTypeError
+from ort_py.files import FileIdentity
 from ort_py.graph.reading.sources import content_hash
 
 __all__ = ["SessionKey", "session_key"]
@@ -40,12 +41,14 @@ def session_key(source: Any, options: SessionOptions | None, providers: Any, pro
 
 def _of_source(source: Any) -> SessionKey:
     if isinstance(source, str | os.PathLike):
-        path = os.path.realpath(os.fsdecode(source))
+        path = os.fsdecode(source)
+        # Links lead to the same file, but external data is looked for in the folder of the link as well.
+        folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - a Path is ten times the cost of the call
         try:
-            found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
+            found = FileIdentity.of(os.stat(path))  # noqa: PTH116 - as above
         except (OSError, ValueError):
-            return ("file", path, 0, 0)  # creating the session says what is wrong with it
-        return ("file", path, found.st_size, found.st_mtime_ns)
+            return ("file", folder, path)  # creating the session says what is wrong with it
+        return ("file", folder, found)
     if hasattr(source, "SerializeToString"):
         source = source.SerializeToString(deterministic=True)
     if not isinstance(source, bytes | bytearray | memoryview):

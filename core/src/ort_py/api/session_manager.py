@@ -1,8 +1,7 @@
 """Many models in one process: sessions shared by all who ask for the same one, within a budget of memory.
 
 A session is borrowed; what nobody has borrowed may be closed, the longest unused first. Weights, threads and caches are
-the process's own already and are not managed here. Comes after `session`, of which only the public side is used, but
-for the model's constants, which sessions share and which are counted once.
+the process's own already and are not managed here. Comes after `session`.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ort_py.api.construction import ProviderArgument
+from ort_py.api.managed_sessions import external_data, memory_of, model_file
 from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
 from ort_py.api.session_key import SessionKey, session_key
 from ort_py.errors import InvalidArgument, UsageError
-from ort_py.graph.ir import Weight
-from ort_py.graph.weights.accounting import named_weights, weight_bytes
+from ort_py.files import FileSnapshot
 from ort_py.hooks.forked_children import tell_in_children
 from ort_py.hooks.process_lock import ProcessLock
 from ort_py.limits import human_bytes
@@ -113,6 +112,7 @@ class _Entry:
         failure: Why it could not be made.
         leases: For each lease the thread that took it.
         used: When it was used last.
+        files: The files that the session was made of, as they were then.
     """
 
     key: SessionKey
@@ -121,6 +121,7 @@ class _Entry:
     failure: Exception | None = None
     leases: list[int] = field(default_factory=list)
     used: float = 0.0
+    files: Sequence[FileSnapshot] = ()
 
 
 class SessionManager:
@@ -216,6 +217,9 @@ class SessionManager:
             if mine:
                 return self._make(entry, source, arguments)
             entry.ready.wait()
+            if not all(file.holds() for file in entry.files):
+                self._set_aside(entry)
+                continue
             lease = self._lease(entry)
             if lease is not None:
                 return lease
@@ -235,7 +239,7 @@ class SessionManager:
             in_use = sum(bool(entry.leases) for entry in open_)
             counts = (self._hits, self._created, self._failed, self._evicted)
             sessions = [entry.session for entry in open_ if entry.session is not None]
-        return SessionManagerStats(len(sessions), in_use, _memory(sessions), self._budget, *counts)
+        return SessionManagerStats(len(sessions), in_use, memory_of(sessions), self._budget, *counts)
 
     def trim(self) -> None:
         """Let all sessions give back what they keep only for speed; see `InferenceSession.trim`."""
@@ -280,6 +284,7 @@ class SessionManager:
 
     def _make(self, entry: _Entry, source: Any, arguments: Sequence[Any]) -> SessionLease:
         try:
+            own = model_file(source)  # before it is read
             session = self._create(source, *arguments)
         except BaseException as error:
             with self._lock.held():
@@ -291,13 +296,22 @@ class SessionManager:
                     error.add_note(f"No model is registered as '{source}'. {hint}")
             entry.ready.set()
             raise
+        files = [*own, *external_data(session)]
         with self._lock.held():
-            entry.session = session
+            entry.session, entry.files = session, files
             self._created += 1
             lease = self._lend(entry, session)
         entry.ready.set()
         self._evict()
         return lease
+
+    def _set_aside(self, entry: _Entry) -> None:
+        """Keep a session whose files have changed out of the way: it is closed like any other, and found by nobody."""
+        with self._lock.held():
+            if self._entries.get(entry.key) is entry:
+                del self._entries[entry.key]
+                entry.key = (*entry.key, id(entry))
+                self._entries[entry.key] = entry
 
     def _lease(self, entry: _Entry) -> SessionLease | None:
         """A lease of an entry that is ready; None where it has to be asked for again."""
@@ -366,24 +380,10 @@ class SessionManager:
     def _over(self, entries: Sequence[_Entry]) -> bool:
         if self._budget is None:
             return False
-        return _memory([entry.session for entry in entries if entry.session is not None]) > self._budget
+        return memory_of([entry.session for entry in entries if entry.session is not None]) > self._budget
 
     def _take_out(self, entry: _Entry) -> InferenceSession:
         session, entry.session = entry.session, None
         self._entries.pop(entry.key, None)
         assert session is not None
         return session
-
-
-def _memory(sessions: Sequence[InferenceSession]) -> int:
-    """Bytes of some sessions: constants that several share once, everything else added up."""
-    shared: dict[str, Weight] = {}
-    own = 0
-    for session in sessions:
-        report = session.memory_report()
-        own += report.total - report.weights
-        model = session._built.model
-        if model is not None:
-            shared.update((weight.key, weight) for _, weight in named_weights(model).values())
-    bytes_of = weight_bytes(shared.values())
-    return own + bytes_of.held + bytes_of.mapped

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from ort_py.files import FileIdentity
+
 __all__ = ["machine", "package_of", "package_stamp", "versions"]
 
 _CODE = (".py", ".so", ".pyd", ".dll", ".dylib", ".json")
@@ -71,7 +73,8 @@ def package_stamp(package: str) -> str | None:
 
 
 def _line(name: str, status: os.stat_result) -> str:
-    return f"{name}:{status.st_size}:{status.st_mtime_ns}"
+    # Without device and inode: they differ from container to container of one image, whose code is the same.
+    return f"{name}:{':'.join(map(str, FileIdentity.of(status)[2:]))}"
 
 
 def versions(distributions: Iterable[str]) -> list[str]:

@@ -9,12 +9,13 @@ well; neither is meant against somebody who can write to the folder. Nothing is 
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-__all__ = ["ALIGNMENT", "HEAD_BYTES", "damage", "description_of", "write_file"]
+__all__ = ["ALIGNMENT", "HEAD_BYTES", "damage", "description_of", "head_digest", "read_checked", "write_file"]
 
 ALIGNMENT = 64
 _MAGIC = b"ort-py cache 1\n\0"
@@ -55,6 +56,35 @@ def _padded(position: int, blocks: Iterable[Any]) -> Iterator[Any]:
         yield view
 
 
+def read_checked(file: BinaryIO) -> tuple[bytes, str]:
+    """The content of a cached file and what is wrong with it, as `damage` says; of a wrong one, nothing but its head.
+
+    Args:
+        file: At its start.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    head = file.read(HEAD_BYTES)
+    size = os.fstat(file.fileno()).st_size
+    wrong = _wrong_head(head, size)
+    if wrong:
+        return head, wrong
+    content = head + file.read(size - HEAD_BYTES)
+    return content, damage(content)
+
+
+def head_digest(file: BinaryIO) -> bytes:
+    """What tells the content of an undamaged file from any other: the checksum of all checksums, which its head has.
+
+    Args:
+        file: At its start; it is left there.
+    """
+    digest = file.read(HEAD_BYTES)[-24:]
+    file.seek(0)
+    return digest
+
+
 def damage(content: Any) -> str:
     """What is wrong with a cached file, ``""`` where nothing is.
 
@@ -62,13 +92,10 @@ def damage(content: Any) -> str:
         content: The whole file, with the buffer protocol.
     """
     view = memoryview(content)
-    if len(view) < HEAD_BYTES:
-        return "it is cut short"
+    wrong = _wrong_head(view[:HEAD_BYTES], len(view))
+    if wrong:
+        return wrong
     magic, length, rest, crc, found = _HEAD.unpack(view[:HEAD_BYTES])
-    if magic != _MAGIC:
-        return "it is no file of this cache's version"
-    if len(view) != HEAD_BYTES + length + rest:
-        return f"it has {len(view)} bytes and not {HEAD_BYTES + length + rest}"
     start = HEAD_BYTES + length
     head = _HEAD.pack(magic, length, rest, crc, bytes(24))
     if _hash(head, view[HEAD_BYTES:start]) != found or bytes(view[:HEAD_BYTES]) != head[:40] + found:
@@ -77,6 +104,16 @@ def damage(content: Any) -> str:
     for at in range(start, len(view), _CHUNK):
         actual = zlib.crc32(view[at : at + _CHUNK], actual)
     return "" if actual == crc else "its content is not what was written"
+
+
+def _wrong_head(head: Any, size: int) -> str:
+    """What is wrong with a file of a size, as far as its head says; ``""`` where nothing is."""
+    if len(head) < HEAD_BYTES:
+        return "it is cut short"
+    magic, length, rest, _, _ = _HEAD.unpack(head)
+    if magic != _MAGIC:
+        return "it is no file of this cache's version"
+    return "" if size == HEAD_BYTES + length + rest else f"it has {size} bytes and not {HEAD_BYTES + length + rest}"
 
 
 def description_of(content: Any) -> tuple[bytes, int]:

@@ -1,6 +1,6 @@
 """The files a model was made of: whether they are still the same, and how those beside it are opened again.
 
-A file is known by its identity (device, inode, size, time of writing), never by its path or its content. A file that
+A file is known by its identity (see `ort_py.files`), never by its path or its content. A file that
 was written moments before it was read could be written again without a new time; its entry says so, and its content is
 compared too. Files of external data are opened by the loader's own rules, below the folder of the model as it is given
 now: a cached model reads nothing that the model itself could not.
@@ -16,16 +16,14 @@ from typing import Any
 
 from ort_py.cache.constants import NotStorableError
 from ort_py.errors import Fail, Location
+from ort_py.files import FileIdentity, read_regular
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.fingerprint import content_hash
 from ort_py.graph.weights.weight_store import process_store
-from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.graph.weights.weights import MappedFile
 from ort_py.limits import Budget, Limits
 
 __all__ = ["ExternalReader", "SourceFile", "external_name"]
-
-_RACY_NS = 2_000_000_000
-"""Two seconds: the coarsest time of writing that a file system has."""
 
 
 class SourceFile:
@@ -83,32 +81,32 @@ class SourceFile:
     @property
     def racy(self) -> bool:
         """Whether the file was written so shortly before it was looked at that its time may not tell a later change."""
-        return isinstance(self.identity, FileIdentity) and is_racy(self.identity, self._looked_ns)
+        return isinstance(self.identity, FileIdentity) and self.identity.is_racy(self._looked_ns)
 
     def has_content(self, fingerprint: str) -> bool:
         """Whether the file has this content."""
         try:
-            return content_hash(Path(self.path).read_bytes()) == fingerprint
+            return content_hash(read_regular(self.path)) == fingerprint
         except OSError:
             return False
 
 
-def is_racy(identity: FileIdentity, looked_ns: int) -> bool:
-    """Whether a file could be written again without getting another time."""
-    return looked_ns - identity.mtime_ns < _RACY_NS
-
-
-def external_name(file: MappedFile, folder: Path | None) -> str:
+def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str:
     """What a model calls a file of external data.
+
+    Args:
+        path: The file.
+        identity: Which content it had.
+        folder: The model's.
 
     Raises:
         NotStorableError: The file was found by another path, or was only just written.
     """
-    if folder is None or not Path(file.path).is_relative_to(folder):
+    if folder is None or not Path(path).is_relative_to(folder):
         raise NotStorableError("its external data was reached by another path")
-    if is_racy(file.identity, time.time_ns()):
+    if identity.is_racy(time.time_ns()):
         raise NotStorableError("its external data was written a moment ago")
-    return Path(file.path).relative_to(folder).as_posix()
+    return Path(path).relative_to(folder).as_posix()
 
 
 class ExternalReader:
@@ -130,6 +128,11 @@ class ExternalReader:
                     where=Location(file=location),
                     fix="Nothing is wrong: the model is prepared anew.",
                 )
+
+    @property
+    def opened(self) -> list[tuple[str, FileIdentity]]:
+        """Path and content of each file."""
+        return self._files.opened
 
     def open(self, location: str) -> MappedFile:
         """A file by the model's name for it.

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ort_py.cache.format import HEAD_BYTES, damage, write_file
+from ort_py.cache.format import HEAD_BYTES, read_checked, write_file
+from ort_py.files import open_regular
 
 __all__ = ["CacheStore", "StoredFile"]
 
@@ -73,17 +74,21 @@ class CacheStore:
             return None
         path = self._path(key, kind)
         try:
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
-        except OSError:
+            opened = open_regular(path, links=False)
+        except FileNotFoundError:
             return None
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or _open_to_others(found):
-            os.close(handle)
-            _logger.warning("%s was ignored: others can write to it", path)
+        except OSError as error:
+            _logger.warning("%s was ignored: %s", path, error)
+            return None
+        found = os.fstat(opened.fileno())
+        wrong = "others can write to it" if _open_to_others(found) else self._too_large(found.st_size)
+        if wrong:
+            opened.close()
+            _logger.warning("%s was ignored: %s", path, wrong)
             return None
         with contextlib.suppress(OSError):
             os.utime(path, ns=(time.time_ns(), found.st_mtime_ns))  # most file systems note reading a day late or never
-        return os.fdopen(handle, "rb")
+        return opened
 
     def read(self, key: str, kind: str) -> bytes | None:
         """The whole content of a file; None where there is none or it is damaged."""
@@ -92,10 +97,9 @@ class CacheStore:
             return None
         try:
             with opened:
-                content = opened.read()
+                content, wrong = read_checked(opened)
         except OSError:
             return None
-        wrong = damage(content)
         if wrong:
             self.report_damage(key, kind, wrong)
             return None
@@ -176,11 +180,10 @@ class CacheStore:
         """Every file with what is wrong with it, ``""`` where nothing is."""
         for one in self.files():
             try:
-                content = one.path.read_bytes()
+                with open_regular(one.path, links=False) as opened:
+                    yield one, self._too_large(one.size) or read_checked(opened)[1]
             except OSError as error:
                 yield one, str(error)
-                continue
-            yield one, damage(content)
 
     @property
     def usable(self) -> bool:
@@ -188,6 +191,10 @@ class CacheStore:
         if self._usable is None:
             self._usable = self._make_private()
         return self._usable
+
+    def _too_large(self, size: int) -> str:
+        """Why a file is not worth looking at: a sparse one takes no place on the disk, but as long to read as any."""
+        return f"it has {size} bytes, more than the whole cache may have" if size > self._capacity else ""
 
     def _make_private(self) -> bool:
         try:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ort_py.api.enums import (
@@ -17,6 +16,7 @@ from ort_py.api.enums import (
 from ort_py.api.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices
 from ort_py.api.options import SessionOptions
 from ort_py.compat.not_yet import missing_function
+from ort_py.files import read_regular
 
 __all__ = [
     "get_all_operator_schema",
@@ -101,7 +101,7 @@ def get_model_compatibility_for_ep_devices(
 
 def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_name: str) -> str | None:
     """What a provider noted in a model it compiled; None where it noted nothing."""
-    return get_compatibility_info_from_model_bytes(Path(model_path).read_bytes(), ep_name)
+    return get_compatibility_info_from_model_bytes(read_regular(model_path), ep_name)
 
 
 def get_compatibility_info_from_model_bytes(model_bytes: bytes, ep_name: str) -> str | None:

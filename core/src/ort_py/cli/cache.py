@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ort_py.cache.format import damage, description_of
+from ort_py.cache.format import description_of, read_checked
 from ort_py.cache.location import FOLDER_VARIABLE, cache_bytes, cache_folder, parse_size
 from ort_py.cache.store import CacheStore, StoredFile
 from ort_py.cli.console import say
 from ort_py.cli.output import print_json, table
 from ort_py.errors import InvalidArgument, OptionError
+from ort_py.files import open_regular
 from ort_py.limits import human_bytes
 
 __all__ = ["add_arguments", "run"]
@@ -110,8 +111,9 @@ def _row(one: StoredFile) -> dict[str, Any]:
 def _description(path: Path) -> dict[str, Any]:
     """What an entry says about itself; nothing where it cannot be read: `verify` says why."""
     try:
-        content = path.read_bytes()
-        if damage(content):
+        with open_regular(path, links=False) as file:
+            content, wrong = read_checked(file)
+        if wrong:
             return {"damaged": True}
         head: dict[str, Any] = json.loads(description_of(content)[0].split(b"\n", 1)[0])
     except (OSError, ValueError):

@@ -19,6 +19,7 @@ import numpy as np
 from ort_py.contracts.function_body import FunctionBody
 from ort_py.dtypes import DataType, ValueType
 from ort_py.errors import Location
+from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.kept_bytes import KeptBytes
 
@@ -283,6 +284,7 @@ class Model:
         problems: What the loader found wrong with the structure; `validate` raises them with its own.
         kept: The model's bytes, where they came from no file and large constants make up most of them.
         declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
+        external_files: Path and content of each file of external data that was read for it, whatever was folded away.
         graph: The main graph.
     """
 
@@ -300,4 +302,5 @@ class Model:
     problems: list[str] = field(default_factory=list)
     kept: KeptBytes | None = None
     declared_outputs: list[ValueType | None] = field(default_factory=list)
+    external_files: list[tuple[str, FileIdentity]] = field(default_factory=list)
     graph: Graph = field(init=False)

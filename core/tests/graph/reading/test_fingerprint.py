@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ort_py.files import FileIdentity
 from ort_py.graph.reading import fingerprint
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
-from ort_py.graph.weights.weights import FileIdentity
 
 LARGE = b"model" * 300_000
 

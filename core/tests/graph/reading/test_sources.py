@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, NoSuchFile
-from ort_py.graph.reading.sources import read_source
+from ort_py.files import FileIdentity
+from ort_py.graph.reading.sources import expect_unwritten, read_source
 from ort_py.limits import Limits
 
 pytestmark = pytest.mark.quick
@@ -169,3 +170,26 @@ def test_pipes_are_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Fail, match=r"cannot be read(.|\n)*a device or a pipe"):
         read_source(tmp_path / "pipe", Limits(), None)
+
+
+def test_a_file_written_while_it_is_read_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a former and half a new model are none."""
+    size = path.stat().st_size
+    found = [FileIdentity(1, 2, size, 3, 4), FileIdentity(1, 2, size, 3, 5)]
+    monkeypatch.setattr(FileIdentity, "of_open", staticmethod(lambda file: found.pop(0)))
+    with pytest.raises(Fail, match="changed while it was read"):
+        read_source(path, Limits(), None)
+
+
+def test_a_file_written_while_it_is_parsed_is_refused(path: Path, tmp_path: Path) -> None:
+    """What is mapped changes with the file; one that was replaced or removed stays as it was."""
+    read = read_source(path, Limits(), None)
+    expect_unwritten(read)
+    os.utime(path, (1, 1))
+    with pytest.raises(Fail, match="changed while it was read"):
+        expect_unwritten(read)
+    (tmp_path / "other").write_bytes(path.read_bytes())
+    (tmp_path / "other").replace(path)
+    expect_unwritten(read)
+    path.unlink()
+    expect_unwritten(read)

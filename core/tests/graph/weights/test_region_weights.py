@@ -10,9 +10,10 @@ import pytest
 
 from ort_py.dtypes import DataType
 from ort_py.errors import Fail
+from ort_py.files import FileIdentity
 from ort_py.graph.weights.region_weights import HeldForms, StoredWeight
 from ort_py.graph.weights.weight_store import WeightStore
-from ort_py.graph.weights.weights import ArrayWeight, FileIdentity, FilePart
+from ort_py.graph.weights.weights import ArrayWeight, FilePart
 
 VALUES = np.arange(1024, dtype=np.float32)
 

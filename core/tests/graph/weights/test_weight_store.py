@@ -14,9 +14,10 @@ import pytest
 
 from ort_py.dtypes import DataType
 from ort_py.errors import Fail, InvalidArgument
+from ort_py.files import FileIdentity
 from ort_py.graph.weights.packed_forms import PackedKey
 from ort_py.graph.weights.weight_store import WeightStore, process_store
-from ort_py.graph.weights.weights import FileIdentity, FilePart, MappedFile
+from ort_py.graph.weights.weights import FilePart, MappedFile
 
 pytestmark = pytest.mark.quick
 
@@ -39,7 +40,7 @@ def open_file(store: WeightStore, path: Path) -> MappedFile:
     """Map a file as external data does."""
     with path.open("rb") as opened:
         status = os.fstat(opened.fileno())
-        identity = FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        identity = FileIdentity.of(status)
         return store.file(opened, str(path), identity)
 
 
@@ -236,6 +237,23 @@ def test_a_changed_file_is_not_read_again(store: WeightStore, tmp_path: Path) ->
         weight.array()
     assert "it was written or replaced since then" in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no time of the last status change")
+def test_a_file_rewritten_with_its_time_kept_is_not_read_again(store: WeightStore, tmp_path: Path) -> None:
+    """Neither by a weight that was released, nor as the content of another session."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(bytes(range(64)))
+    os.utime(path, (1, 1))
+    part = FilePart(str(path), FileIdentity.of(path.stat()), 0, 64)
+    weight = store.embedded(path.read_bytes() * 2048, DataType.FLOAT, (32768,), part)
+    path.write_bytes(bytes(64))
+    os.utime(path, (1, 1))
+    with pytest.raises(Fail, match="cannot be read from the model's file again") as caught:
+        weight.array()
+    assert "its status was changed since then" in str(caught.value)
+    part = FilePart(str(path), FileIdentity.of(path.stat()), 0, 64)
+    assert store.embedded(path.read_bytes() * 2048, DataType.FLOAT, (32768,), part) is not weight
 
 
 def test_constants_without_a_source_are_kept(store: WeightStore) -> None:

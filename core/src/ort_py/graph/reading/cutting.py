@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ort_py.graph.weights.weights import FileIdentity, FilePart
+from ort_py.files import FileIdentity
+from ort_py.graph.weights.weights import FilePart
 
 __all__ = ["SMALLEST_CUT", "CutModel", "cut"]
 

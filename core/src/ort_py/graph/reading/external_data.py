@@ -13,11 +13,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ort_py.dtypes import DataType, nbytes_of
 from ort_py.errors import Fail, InvalidGraph, Location
+from ort_py.files import FileIdentity
 from ort_py.graph.ir import Weight
 from ort_py.graph.reading.confined_open import EscapeError, open_confined
 from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.weights.weight_store import WeightStore
-from ort_py.graph.weights.weights import FileIdentity, MappedFile
+from ort_py.graph.weights.weights import MappedFile
 from ort_py.limits import Budget
 
 __all__ = ["ExternalFiles"]
@@ -47,6 +48,11 @@ class ExternalFiles:
         self._budget = budget
         self._open: dict[str, MappedFile] = {}
         self._supplied = supplied or Supplied()
+
+    @property
+    def opened(self) -> list[tuple[str, FileIdentity]]:
+        """Path and content of each file that was opened."""
+        return [(file.path, file.identity) for file in self._open.values()]
 
     def weight(self, name: str, entries: Mapping[str, str], data_type: DataType, shape: tuple[int, ...]) -> Weight:
         """The weight of a tensor whose data lies in a file.
@@ -127,8 +133,7 @@ class ExternalFiles:
             )
         try:
             with open_confined(parts, self._folders) as opened:
-                status = os.fstat(opened.fileno())
-                identity = FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+                identity = FileIdentity.of_open(opened)
                 file = self._store.file(opened, str(self._folders[0].joinpath(*parts)), identity)
         except FileNotFoundError as error:
             raise Fail(

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
 from typing import Any
 
+from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.weights.paging import forget_pages
-from ort_py.graph.weights.weights import FileIdentity
 
 __all__ = ["ContentHash", "content_hash"]
 
@@ -60,6 +59,9 @@ class ContentHash:
             self._known = _hash_of_file(self._path, self._identity)
         return self._known
 
+    def __reduce__(self) -> tuple[type[ContentHash], tuple[str]]:
+        return ContentHash, (str(self),)  # whoever unpickles it may not have the file
+
     def __repr__(self) -> str:
         return f"ContentHash({str(self)!r})"
 
@@ -73,12 +75,12 @@ class ContentHash:
 def _hash_of_file(path: str, identity: FileIdentity) -> str:
     found = hashlib.blake2b(digest_size=20)
     try:
-        with Path(path).open("rb", buffering=0) as file:
-            if FileIdentity.of(os.fstat(file.fileno())) == identity:
-                buffer = bytearray(_HASHED_AT_ONCE)
-                while count := file.readinto(buffer):
-                    found.update(memoryview(buffer)[:count])
-                return found.hexdigest()
+        with open_regular(path) as file:
+            if FileIdentity.of_open(file) == identity:
+                while block := file.read(_HASHED_AT_ONCE):
+                    found.update(block)
+                if FileIdentity.of_open(file) == identity:  # else somebody wrote while it was read
+                    return found.hexdigest()
     except OSError:
         pass  # it is gone, as good as changed
     return content_hash(f"the content that a file had: {tuple(identity)}".encode())

@@ -23,7 +23,7 @@ from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.functions import check_functions
 from ort_py.graph.reading.order import sort_model
 from ort_py.graph.reading.parse_graph import GraphReader
-from ort_py.graph.reading.sources import ModelSource, Source, read_source
+from ort_py.graph.reading.sources import ModelSource, Source, expect_unwritten, read_source
 from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.reading.tensors import TensorReader
 from ort_py.graph.reading.text import text
@@ -115,6 +115,8 @@ def _parse(
     if read.cut is not None:
         model.kept = _kept(read.cut, tensors) if not read.path else None
         read.cut = None
+    expect_unwritten(read)
+    model.external_files = files.opened
     return written, functions, reader.problems
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,14 +17,14 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
 from ort_py.errors import Fail, InvalidArgument, InvalidProtobuf, LimitError, Location, NoSuchFile
+from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.reading.cutting import CutModel, cut
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.paging import forget_pages, mapped
-from ort_py.graph.weights.weights import FileIdentity
 from ort_py.limits import Limits
 from ort_py.limits.allocation import human_bytes
 
-__all__ = ["ModelSource", "Source", "content_hash", "read_source"]
+__all__ = ["ModelSource", "Source", "content_hash", "expect_unwritten", "read_source"]
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto"
 
@@ -54,6 +53,7 @@ class ModelSource:
         folder: Where external data lies, None where the model has no folder.
         real_folder: Where the file really lies, if `path` is a link.
         cut: The bytes of large tensors, which `proto` has placeholders for; None where it is whole.
+        file: Which file with which content it was read from, None for bytes and messages.
     """
 
     proto: Any
@@ -63,6 +63,7 @@ class ModelSource:
     folder: Path | None
     real_folder: Path | None = None
     cut: CutModel | None = None
+    file: FileIdentity | None = None
 
 
 def read_source(
@@ -120,14 +121,12 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
     where = Location(file=path)
     real = None
     try:
-        # Asked before opening: to open a named pipe is to wait for its writer.
-        mode = Path(path).stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise OSError("it is a device or a pipe, not a file")
-        with Path(path).open("rb") as file:
-            identity = FileIdentity.of(os.fstat(file.fileno()))
+        with open_regular(path) as file:
+            identity = FileIdentity.of_open(file)
             _check_size(identity.size, limits, where)
             content = mapped(file, identity.size)
+            if FileIdentity.of_open(file) != identity or content.nbytes != identity.size:
+                raise _written_meanwhile(path)
         # Model hubs link a model and its data, one by one, into a folder of blobs: links may lead there.
         if Path(path).is_symlink():
             real = Path(os.path.realpath(path)).parent
@@ -158,8 +157,34 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
     proto, cut_model = _parsed(content, where, whole)
     if cut_model is not None:
         cut_model.path, cut_model.identity = os.path.abspath(path), identity  # noqa: PTH100 - links stay as they are
-    return ModelSource(
-        proto, path, fingerprint, content.nbytes, folder or Path(path).parent, real_folder=real, cut=cut_model
+    folder = folder or Path(path).parent
+    return ModelSource(proto, path, fingerprint, content.nbytes, folder, real_folder=real, cut=cut_model, file=identity)
+
+
+def expect_unwritten(read: ModelSource) -> None:
+    """Make sure that nobody wrote into a model's file while it was parsed, which reads it through a mapping.
+
+    A file that was replaced is no matter: what was mapped is the former one, whole.
+
+    Raises:
+        Fail: Somebody did.
+    """
+    if read.file is None:
+        return
+    try:
+        now = FileIdentity.of(os.stat(read.path))  # noqa: PTH116 - a Path is ten times the cost of the call
+    except OSError:
+        return  # it was removed, or moved, as a whole
+    if now[:2] == read.file[:2] and now != read.file:
+        raise _written_meanwhile(read.path)
+
+
+def _written_meanwhile(path: str) -> Fail:
+    return Fail(
+        f"The file '{path}' changed while it was read.",
+        where=Location(file=path),
+        why="its size, its time of writing or its status is not what it was when it was opened",
+        fix="Wait until it is written, then load it; write new versions under another name and rename them.",
     )
 
 

@@ -18,9 +18,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ort_py.dtypes import DataType, data_type_of, numpy_dtype
+from ort_py.files import FileIdentity
 from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.graph.weights.unpack import aligned_copy, frozen, unpack
-from ort_py.graph.weights.weights import ArrayWeight, FileIdentity, FilePart, MappedFile, MappedWeight, file_key
+from ort_py.graph.weights.weights import ArrayWeight, FilePart, MappedFile, MappedWeight, file_key
 
 __all__ = ["WeightStats", "WeightStore", "process_store"]
 

@@ -9,40 +9,24 @@ importing onnx.
 from __future__ import annotations
 
 import mmap
-import os
 import weakref
 from collections.abc import Callable
-from io import RawIOBase
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ort_py.dtypes import DataType, nbytes_of, numpy_dtype
 from ort_py.errors import Fail, Location
+from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.weights.paging import forget_pages
 from ort_py.graph.weights.unpack import aligned_empty, frozen, stored_as_is, unpack
 from ort_py.limits import array_bytes
 
-__all__ = ["ArrayWeight", "FileIdentity", "FilePart", "MappedFile", "MappedWeight", "file_key"]
+__all__ = ["ArrayWeight", "FilePart", "MappedFile", "MappedWeight", "file_key"]
 
 
 Restore: TypeAlias = Callable[[], np.ndarray[Any, Any]]
 """Makes a tensor of another form of it."""
-
-
-class FileIdentity(NamedTuple):
-    """What makes an open file the same file with the same content, as far as the system tells."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-
-    @staticmethod
-    def of(status: os.stat_result) -> FileIdentity:
-        """From what the system says about an open file."""
-        return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def file_key(identity: FileIdentity, offset: int, data_type: DataType, shape: tuple[int, ...]) -> str:
@@ -71,16 +55,17 @@ class FilePart(NamedTuple):
             Fail: The file is not there any more, or is another one.
         """
         try:
-            with Path(self.path).open("rb", buffering=0) as file:
-                if FileIdentity.of(os.fstat(file.fileno())) != self.identity:
-                    raise OSError("it was written or replaced since then")
+            with open_regular(self.path) as file:
+                self._expect_same(file)
                 file.seek(self.start)
                 if stored_as_is(data_type):
                     array = aligned_empty(shape, numpy_dtype(data_type))
                     _fill(file, array.reshape(-1).view(np.uint8).data)
+                    self._expect_same(file)
                     return frozen(array)
                 content = bytearray(self.stop - self.start)
                 _fill(file, memoryview(content))
+                self._expect_same(file)
         except OSError as error:
             raise Fail(
                 "A constant cannot be read from the model's file again.",
@@ -90,11 +75,20 @@ class FilePart(NamedTuple):
             ) from error
         return unpack(memoryview(content), data_type, shape)
 
+    def _expect_same(self, file: BinaryIO) -> None:
+        """Before and after reading: somebody may write while the bytes are read."""
+        found = FileIdentity.of_open(file)
+        if found == self.identity:
+            return
+        if found[:-1] == self.identity[:-1]:
+            raise OSError("its status was changed since then, and with it perhaps its content")
+        raise OSError("it was written or replaced since then")
 
-def _fill(file: RawIOBase, target: memoryview) -> None:
+
+def _fill(file: BinaryIO, target: memoryview) -> None:
     """Read until a buffer is full: one call reads 2 GiB at most."""
     while target:
-        count = file.readinto(target)
+        count = file.readinto(target)  # type: ignore[attr-defined] # a BufferedReader has it
         if not count:
             raise OSError("it ends too early")
         target = target[count:]

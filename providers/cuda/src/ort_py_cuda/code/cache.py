@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ort_py.files import open_regular
+
 __all__ = ["CAPACITY", "CodeCache", "code_key", "default_folder", "session_cache"]
 
 _logger = logging.getLogger("ort_py_cuda.code")
@@ -92,13 +94,16 @@ class CodeCache:
             return None
         path = self._path(key)
         try:
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
-        except OSError:
+            file = open_regular(path, links=False)
+        except FileNotFoundError:
             return None
-        with os.fdopen(handle, "rb") as file:
+        except OSError as error:
+            _logger.warning("%s was ignored: %s", path, error)
+            return None
+        with file:
             found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or _open_to_others(found):
-                _logger.warning("%s was ignored: others can write to it", path)
+            if _open_to_others(found) or found.st_size > self._capacity:
+                _logger.warning("%s was ignored: others can write to it, or it is larger than the cache", path)
                 return None
             content = file.read()
         body = content[len(_MAGIC) + _DIGEST :]
