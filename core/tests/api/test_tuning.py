@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ import pytest
 import ort_py
 from core.tests.api.slow_provider import SLOW, slow_factory
 from core.tests.api.small_models import model_bytes
+from ort_py.api.tuned_placement import TunedPlacement
 from ort_py.api.tuning_candidates import tuning_orders
-from ort_py.contracts import ProviderFactory
+from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.devices import HOST, Device
 from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 
@@ -215,6 +217,82 @@ def test_what_was_left_out_for_speed_is_there_when_another_fails(
         assert session.placement.counts() == {CPU: 3}
 
 
+# -- engines that would fill the CPU role too ------------------------------------------------------------------------
+
+
+class _Engine(FakeFactory):
+    """A provider that fills the CPU role; one with an error cannot be created."""
+
+    def __init__(self, name: str, rank: int, error: Exception | None = None) -> None:
+        super().__init__(name, FakeBehaviour(cost_us=-1e9), rank=rank)
+        self._error = error
+
+    @property
+    def stands_in_for(self) -> str:
+        return CPU
+
+    def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
+        if self._error is not None:
+            raise self._error
+        return super().create(options, context)
+
+
+ENGINE, OTHER = "EngineExecutionProvider", "OtherExecutionProvider"
+TOGETHER = TunedPlacement((OTHER, ENGINE, CPU), 1.0, 2.0, "2026-01-01")
+
+
+def test_other_engines_are_tried_alone_and_beside(
+    path: Path, options: ort_py.SessionOptions, register: Register
+) -> None:
+    """A session has one of them, unless it was measured that two are faster."""
+    register(_Engine(ENGINE, 2))
+    register(_Engine(OTHER, 1))
+    rows = {one.name: one for one in ort_py.tune(path, options, seconds=QUICK).candidates}
+    assert rows["in order"].providers == (ENGINE, CPU)
+    assert rows[f"{OTHER} alone"].nodes == {OTHER: 3}
+    assert rows[f"{OTHER} beside the others"].providers == (ENGINE, OTHER, CPU)
+
+
+def test_an_engine_that_was_measured_to_help_joins(
+    path: Path, options: ort_py.SessionOptions, register: Register
+) -> None:
+    """What `tune` remembers names it; without that the session has one engine."""
+    register(_Engine(ENGINE, 2))
+    register(_Engine(OTHER, 1))
+    with ort_py.InferenceSession(path, options) as session:
+        assert session.placement.counts() == {ENGINE: 3}
+        assert f"{OTHER}: left out, {ENGINE} fills the role of {CPU}" in stages(session)["providers"]
+        assert session._built.placing.remember("model", TOGETHER)
+    with ort_py.InferenceSession(path, options) as session:
+        assert session.placement.counts() == {OTHER: 3}
+        assert session.explain_selection().taken == [ENGINE, OTHER, CPU]
+        assert session.get_providers() == [CPU]
+        session.run(None, {"x": np.ones(3, np.float32)})
+
+
+def test_a_measured_engine_that_cannot_be_created_is_left_out(
+    path: Path, options: ort_py.SessionOptions, register: Register
+) -> None:
+    """The session goes on as it would without the measurement, and its report says so."""
+    register(_Engine(ENGINE, 2))
+    register(_Engine(OTHER, 1, RuntimeError("no memory")))
+    with ort_py.InferenceSession(path, options) as session:
+        assert session._built.placing.remember("model", TOGETHER)
+    with ort_py.InferenceSession(path, options) as session:
+        assert session.placement.counts() == {ENGINE: 3}
+        (record,) = session.fallback_report
+        assert (record.provider, record.reason) == (OTHER, "RuntimeError: no memory")
+
+
+def test_the_entry_lets_another_engine_join(path: Path, options: ort_py.SessionOptions, register: Register) -> None:
+    """A name in `session.placement` is a request."""
+    register(_Engine(ENGINE, 2))
+    register(_Engine(OTHER, 1))
+    options.add_session_config_entry("session.placement", f"{OTHER},{CPU}")
+    with ort_py.InferenceSession(path, options) as session:
+        assert session.placement.counts() == {OTHER: 3}
+
+
 # -- candidates ----------------------------------------------------------------------------------------------------
 
 
@@ -231,5 +309,7 @@ def test_orders_are_each_alone_the_host_and_all_but_one() -> None:
     others = tuning_orders(["A", "B", "C"], {"A": device, "B": device, "C": HOST}, "none")
     assert others["C alone"] == ("C",)
     assert others["without A"] == ("B", "C")
+    beside = tuning_orders(["A", "CPU"], {"A": HOST, "CPU": HOST}, "CPU", ["B"])
+    assert beside == {"CPU alone": ("CPU",), "B alone": ("B", "CPU"), "B beside the others": ("A", "B", "CPU")}
     two = tuning_orders(["A", "B", "C"], {"A": device, "B": HOST, "C": HOST}, "none")
     assert two["the host alone"] == ("B", "C")

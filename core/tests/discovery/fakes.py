@@ -59,6 +59,7 @@ class FakeFactory(ProviderFactory):
         automatic: bool = True,
         options: Sequence[OptionSpec] = (),
         api_range: ApiRange | Any = CORE_API_RANGE,
+        fills_role: Callable[[Mapping[str, Any]], bool] | BaseException | None = None,
         log: list[str] | None = None,
     ) -> None:
         self._name = name
@@ -70,6 +71,7 @@ class FakeFactory(ProviderFactory):
         self._automatic = automatic
         self._options = options
         self._api_range = api_range
+        self._fills_role = fills_role
         self.log: list[str] = [] if log is None else log
 
     @property
@@ -95,6 +97,11 @@ class FakeFactory(ProviderFactory):
     @property
     def stands_in_for(self) -> str | None:
         return self._stands_in_for
+
+    def fills_role(self, options: Mapping[str, Any]) -> bool:
+        if isinstance(self._fills_role, BaseException):
+            raise self._fills_role
+        return super().fills_role(options) if self._fills_role is None else self._fills_role(options)
 
     @property
     def automatic(self) -> bool:

@@ -81,12 +81,6 @@ def test_cpu_is_a_role(zoo: FakeInstallation) -> None:
     assert selection.names == [CPU_ROLE]
 
 
-def test_stand_ins_come_by_rank(zoo: FakeInstallation) -> None:
-    """Several stand-ins are ordered as the automatic choice orders them."""
-    zoo.add(FakeFactory("FasterCpuExecutionProvider", rank=50, stands_in_for=CPU_ROLE))
-    assert _names(_select(zoo, CPU_ROLE))[:2] == ["FasterCpuExecutionProvider", "FastCpuExecutionProvider"]
-
-
 def test_plain_cpu_can_be_pinned(zoo: FakeInstallation) -> None:
     """Nothing stands in then, in explicit and automatic choices."""
     assert _names(_select(zoo, CPU_ROLE, pin_plain_cpu=True)) == [CPU_ROLE]

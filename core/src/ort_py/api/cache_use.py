@@ -6,7 +6,7 @@ Between `construction` and `session_cache`. Prepared models and the artifacts of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ort_py.api.calibration_store import read_calibration
@@ -29,14 +29,14 @@ from ort_py.cache.artifacts import ArtifactCache
 from ort_py.cache.location import cache_folder
 from ort_py.cache.model_source import SourceFile
 from ort_py.cache.writing import PendingWrite, process_queue
-from ort_py.contracts import IExecutionProvider
+from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.discovery import ProviderRecord
 from ort_py.graph.ir import Model
 from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Assignment
 from ort_py.partition.rates import Calibration
 
-__all__ = ["CacheUse", "may_keep", "named_folder"]
+__all__ = ["CacheUse", "may_keep", "named_folder", "session_context"]
 
 _NOT_PREPARATION = frozenset({"providers", "restore"})
 """Stages whose time a cached model does not save."""
@@ -52,6 +52,17 @@ def named_folder(options: SessionOptions) -> str | None:
 def may_keep(options: SessionOptions) -> bool:
     """Whether anything compiled may be kept on disk: what providers with files of their own are told."""
     return cache_folder(os.fspath(options.cache_dir)) is not None
+
+
+def session_context(options: SessionOptions, threads: int) -> SessionContext:
+    """What the providers of a session are told about it."""
+    return SessionContext(
+        threads=threads,
+        precision=options.precision,
+        cache_folder=named_folder(options),
+        deterministic=options.use_deterministic_compute,
+        caches=may_keep(options),
+    )
 
 
 class CacheUse:
@@ -153,9 +164,9 @@ class CacheUse:
             self._around = (circumstances(self._options, pairs, self._hooks),)
         return self._around[0]
 
-    def tuned(self, key: str, providers: Sequence[IExecutionProvider]) -> TunedPlacement | None:
-        """What was measured under a key from `placement_key`."""
-        return read_tuned(self._store, key, providers) if key and self._store is not None else None
+    def tuned(self, key: str, names: Collection[str]) -> TunedPlacement | None:
+        """What was measured under a key from `placement_key`, of providers with these names."""
+        return read_tuned(self._store, key, names) if key and self._store is not None else None
 
     def remember(self, key: str, title: str, tuned: TunedPlacement) -> bool:
         """Keep what was measured under a key from `placement_key`; returns whether it is kept."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ort_py.api.assembly import Assembled, Assembler
-from ort_py.api.cache_use import CacheUse, may_keep, named_folder
+from ort_py.api.cache_use import CacheUse, session_context
 from ort_py.api.completion import check_completion
 from ort_py.api.contributions import Contributions, provider_failure, quietly, schemas_when_needed
-from ort_py.api.memory_limit import check_memory
+from ort_py.api.memory_limit import settle_memory
 from ort_py.api.memory_report import MemoryReport, memory_report
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.api.options import SessionOptions
@@ -28,13 +28,13 @@ from ort_py.api.replaced_values import report_negative_sizes
 from ort_py.api.reports import LoadReport
 from ort_py.api.retired_programs import RetiredPrograms, close_regions
 from ort_py.api.run_callbacks import end_run, wants_runs
-from ort_py.contracts import IExecutionProvider, SessionContext
+from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import (
     FallbackKind,
     FallbackRecord,
-    Origin,
     ProviderInstances,
     ProviderRecord,
+    Selected,
     Selection,
     create_instances,
     default_catalog,
@@ -61,9 +61,6 @@ from ort_py.profiling.recorder import Recorder
 __all__ = ["Construction", "ProviderArgument", "construct"]
 
 _logger = logging.getLogger("ort_py.session")
-
-_WORTH_TRIMMING = 8 << 20
-"""Bytes of constants from which what loading and packing them freed is given back: that takes a millisecond."""
 
 ProviderArgument = Sequence[str | tuple[str, Mapping[str, Any]]]
 
@@ -197,18 +194,15 @@ class Construction:
 
     def choose(self, selection: Selection) -> None:
         """Create the selected providers and take what they bring, and what plug-ins add to it."""
-        context = SessionContext(
-            threads=self.threads.count,
-            precision=self._options.precision,
-            cache_folder=named_folder(self._options),
-            deterministic=self._options.use_deterministic_compute,
-            caches=may_keep(self._options),
-        )
+        context = self._context = session_context(self._options, self.threads.count)
         self.selection = selection
         for record in selection.fallbacks:
             self.fallbacks.note(record)
         with self.report.stage("providers") as notes:
-            self._instances = create_instances(selection.selected, context, strict=self.policy.strictness.value)
+            self._instances = create_instances(
+                selection.selected, context, strict=self.policy.strictness.value, reserve=selection.reserve
+            )
+            selection = self.selection = selection.joined_by(self._instances.joined)
             for record in self._instances.fallbacks:
                 self.fallbacks.note(record)
             for found, provider in self._instances:
@@ -221,17 +215,9 @@ class Construction:
             notes.extend([*selection_notes(selection), *precision_notes(self.providers, context.precision)])
             notes.extend(f"left out: {line}" for line in self.contributions.kernels.skipped)
             notes.extend(f"the session option {name} has no effect" for name in self._options.without_effect())
-        self.records = [found for found, provider in self._instances if provider.name not in self._unusable]
-        created = {found.address for found in self.records}
-        # A role is there as long as one of those who fill it is.
-        self.names = [
-            name
-            for name in selection.names
-            if any(one.requested_as == name and one.record.address in created for one in selection.selected)
-        ]
-        for one in selection.selected:
-            if one.origin is not Origin.STAND_IN and one.requested_as in self.names:
-                self.provider_options[one.requested_as] = {key: str(value) for key, value in one.options.items()}
+        self.records = [found for found, _ in self._usable]
+        self.names = selection.names_of(self.records)
+        self.provider_options |= selection.options_of(self.names)
 
     def _introduce(self, provider: IExecutionProvider, origin: str) -> None:
         try:
@@ -246,7 +232,24 @@ class Construction:
     def place(self, source: Any, *, explicit: bool) -> None:
         """Look who takes part in the placement; see `Placing.decide`."""
         strict, threads = self.policy.strictness.value, self.threads.count
-        self.placing.decide(source, self._usable, self.report, strict=strict, threads=threads, explicit=explicit)
+        reserve = {one.record.name: one for one in self.selection.reserve}
+        self.placing.decide(
+            source, self._usable, self.report, strict=strict, threads=threads, explicit=explicit, reserve=reserve
+        )
+        if not all(self._join(reserve[name]) for name in self.placing.names if name in reserve):
+            self.placing.names = ()
+
+    def _join(self, one: Selected) -> bool:
+        """Create a provider that was measured to make this model faster; returns whether the session can use it."""
+        assert self._instances is not None  # the providers are chosen
+        provider = self._instances.join(one, self._context)
+        if isinstance(provider, FallbackRecord):
+            self.fallbacks.note(provider)
+            return False
+        self._introduce(provider, one.record.origin)
+        self.selection = self.selection.joined_by([one])
+        self.records = [found for found, _ in self._usable]
+        return one.record.name not in self._unusable
 
     def restore(self, source: Any) -> bool:
         """Take the model from the cache and plan it; False where it has to be loaded."""
@@ -358,10 +361,7 @@ class Construction:
         Raises:
             MemoryLimitError: It keeps more than it may.
         """
-        report = self.memory_report()
-        if report.weights + report.packed + report.weights_released >= _WORTH_TRIMMING:
-            give_back()
-        check_memory(report, self._model)
+        settle_memory(self.memory_report(), self._model)
 
     @property
     def packed_bytes(self) -> int:

@@ -14,13 +14,33 @@ from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import named_weights
 from ort_py.limits import human_bytes
 from ort_py.limits.budget import MEMORY_FIX
+from ort_py.memory.heap import give_back
 
-__all__ = ["check_memory"]
+__all__ = ["settle_memory"]
 
 _NAMED = 5
 
 
-def check_memory(report: MemoryReport, model: Model | None) -> None:
+_WORTH_TRIMMING = 8 << 20
+"""Bytes of constants from which what loading and packing them freed is given back: that takes a millisecond."""
+
+
+def settle_memory(report: MemoryReport, model: Model | None) -> None:
+    """Give back what making a session took beside what it keeps, and check that against its limit.
+
+    Args:
+        report: What the session keeps.
+        model: Its model.
+
+    Raises:
+        MemoryLimitError: It keeps more than it may.
+    """
+    if report.weights + report.packed + report.weights_released >= _WORTH_TRIMMING:
+        give_back()
+    _check(report, model)
+
+
+def _check(report: MemoryReport, model: Model | None) -> None:
     """Refuse a session whose constants alone pass its limit.
 
     Args:

@@ -7,7 +7,7 @@ out a provider that was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ort_py.api.cache_use import CacheUse
@@ -52,6 +52,7 @@ class Placing:
         strict: str,
         threads: int,
         explicit: bool,
+        reserve: Collection[str] = (),
     ) -> None:
         """Look what is named or was measured.
 
@@ -62,6 +63,7 @@ class Placing:
             strict: Level of strictness.
             threads: Threads of a run.
             explicit: Whether the user named the providers.
+            reserve: Names of providers that can join the session where they were measured to make it faster.
 
         Raises:
             OptionError: The config entry names what is no provider of the session.
@@ -73,7 +75,8 @@ class Placing:
         self.calibration = self._cache.calibration(pairs, threads)
         self.key = "" if strict else self._cache.placement_key(source, pairs, [threads])
         named = named_placement(self._options, providers)
-        tuned = self._cache.tuned(self.key, providers) if named is None else None
+        known = {*(provider.name for provider in providers), *reserve}
+        tuned = self._cache.tuned(self.key, known) if named is None else None
         if tuned is None and not named:
             return
         with report.stage("placement") as notes:

@@ -13,8 +13,10 @@ from ort_py.api.enums import OrtExecutionProviderDevicePolicy as Policy
 from ort_py.api.enums import OrtHardwareDeviceType as Kind
 from ort_py.api.ep_devices import OrtEpDevice, get_ep_devices, provider_of
 from ort_py.api.options import SessionOptions
+from ort_py.api.tuned_placement import entry_names
 from ort_py.discovery import CPU_ROLE, Selection, default_catalog, select_providers
 from ort_py.discovery.environment import compat_mode
+from ort_py.discovery.explanation import why_in_reserve
 from ort_py.discovery.known_names import is_known
 from ort_py.discovery.refusals import misspelt
 from ort_py.discovery.user_warnings import warn_user
@@ -103,7 +105,12 @@ def choose(
         if not strict and compat_mode() and not fallback_enabled:
             _refuse_unknown(providers)
         return select_providers(
-            providers, provider_options, catalog=default_catalog(), strict=strict, pin_plain_cpu=options.pin_cpu
+            providers,
+            provider_options,
+            catalog=default_catalog(),
+            strict=strict,
+            pin_plain_cpu=options.pin_cpu,
+            beside=entry_names(options),
         )
     except (ValueError, RuntimeError) as error:
         if not lenient:
@@ -117,6 +124,8 @@ def selection_notes(selection: Selection) -> list[str]:
     """Lines for the load report: who was chosen and why, what was left out, which options have no effect."""
     notes = [f"{one.record.name}: {one.origin.value}" for one in selection.selected]
     notes += [f"{record.name}: left out, {record.state.value}: {record.reason}" for record in selection.passed_over]
+    reasons = why_in_reserve(selection)
+    notes += [f"{one.record.name}: left out, {reasons[one.record.address]}" for one in selection.reserve]
     for one in selection.selected:
         notes += [f"{one.record.name}: option '{key}' ignored: {why}" for key, why in one.ignored_options.items()]
     return notes

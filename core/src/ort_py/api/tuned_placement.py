@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,8 @@ __all__ = [
 
 PLACEMENT_KEY = "session.placement"
 """Config entry: names of the session's providers that take part in its placement, in this order, separated by commas;
-or `IN_ORDER`, for all of them in their order, whatever was measured."""
+or `IN_ORDER`, for all of them in their order, whatever was measured. A usable provider that would fill the CPU role
+joins the session where it is named here."""
 
 IN_ORDER = "order"
 
@@ -75,7 +76,7 @@ def named_placement(options: SessionOptions, providers: Sequence[IExecutionProvi
         return None
     if text == IN_ORDER:
         return ()
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    names = entry_names(options)
     known = [provider.name for provider in providers]
     for name in names:
         if name not in known:
@@ -89,6 +90,13 @@ def named_placement(options: SessionOptions, providers: Sequence[IExecutionProvi
     return names
 
 
+def entry_names(options: SessionOptions) -> tuple[str, ...]:
+    """The names in the config entry, known or not; empty where it is not set, or is `IN_ORDER`."""
+    text = options.entry(PLACEMENT_KEY).strip()
+    names = text.split(",") if text != IN_ORDER else []
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
 def in_placement(providers: Sequence[IExecutionProvider], names: Sequence[str]) -> list[IExecutionProvider]:
     """The providers with these names, in the order of the names; all as they are where there are no names."""
     if not names:
@@ -97,8 +105,8 @@ def in_placement(providers: Sequence[IExecutionProvider], names: Sequence[str]) 
     return [by_name[name] for name in names if name in by_name]
 
 
-def read_tuned(store: CacheStore, key: str, providers: Sequence[IExecutionProvider]) -> TunedPlacement | None:
-    """What was measured under a key; None where nothing was, or a provider of it is not there."""
+def read_tuned(store: CacheStore, key: str, names: Collection[str]) -> TunedPlacement | None:
+    """What was measured under a key; None where nothing was, or a provider of it is none of `names`."""
     content = store.read(key, _KIND)
     if content is None:
         return None
@@ -114,8 +122,7 @@ def read_tuned(store: CacheStore, key: str, providers: Sequence[IExecutionProvid
         _logger.info("the tuned placement %s does not fit: %s: %s", key, type(error).__name__, error)
         store.discard(key, _KIND)
         return None
-    names = {provider.name for provider in providers}
-    return found if found.providers and names.issuperset(found.providers) else None
+    return found if found.providers and set(names).issuperset(found.providers) else None
 
 
 def write_tuned(store: CacheStore, key: str, title: str, tuned: TunedPlacement) -> bool:

@@ -107,7 +107,9 @@ def tune(
         created = built.created
         feeds = dict(inputs) if inputs is not None else _made_up(session, seed)
         in_order = _Trial(_row("in order", session, tuple(one.name for one in created), time.perf_counter() - start))
-        orders = tuning_orders([one.name for one in created], {one.name: one.device for one in created}, CPU_ROLE)
+        reserve = [one.record.name for one in built.selection.reserve]
+        devices = {one.name: one.device for one in created}
+        orders = tuning_orders(list(devices), devices, CPU_ROLE, reserve)
         first = _first_block(in_order, session, feeds, seconds)
         trials = [in_order, *_tried(orders, opened, feeds, seconds, first, say)]
     _final(trials, opened, feeds, seconds, say)

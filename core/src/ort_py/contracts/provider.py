@@ -324,6 +324,19 @@ class ProviderFactory(ABC):
         """Optional. A role it fills when that role is asked for: ``"CPUExecutionProvider"`` for fast CPU providers."""
         return None
 
+    def fills_role(self, options: Mapping[str, Any]) -> bool:
+        """Optional. Whether a provider that is made with these options fills the role of `stands_in_for`.
+
+        A session has at most one provider that fills a role. A provider of several devices answers no where the options
+        name another device than the role's: such a provider does not keep others out of the role. Called while a
+        session is created, before `create`, on the thread that creates it, and only where `stands_in_for` is not None.
+        An exception is logged, and counts as a yes.
+
+        Args:
+            options: Every option of `option_schema`, validated.
+        """
+        return True
+
     @property
     def automatic(self) -> bool:
         """Optional. Whether sessions that name no provider use it. Without it, listings put it behind all others, and

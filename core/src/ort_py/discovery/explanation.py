@@ -14,7 +14,7 @@ from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord
 from ort_py.discovery.selection import Origin, Selected, Selection
 
-__all__ = ["ConsideredProvider", "SelectionExplanation", "explained"]
+__all__ = ["ConsideredProvider", "SelectionExplanation", "explained", "why_in_reserve"]
 
 _TAKEN = {
     Origin.NAMED: "asked for by name",
@@ -134,11 +134,13 @@ def explained(
     chosen = selection.selected if selection is not None else ()
     dropped = {record.provider: record.reason for record in fallbacks if record.kind == "initialisation"}
     skipped = {record.provider: record.reason for record in (selection.fallbacks if selection is not None else ())}
+    in_reserve = why_in_reserve(selection) if selection is not None else {}
     considered = [_taken(place, one) for place, one in enumerate(_created(chosen, dropped), 1)]
     taken = {one.record.address for one in _created(chosen, dropped)}
     for record in records:
         if record.address not in taken:
-            why = dropped.get(record.name) or _why_not(record, named=named and not error, plain_cpu=pin_plain_cpu)
+            why = dropped.get(record.name) or in_reserve.get(record.address)
+            why = why or _why_not(record, named=named and not error, plain_cpu=pin_plain_cpu)
             considered.append(_entry(record, False, 0, why, "" if record.usable else record.fix))
     known = {name for record in records for name in (record.name, record.address)}
     considered += [
@@ -148,6 +150,16 @@ def explained(
     ]
     mode = "automatic" if not named else "required" if strict else "preferred"
     return SelectionExplanation(mode, source, strict, compat, tuple(considered), error)
+
+
+def why_in_reserve(selection: Selection) -> dict[str, str]:
+    """Why each provider of the reserve is left out, by its address."""
+    filled = " and ".join(selection.cpu_engines)
+    why = (
+        f"{filled} fills the role of {CPU_ROLE}; a session has one native CPU engine, unless it names two or tune() "
+        "measured that both are faster"
+    )
+    return {one.record.address: why for one in selection.reserve}
 
 
 def _created(chosen: Sequence[Selected], dropped: Iterable[str]) -> list[Selected]:

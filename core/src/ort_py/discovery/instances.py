@@ -2,7 +2,8 @@
 
 Comes after `selection`. A provider whose `create` raises is dropped with a record where another one takes over, that is
 where nobody asked for it by name or the user named others too; otherwise session creation raises. A wrong option is the
-user's mistake and raises.
+user's mistake and raises. Where the provider that was to fill the CPU role is dropped, the next of the reserve fills
+it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from ort_py.contracts import IExecutionProvider, SessionContext
+from ort_py.discovery.cpu_role import fills_cpu_role
 from ort_py.discovery.environment import strictness
 from ort_py.discovery.fallback_record import FallbackRecord
-from ort_py.discovery.records import ProviderRecord
+from ort_py.discovery.records import CPU_ROLE, ProviderRecord
 from ort_py.discovery.selection import Origin, Selected
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import (
@@ -39,19 +41,38 @@ class ProviderInstances:
     Attributes:
         pairs: The same as a tuple.
         fallbacks: Providers that could not be created.
+        joined: Those of the reserve that were created, because no other provider fills the CPU role.
     """
 
     def __init__(
-        self, pairs: Iterable[tuple[ProviderRecord, IExecutionProvider]], fallbacks: Iterable[FallbackRecord] = ()
+        self,
+        pairs: Iterable[tuple[ProviderRecord, IExecutionProvider]],
+        fallbacks: Iterable[FallbackRecord] = (),
+        joined: Iterable[Selected] = (),
     ) -> None:
         self.pairs = tuple(pairs)
         self.fallbacks = tuple(fallbacks)
+        self.joined = tuple(joined)
         self._closed = False
 
     @property
     def providers(self) -> list[IExecutionProvider]:
         """The providers alone, in order."""
         return [provider for _, provider in self.pairs]
+
+    def join(self, one: Selected, context: SessionContext) -> IExecutionProvider | FallbackRecord:
+        """Create one more provider, which takes its place before the provider that completes.
+
+        Returns:
+            The provider, or the record of its failure: the session goes on with the providers that it has.
+        """
+        provider = guarded(partial(_create, one, context))
+        if isinstance(provider, Failure):
+            return FallbackRecord("initialisation", one.record.name, str(provider))
+        pairs = list(self.pairs)
+        pairs.insert(_place_of_completion(pairs), (one.record, provider))
+        self.pairs, self.joined = tuple(pairs), (*self.joined, one)
+        return provider
 
     def close(self) -> None:
         """Close all in reverse order; an exception of one is logged and does not keep the others open."""
@@ -67,7 +88,11 @@ class ProviderInstances:
 
 
 def create_instances(
-    selected: Sequence[Selected], context: SessionContext, *, strict: str | None = None
+    selected: Sequence[Selected],
+    context: SessionContext,
+    *,
+    strict: str | None = None,
+    reserve: Sequence[Selected] = (),
 ) -> ProviderInstances:
     """Create the providers of a session.
 
@@ -75,6 +100,8 @@ def create_instances(
         selected: From `select_providers`.
         context: The session's wishes.
         strict: ``"provider"`` or ``"node"``: no provider may be dropped; None leaves it to ``ORT_PY_STRICT``.
+        reserve: Providers that would fill the CPU role too, best first: the first that can be created does where one of
+            those selected cannot be created and none of the others fills the role.
 
     Raises:
         ProviderNotAvailableError: A provider that cannot be replaced raised; its own exception is the cause.
@@ -95,12 +122,42 @@ def create_instances(
             else:
                 created.append((one.record, made))
                 wanted += one.origin is not Origin.COMPLETION
+        joined = _fill_cpu_role(selected, created, failed, reserve, context)
+        wanted += sum(one.origin is not Origin.COMPLETION for one in joined)
         if failed and not wanted:
             raise _error(failed[0][1], failed[0][2].error)
-        return ProviderInstances(created, [_drop(place, one, failure, created) for place, one, failure in failed])
+        fallbacks = [_drop(place, one, failure, created) for place, one, failure in failed]
+        return ProviderInstances(created, fallbacks, joined)
     except BaseException:  # an error of ours, Ctrl-C, or a warning that the user turned into an error
         _close_all(created)
         raise
+
+
+def _fill_cpu_role(
+    selected: Sequence[Selected],
+    created: list[tuple[ProviderRecord, IExecutionProvider]],
+    failed: list[tuple[int, Selected, Failure]],
+    reserve: Sequence[Selected],
+    context: SessionContext,
+) -> list[Selected]:
+    """Create the first of the reserve that can be, where those that were to fill the CPU role could not be created."""
+    alive = {record.address for record, _ in created}
+    if not any(fills_cpu_role(one.record, one.options) for _, one, _ in failed) or any(
+        fills_cpu_role(one.record, one.options) for one in selected if one.record.address in alive
+    ):
+        return []
+    place = _place_of_completion(created)
+    for one in reserve:
+        made = guarded(partial(_create, one, context))
+        if not isinstance(made, Failure):
+            created.insert(place, (one.record, made))
+            return [one]
+        failed.append((place, one, made))
+    return []
+
+
+def _place_of_completion(pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]]) -> int:
+    return next((place for place, (record, _) in enumerate(pairs) if record.name == CPU_ROLE), len(pairs))
 
 
 def _create(one: Selected, context: SessionContext) -> IExecutionProvider:

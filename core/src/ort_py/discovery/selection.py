@@ -2,26 +2,28 @@
 
 Comes after `request` and `catalog`, before `instances`. Nothing is created here. The rules, `name` being asked for:
 
-* installed and usable: used. ``CPUExecutionProvider`` is a role: usable providers that stand in for it come first.
+* installed and usable: used. ``CPUExecutionProvider`` is a role: a usable provider that stands in for it comes first.
 * not installed, without its device, or blocked: skipped for another usable provider, with a `ProviderFallbackWarning`
   and a record; raises in strict mode, or where nothing usable is left.
 * broken, in conflict or incompatible, or a name nobody has: raises, with the plug-in's own exception as the cause.
 * in compatibility mode all of these are skipped, as onnxruntime does, and CPU is used where nothing else is left.
 
-Left to ort-py, every usable provider is used by rank, those that stand in for CPU under the name of that role; what is
-faulty is recorded and logged once a process. So is a stand-in that cannot be used: the processor is there on every
-machine, so something is missing that can be had, and without it sessions are slow for no reason anyone would see.
+Left to ort-py, every usable provider is used by rank; of those that stand in for CPU, `cpu_role` takes one, under the
+name of the role. What is faulty is recorded and logged once a process. So is a stand-in that cannot be used: the
+processor is there on every machine, so something is missing that can be had, and without it sessions are slow for no
+reason anyone would see.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from ort_py.discovery.catalog import ProviderCatalog, default_catalog
+from ort_py.discovery.cpu_role import CpuRole
 from ort_py.discovery.environment import compat_mode, strictness
 from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.discovery.known_names import is_known
@@ -83,18 +85,49 @@ class Selection:
         fallbacks: Providers that were asked for, or are faulty, and are not used.
         automatic: Whether the choice was left to ort-py.
         passed_over: Providers that an automatic choice left out, in any state.
+        cpu_engines: Names of the providers that fill the CPU role, besides the provider of that name.
+        reserve: Usable providers that would fill the CPU role too and are left out, because another one does; best
+            first.
     """
 
     selected: tuple[Selected, ...]
     fallbacks: tuple[FallbackRecord, ...] = ()
     automatic: bool = False
     passed_over: tuple[ProviderRecord, ...] = ()
+    cpu_engines: tuple[str, ...] = ()
+    reserve: tuple[Selected, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """Providers as asked for, those skipped left out: what ``get_providers()`` gives. A role has its last place."""
         asked = [one.requested_as for one in self.selected if one.origin is not Origin.COMPLETION]
         return list(reversed(dict.fromkeys(reversed(asked))))
+
+    def names_of(self, created: Iterable[ProviderRecord]) -> list[str]:
+        """`names` as far as something was created: a role is there as long as one of those who fill it is."""
+        there = {record.address for record in created}
+        present = {one.requested_as for one in self.selected if one.record.address in there}
+        return [name for name in self.names if name in present]
+
+    def options_of(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        """Options of the providers asked for by these names, as text; of a role, those of its own provider."""
+        return {
+            one.requested_as: {key: str(value) for key, value in one.options.items()}
+            for one in self.selected
+            if one.origin is not Origin.STAND_IN and one.requested_as in names
+        }
+
+    def joined_by(self, joined: Sequence[Selected]) -> Selection:
+        """The same with some of the reserve in the session, before the provider that completes."""
+        if not joined:
+            return self
+        place = next((i for i, one in enumerate(self.selected) if one.record.name == CPU_ROLE), len(self.selected))
+        return replace(
+            self,
+            selected=(*self.selected[:place], *joined, *self.selected[place:]),
+            cpu_engines=(*self.cpu_engines, *(one.record.name for one in joined)),
+            reserve=tuple(one for one in self.reserve if one not in joined),
+        )
 
 
 def select_providers(
@@ -105,6 +138,7 @@ def select_providers(
     strict: str | None = None,
     pin_plain_cpu: bool = False,
     compat: bool | None = None,
+    beside: Collection[str] = (),
 ) -> Selection:
     """Choose the providers of a session.
 
@@ -117,6 +151,7 @@ def select_providers(
             None leaves it to ``ORT_PY_STRICT``.
         pin_plain_cpu: CPUExecutionProvider means that provider itself; nothing stands in for it.
         compat: onnxruntime's leniency and its default, CPU only; None leaves it to ``ORT_PY_COMPAT``.
+        beside: Names of providers that share the CPU role of this session, though one would fill it.
 
     Raises:
         OptionError: An argument, option or environment variable is malformed.
@@ -126,7 +161,8 @@ def select_providers(
         InvalidArgument: Two distributions' providers of one name are asked for.
     """
     level = strictness(strict)
-    chooser = _Chooser(catalog or default_catalog(), level, pin_plain_cpu, not level and compat_mode(compat))
+    lenient = not level and compat_mode(compat)
+    chooser = _Chooser(catalog or default_catalog(), level, pin_plain_cpu, lenient, CpuRole(frozenset(beside)))
     requests = parse_request(providers, provider_options)
     if requests is None and chooser.lenient:
         requests = [Request(CPU_ROLE)]
@@ -139,9 +175,11 @@ class _Chooser:
     level: str
     plain_cpu: bool
     lenient: bool
+    role: CpuRole
     selected: list[Selected] = field(default_factory=list)
     skips: list[tuple[int, Skip]] = field(default_factory=list)
     fallbacks: list[FallbackRecord] = field(default_factory=list)
+    reserve: list[Selected] = field(default_factory=list)
 
     def automatic(self) -> Selection:
         """Every usable provider by rank."""
@@ -155,16 +193,18 @@ class _Chooser:
             elif not record.automatic or (stands_in and self.plain_cpu):
                 passed_over.append(record)
             elif stands_in:
-                self._add(record, {}, CPU_ROLE, Origin.STAND_IN)
+                self._stand_in(record, Origin.STAND_IN)
             else:
                 self._add(record, {}, record.name, Origin.AUTOMATIC)
         if not self.selected:
             raise none_usable([refuse(record.name, record) for record in passed_over], self.catalog)
-        return Selection(tuple(self.selected), tuple(self.fallbacks), True, tuple(passed_over))
+        return self._selection(automatic=True, passed_over=passed_over)
 
     def explicit(self, requests: Sequence[Request]) -> Selection:
         """The providers asked for, in that order."""
         named = {request.name for request in requests}
+        if not self.plain_cpu:
+            self._note_named_engines(requests)
         for request in requests:
             self._choose(request, named)
         if not self.selected and self.lenient and CPU_ROLE not in named:
@@ -175,7 +215,26 @@ class _Chooser:
             self._fall_back(place, skip)
         if self.level != "node":
             self._complete()
-        return Selection(tuple(self.selected), tuple(self.fallbacks))
+        return self._selection()
+
+    def _selection(self, *, automatic: bool = False, passed_over: Iterable[ProviderRecord] = ()) -> Selection:
+        return Selection(
+            tuple(self.selected),
+            tuple(self.fallbacks),
+            automatic,
+            tuple(passed_over),
+            tuple(self.role.engines),
+            tuple(self.reserve),
+        )
+
+    def _note_named_engines(self, requests: Sequence[Request]) -> None:
+        """A provider that the user names fills the CPU role wherever it stands in the list: no second one joins it."""
+        for request in requests:
+            record = self.catalog.record(request.name)
+            if record is not None and record.usable and record.stands_in_for == CPU_ROLE:
+                declared = {option.name for option in record.options}  # the others are judged when it is added
+                given = {name: value for name, value in request.options.items() if name in declared}
+                self.role.named(record, check_options(record.name, record.options, given).values)
 
     def _choose(self, request: Request, named: set[str]) -> None:
         record = self.catalog.record(request.name)
@@ -207,16 +266,24 @@ class _Chooser:
         )
 
     def _add_stand_ins(self, named: set[str], origin: Origin) -> None:
-        """Put the providers that fill the CPU role before it; one the user names has its own place."""
+        """Put the provider that fills the CPU role before it; one the user names has its own place."""
         for record in ranked(self.catalog.records()):
             if record.name in named or record.address in named or not record.automatic:
                 continue
             if record.usable and record.stands_in_for == CPU_ROLE:
-                self._add(record, {}, CPU_ROLE, origin)
+                self._stand_in(record, origin)
             elif record.stands_in_for == CPU_ROLE and (record.state in FAULTY or _lacks_something(record)):
                 self._note(record, raises=False)
             elif record.state in FAULTY and record.device_class is None:
                 _log_once(record, refuse(record.name, record))  # it might stand in; without its factory nobody knows
+
+    def _stand_in(self, record: ProviderRecord, origin: Origin) -> None:
+        """Let a usable provider fill the CPU role, or keep it in reserve where another one does."""
+        options = check_options(record.name, record.options, {}).values
+        if self.role.takes(record, options):
+            self._add(record, {}, CPU_ROLE, origin)
+        elif all(one.record.name != record.name for one in self.reserve):
+            self.reserve.append(Selected(record, options, CPU_ROLE, origin))
 
     def _complete(self) -> None:
         present = {one.record.name for one in self.selected}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ort_py.contracts import OptionSpec
 
-__all__ = ["OPTIONS"]
+__all__ = ["OPTIONS", "computes_on_cpu"]
 
 OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("device_type", str, "CPU", "Device: CPU, GPU, GPU.1, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU or MULTI:…"),
@@ -38,3 +38,21 @@ OPTIONS: tuple[OptionSpec, ...] = (
     ),
     OptionSpec("claim_small", bool, False, "Take subgraphs too that are faster without the call to OpenVINO."),
 )
+
+
+def computes_on_cpu(device_type: str) -> bool:
+    """Whether regions for a device may be computed on the processor.
+
+    AUTO, HETERO and MULTI choose among the devices in their list; without a list, among all there are. AUTO also starts
+    on the processor while it compiles for another device, unless the list excludes that as ``-CPU``.
+
+    Args:
+        device_type: The option, as it was given.
+    """
+    family, _, listed = device_type.strip().upper().partition(":")
+    devices = {device.strip().partition(".")[0] for device in listed.split(",") if device.strip()}
+    if family in {"HETERO", "MULTI"}:
+        return not devices or "CPU" in devices
+    if family == "AUTO":
+        return "-CPU" not in devices
+    return family.partition(".")[0] == "CPU"

@@ -13,7 +13,7 @@ from ort_py.contracts import Availability, IExecutionProvider, OptionSpec, Provi
 from ort_py.devices import HOST
 from ort_py.hooks import hookimpl
 from ort_py_openvino.installed import Missing, find
-from ort_py_openvino.options import OPTIONS
+from ort_py_openvino.options import OPTIONS, computes_on_cpu
 
 __all__ = ["OpenVINOProviderFactory", "ort_py_providers"]
 
@@ -44,6 +44,10 @@ class OpenVINOProviderFactory(ProviderFactory):
     def stands_in_for(self) -> str | None:
         """On its processor device, which is the default one."""
         return "CPUExecutionProvider"
+
+    def fills_role(self, options: Mapping[str, Any]) -> bool:
+        """Whether the device of the option `device_type` is the processor, or may be it."""
+        return computes_on_cpu(str(options["device_type"]))
 
     @property
     def option_schema(self) -> Sequence[OptionSpec]:

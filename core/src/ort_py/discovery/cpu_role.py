@@ -1,0 +1,66 @@
+"""Which provider fills the CPU role of a session: at most one native engine does, whatever is installed.
+
+Two engines in one session have two pools of threads that compete for the same cores, and installing the second one
+would change the numbers and the speed of sessions that did not ask for it. So the best ranked usable engine fills the
+role alone, and an engine that the user names fills it in its place. Two share a session where the user names both, or
+where `tune` has measured that this is faster.
+
+Comes before `selection`, which asks for each provider. Creates nothing and knows no provider by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ort_py.discovery.records import CPU_ROLE, ProviderRecord
+from ort_py.hooks.guard import Failure, guarded
+
+__all__ = ["CpuRole", "fills_cpu_role"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class CpuRole:
+    """The CPU role of one session while its providers are selected.
+
+    Attributes:
+        beside: Names of providers that share the role with the one that fills it.
+        engines: Names of the providers that fill the role, in the order in which they were found.
+    """
+
+    beside: frozenset[str] = frozenset()
+    engines: list[str] = field(default_factory=list)
+
+    def named(self, record: ProviderRecord, options: Mapping[str, Any]) -> None:
+        """Let a provider that the user names fill the role, if it does with these options."""
+        if record.name not in self.engines and fills_cpu_role(record, options):
+            self.engines.append(record.name)
+
+    def takes(self, record: ProviderRecord, options: Mapping[str, Any]) -> bool:
+        """Whether a provider that nobody named joins the session for the role; called in the order of rank."""
+        if not fills_cpu_role(record, options) or (self.engines and record.name not in self.beside):
+            return False
+        if record.name not in self.engines:
+            self.engines.append(record.name)
+        return True
+
+
+def fills_cpu_role(record: ProviderRecord, options: Mapping[str, Any]) -> bool:
+    """Whether a provider made with these options computes on the CPU in place of the provider that completes.
+
+    Args:
+        record: Of a usable provider.
+        options: Its options, validated.
+    """
+    if record.stands_in_for != CPU_ROLE or record.factory is None:
+        return False
+    answer = guarded(partial(record.factory.fills_role, options))
+    if isinstance(answer, Failure):
+        logger.warning("fills_role() of %s raised %s; it counts as a provider of the CPU", record.name, answer)
+        return True
+    return bool(answer)
