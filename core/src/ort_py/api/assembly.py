@@ -31,6 +31,7 @@ from ort_py.partition.rates import Calibration
 from ort_py.planning.builder import build_plan
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.resources import PlanResources
+from ort_py.planning.stand_in import Declined, StandIns
 
 if TYPE_CHECKING:
     from ort_py.graph.checking.schema import SchemaRegistry
@@ -74,6 +75,7 @@ class Assembler:
         threads: Threads of one run.
         calibration: What is known of the providers' times on this machine.
         explicit: Whether the user named the providers in this order.
+        on_declined: Told about each run that a region left to other kernels.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Assembler:
         threads: int,
         calibration: Calibration,
         explicit: bool,
+        on_declined: Callable[[Declined], None] | None = None,
     ) -> None:
         self.model = model
         self._options = options
@@ -100,6 +103,7 @@ class Assembler:
         self._threads = threads
         self._calibration = calibration
         self._explicit = explicit
+        self._on_declined = on_declined
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
         """Run the graph transforms of the session's level."""
@@ -194,6 +198,7 @@ class Assembler:
                     streams=constants.streams,
                     threads=self._threads,
                     allocators=self._contributions.allocators_on(providers),
+                    stand_ins=StandIns(self._contributions.kernels, providers, self._on_declined),
                 ),
             )
             reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse

@@ -13,9 +13,10 @@ from ort_py.api.options import SessionOptions
 from ort_py.cache.artifacts import ArtifactCache, artifact_key
 from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, PackedForms, RegionView
 from ort_py.graph.view import SubsetView
-from ort_py.hooks import CompileEvent
+from ort_py.hooks import CompileEvent, DeclinedEvent
 from ort_py.hooks.manager import HookManager
 from ort_py.partition.assignment import Region
+from ort_py.planning.stand_in import Declined
 
 __all__ = ["RegionCompiler"]
 
@@ -81,6 +82,14 @@ class RegionCompiler:
             CompileEvent(self._session_id, provider.name, len(region.nodes), time.perf_counter() - start, from_cache),
         )
         return compiled
+
+    def tell_declined(self, declined: Declined) -> None:
+        """Tell observers of a run that a region left to other kernels."""
+        one = declined
+        event = DeclinedEvent(
+            self._session_id, one.provider, one.region, one.node, one.reason, one.replacement, one.asked
+        )
+        self._hooks.observe("ort_py_run_declined", event)
 
     def _key(self, provider: IExecutionProvider, region: Region, view: RegionView) -> str:
         found = self.keys.get(region)

@@ -116,8 +116,7 @@ class Construction:
         profiling_started_ns: When profiling started, in nanoseconds since 1970; 0 where it is off.
         threads: Threads of one run.
         placing: Which providers take part in the placement, and what is known of their times.
-        names: Provider names as asked for.
-        records: The providers that were created.
+        names, records: Provider names as asked for, and the providers that were created.
         provider_options: Options of each provider.
         assembled: The program and the decisions behind it; None before it is made and after closing.
         title: The model's file name, for messages.
@@ -310,6 +309,7 @@ class Construction:
             threads=self.threads.count,
             calibration=self.placing.calibration,
             explicit=self.placing.explicit,
+            on_declined=self._cache.compiler.tell_declined,
         )
         return self._assembler
 

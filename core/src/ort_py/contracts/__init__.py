@@ -12,6 +12,7 @@ from ort_py.contracts.compiled import (
     FunctionRegion,
     NativeEntryPoint,
     RegionInstance,
+    RunDeclined,
 )
 from ort_py.contracts.device_memory import IDeviceMemory
 from ort_py.contracts.failure import FailureKind
@@ -122,6 +123,7 @@ __all__ = [
     "RegionView",
     "RegionWeight",
     "RewriteRule",
+    "RunDeclined",
     "SessionContext",
     "Subgraph",
     "SubgraphCallable",

@@ -14,7 +14,30 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.memory import IStream
 
-__all__ = ["CompiledRegion", "FrameResources", "FunctionRegion", "NativeEntryPoint", "RegionInstance"]
+__all__ = [
+    "CompiledRegion",
+    "FrameResources",
+    "FunctionRegion",
+    "NativeEntryPoint",
+    "RegionInstance",
+    "RunDeclined",
+]
+
+
+class RunDeclined(Exception):
+    """An instance cannot answer this one run, though nothing failed: raised by `RegionInstance.bind` or the call.
+
+    The engine then computes the region's nodes for this run with the kernels of the session's providers on the host,
+    and asks the instance again in the next run; after several such answers in a row it pauses asking for a while. The
+    inputs of the run must be unchanged. Only regions on the host may decline: for others this is an error.
+
+    Args:
+        reason: Why, in words: a line of reports.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +80,8 @@ class RegionInstance(ABC):
                 array itself; it does so too where the output has another shape this time, because values decide it.
 
         Raises:
-            Exception: Whatever it raises becomes an `ExecutionError` naming the region, and run fallback follows.
+            RunDeclined: This run is to be answered otherwise.
+            Exception: Whatever else it raises becomes an `ExecutionError` naming the region, and run fallback follows.
         """
 
     @abstractmethod
@@ -66,6 +90,10 @@ class RegionInstance(ABC):
 
         Arrays made by the instance belong to the caller: they are C-contiguous, no two are the same or overlap, none is
         an input or a view of one, and the next run does not overwrite them.
+
+        Raises:
+            RunDeclined: This run is to be answered otherwise; what was written to the outputs does not matter.
+            Exception: As `bind`.
         """
 
     def native_entry_point(self) -> NativeEntryPoint | None:

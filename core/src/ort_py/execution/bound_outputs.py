@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_py.contracts import RunDeclined
 from ort_py.devices import HOST
+from ort_py.execution.declined import answer
 from ort_py.planning.steps import KernelStep, RegionStep
 
 if TYPE_CHECKING:
@@ -171,8 +173,12 @@ class _RegionWriter(_Writer):
         instance = s[step.instance]
         if instance is None:
             instance = s[0].instantiate(step)
-        instance.bind([s[slot] for slot in step.inputs], [arrays.get(slot) for slot in step.outputs])
-        for slot, result in zip(step.outputs, instance(), strict=True):
+        try:
+            instance.bind([s[slot] for slot in step.inputs], [arrays.get(slot) for slot in step.outputs])
+            made = instance()
+        except RunDeclined as error:
+            made = answer(step, s, error)
+        for slot, result in zip(step.outputs, made, strict=True):
             s[slot] = result
         for released in step.release:
             s[released] = None

@@ -91,6 +91,10 @@ class Frame:
         frame.watch = self.watch
         return frame
 
+    def beside(self, program: Program) -> Frame:
+        """A frame of a program that runs within a step of this one; closed with it."""
+        return Frame(program, self)
+
     def instantiate(self, step: RegionStep) -> RegionInstance:
         """Make this frame's instance of a region and keep it in its slot."""
         resources = FrameResources(self.streams.get(step.device), self.program.plan.threads)

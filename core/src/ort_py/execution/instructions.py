@@ -8,10 +8,11 @@ source of each shape of instruction is made of integers counted here, never of a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
-from ort_py.contracts import RegionInstance
+from ort_py.contracts import RegionInstance, RunDeclined
+from ort_py.execution.declined import answer
 from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
 __all__ = [
@@ -40,16 +41,19 @@ def _maker(inputs: int, outputs: int, released: int) -> Callable[..., Instructio
 
 @cache
 def _region_maker(inputs: int, outputs: int, released: int) -> Callable[..., Instruction]:
-    """The same for regions: ``maker(instance, instantiate, unbound, inputs, outputs, release)``."""
+    """The same for regions: ``maker(instance, instantiate, unbound, declined, instead, inputs, outputs, release)``."""
     results = "".join(f"s[o{index}], " for index in range(outputs)) or "()"
     body = [
         "instance = s[place]",
         "if instance is None:",
         "    instance = instantiate(s)",
-        f"instance.bind([{_slots(inputs)}], unbound)",
-        f"{results} = instance()",
+        "try:",  # which costs nothing where nothing is raised
+        f"    instance.bind([{_slots(inputs)}], unbound)",
+        f"    {results} = instance()",
+        "except declined as error:",
+        f"    {results} = instead(s, error)",
     ]
-    return _compiled("place, instantiate, unbound", body, inputs, outputs, released)
+    return _compiled("place, instantiate, unbound, declined, instead", body, inputs, outputs, released)
 
 
 def _slots(inputs: int) -> str:
@@ -118,7 +122,10 @@ def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int
 
 
 def compile_region(step: RegionStep) -> Instruction:
-    """Bind the frame's instance to this run's arrays and run it; the instance is made on first use."""
+    """Bind the frame's instance to this run's arrays and run it; the instance is made on first use.
+
+    Where it declines the run, its nodes are run instead.
+    """
     from ort_py.execution.frame import Frame
 
     def instantiate(s: Slots) -> RegionInstance:
@@ -127,7 +134,8 @@ def compile_region(step: RegionStep) -> Instruction:
 
     maker = _region_maker(len(step.inputs), len(step.outputs), len(step.release))
     unbound = (None,) * len(step.outputs)
-    return maker(step.instance, instantiate, unbound, step.inputs, step.outputs, step.release)
+    instead = partial(answer, step)
+    return maker(step.instance, instantiate, unbound, RunDeclined, instead, step.inputs, step.outputs, step.release)
 
 
 def compile_copy(step: CopyStep) -> Instruction:

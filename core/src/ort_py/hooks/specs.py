@@ -30,6 +30,7 @@ __all__ = [
     "AllocatorContribution",
     "CliCommand",
     "CompileEvent",
+    "DeclinedEvent",
     "FallbackEvent",
     "KernelContribution",
     "RunEvent",
@@ -121,6 +122,29 @@ class CompileEvent:
     from_cache: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DeclinedEvent:
+    """A region left a run to other kernels, though nothing failed: see `RunDeclined` of the contracts.
+
+    Attributes:
+        session_id: The session.
+        provider: Who compiled the region.
+        region: Its name.
+        node: Name of its first node.
+        reason: What it said; of a run in which it was not asked, what it said last.
+        replacement: The providers whose kernels answered the run.
+        asked: Whether it was asked; False in the pause that follows several such answers in a row.
+    """
+
+    session_id: str
+    provider: str
+    region: str
+    node: str
+    reason: str
+    replacement: tuple[str, ...] = ()
+    asked: bool = True
+
+
 @hookspec
 def ort_py_providers() -> Iterable[ProviderFactory]:  # type: ignore[empty-body]  # pluggy specs have no body
     """Contribute providers. Called once, when a provider of this plug-in is first asked about. Required for an
@@ -180,3 +204,8 @@ def ort_py_fallback(event: FallbackEvent) -> None:
 @hookspec
 def ort_py_region_compiled(event: CompileEvent) -> None:
     """Observe: a region was compiled. On the creating thread."""
+
+
+@hookspec
+def ort_py_run_declined(event: DeclinedEvent) -> None:
+    """Observe: a region left a run to other kernels. On the running thread; the run goes on."""

@@ -25,7 +25,7 @@ from ort_py.planning.slots import SlotTable
 from ort_py.planning.steps import KernelStep, RegionStep
 from ort_py.planning.subgraph_kernels import emit_subgraph_kernel, subgraph_input_device
 
-__all__ = ["GraphPlanner", "build_plan"]
+__all__ = ["GraphPlanner", "RegionPlanner", "build_plan"]
 
 
 def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
@@ -84,19 +84,23 @@ class GraphPlanner:
         """Where each output is made; the host for constants and outer values."""
         return [self.slots.home.get(value, HOST) for value in self.graph.outputs]
 
-    def finish(self, devices: list[Device], copies: list[bool] | None = None) -> ExecutionPlan:
+    def finish(
+        self, devices: list[Device], copies: list[bool] | None = None, values: Sequence[Value] | None = None
+    ) -> ExecutionPlan:
         """Bring the outputs to their devices and close the plan.
 
         Args:
             devices: Device of each output.
             copies: Whether the caller must get a copy, one entry an output; never for bodies.
+            values: The outputs, where they are not those of the graph.
         """
-        wanted = [(value, device, False) for value, device in zip(self.graph.outputs, devices, strict=True)]
+        values = self.graph.outputs if values is None else values
+        wanted = [(value, device, False) for value, device in zip(values, devices, strict=True)]
         slots = self.slots.acquire(wanted)
         copies = copies or [False] * len(slots)
         outputs = tuple(
             PlanOutput(value.name, slot, device, value.type, copy)
-            for value, slot, device, copy in zip(self.graph.outputs, slots, devices, copies, strict=True)
+            for value, slot, device, copy in zip(values, slots, devices, copies, strict=True)
         )
         persistent = self.slots.persistent
         keep = persistent | set(slots)
@@ -236,8 +240,34 @@ class GraphPlanner:
                 device=provider.device,
                 name=region.name,
                 node_count=len(region.nodes),
+                stand_in=None if resources.stand_ins is None else resources.stand_ins.of(region, resources),
             )
         )
+
+
+class RegionPlanner(GraphPlanner):
+    """Plans the nodes of one region as steps of their own, for runs that the region declines.
+
+    Args:
+        region: The region.
+        resources: Kernels of its nodes, in place of the region.
+    """
+
+    def __init__(self, region: Region, resources: PlanResources) -> None:
+        super().__init__(region.nodes[0].graph, resources, {})
+        self._region = region
+
+    def plan(self) -> ExecutionPlan:
+        """The plan: its inputs and outputs are the region's, in the same order."""
+        members = set(self._region.nodes)
+        inputs, outputs, _ = SubsetView(self.graph, self._region.nodes).border
+        for value in inputs:
+            slot = self.slots.define(value, HOST, strided=False)
+            self._inputs.append(PlanInput(value.name, slot, HOST, value.type))
+        for node in self.graph.nodes:
+            if node in members:
+                self._emit_kernel(node)
+        return self.finish([HOST] * len(outputs), values=outputs)
 
 
 class ConstantInputs(KernelConstants):

@@ -12,6 +12,7 @@ from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, NodeAssignment, Region, Runner
 from ort_py.planning.constants import ConstantPool
+from ort_py.planning.stand_in import StandIns
 
 __all__ = ["PlanResources"]
 
@@ -30,6 +31,7 @@ class PlanResources:
         streams: Maker of the stream of each device that has one.
         threads: Threads a region instance may use.
         allocators: Who makes memory on each device but the host that has somebody for it.
+        stand_ins: Who runs the nodes of regions that decline a run; None for nobody.
     """
 
     assignment: Assignment
@@ -41,6 +43,7 @@ class PlanResources:
     streams: Mapping[Device, Callable[[], IStream | None]]
     threads: int = 1
     allocators: Mapping[Device, IAllocator] = field(default_factory=dict)
+    stand_ins: StandIns | None = None
 
     def device_of(self, assigned: NodeAssignment) -> Device:
         """Device of the provider that runs a node; control flow is on the host."""

@@ -22,6 +22,7 @@ from ort_py.memory.transfer import Hop
 
 if TYPE_CHECKING:
     from ort_py.planning.plan import ExecutionPlan
+    from ort_py.planning.stand_in import StandIn
 
 __all__ = [
     "FRAME_SLOT",
@@ -120,6 +121,7 @@ class RegionStep(BaseStep):
         device: Device of the region.
         name: Its name in reports.
         node_count: Nodes it stands for.
+        stand_in: What runs its nodes where the region declines a run; None where nothing does.
     """
 
     region: CompiledRegion
@@ -127,6 +129,7 @@ class RegionStep(BaseStep):
     device: Device
     name: str
     node_count: int
+    stand_in: StandIn | None = None
 
     @property
     def title(self) -> str:
@@ -134,11 +137,12 @@ class RegionStep(BaseStep):
 
     @property
     def remarks(self) -> tuple[str, ...]:
+        declined = () if self.stand_in is None else self.stand_in.remarks()
         try:
-            return tuple(self.region.remarks())
+            return (*self.region.remarks(), *declined)
         except Exception:  # a plug-in's code: the plan is shown without it
             _logger.exception("asking region %s for its remarks failed", self.name)
-            return ()
+            return declined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
