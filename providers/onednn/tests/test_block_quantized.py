@@ -124,9 +124,9 @@ def test_turns_are_no_more_steps_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> N
     emitted: list[int] = []
     emit = Planner.emit
 
-    def counted(self: Planner, *args: Any) -> None:
+    def counted(self: Planner, *args: Any, **options: Any) -> None:
         emitted[-1] += 1
-        emit(self, *args)
+        emit(self, *args, **options)
 
     monkeypatch.setattr(Planner, "emit", counted)
     data = model(

@@ -13,8 +13,9 @@ from ort_py_onednn.binding.constants import Argument, Binary
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.openmp import threads
+from ort_py_onednn.execution.coalescing import coalesced
 from ort_py_onednn.execution.packed_weights import aligned
-from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step, lay_out
+from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
 from ort_py_onednn.execution.repeat import repeated
 from ort_py_onednn.execution.work import Memories, work_of
 
@@ -40,15 +41,18 @@ class _Machine:
     """Steps with an arena, run as a frame does."""
 
     def __init__(self, steps: list[Step]) -> None:
-        self._arena = aligned(lay_out(steps))
+        done = coalesced(steps)
+        self._places = done.places
+        self._arena = aligned(done.arena_bytes)
         self._arena[:] = 0
         self._memories = Memories(engine(), self._arena)
-        self.work = work_of(engine(), Plan(tuple(steps), self._arena.nbytes, (), ()), self._memories)
+        self.work = work_of(engine(), Plan(done.steps, self._arena.nbytes, (), ()), self._memories)
         self._calls = CallList(self.work.calls, self.work.titles)
 
     def rows(self, buffer: Buffer) -> np.ndarray[Any, Any]:
         """What lies in a buffer."""
-        part = self._arena[buffer.offset : buffer.offset + buffer.nbytes]
+        place = self._places[buffer]
+        part = self._arena[place.offset : place.offset + place.nbytes]
         return part.view(np.float32).reshape(-1, WIDTH)
 
     def run(self) -> None:
@@ -62,7 +66,7 @@ def test_sums_of_rows(counts: tuple[int, int]) -> None:
     """A total goes from one time to the next, rows move on and the copies of the total back, and a second run begins
     where the first did; whatever the threads of each step."""
     rows, totals = (Buffer(Place.ARENA, COUNT * ROW.nbytes) for _ in range(2))
-    total, row, noted = Buffer(Place.ARENA, ROW.nbytes), _piece(rows, 0), _piece(totals, COUNT - 1)
+    total, row, noted = Buffer(Place.ARENA, ROW.nbytes, carried=True), _piece(rows, 0), _piece(totals, COUNT - 1)
     once, twice = _sum(total, row, counts[0]), _sum(total, row, counts[1])
     copied = Step(None, {Argument.SRC: total, Argument.DST: noted}, 1, "a copy")
     strides = {row: ROW.nbytes, noted: -ROW.nbytes}
@@ -77,13 +81,15 @@ def test_sums_of_rows(counts: tuple[int, int]) -> None:
 
 
 def test_all_of_it_is_one_step_of_the_plan() -> None:
-    """Its buffers are alive together, each counted once; it takes as many threads as the most of its steps."""
+    """Its buffers are counted once, and what each round makes anew shares places; it takes as many threads as the most
+    of its steps."""
     first, second, third = (Buffer(Place.ARENA, 64) for _ in range(3))
-    body = [Step(None, {0: first, 1: second}, 1, ""), Step(None, {0: third, 1: second}, 2, "")]
+    source, target = Argument.SRC, Argument.DST
+    body = [Step(None, {target: first, source: second}, 1, ""), Step(None, {target: third, source: second}, 2, "")]
     found = repeated(body, COUNT, {}, "")
     assert list(found.buffers.values()) == [first, second, third]
     assert found.threads == 2
-    assert lay_out([found]) == 3 * 64
+    assert coalesced([found]).arena_bytes == 2 * 64
 
 
 def test_zeroes_and_copies_say_where_their_arrays_are() -> None:

@@ -83,6 +83,8 @@ class Argument:
     SHIFT = 52
     SCRATCHPAD = 80
     MULTIPLE_SRC = 1024
+    WRITTEN = frozenset({17, 18, 19, 80})
+    """What a primitive writes: its results, and its scratch memory."""
 
     @staticmethod
     def post_op(index: int) -> int:

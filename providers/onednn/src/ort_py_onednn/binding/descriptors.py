@@ -43,7 +43,7 @@ class Desc:
         identity: The same for what describes the same: the key, where it is open dimensions and type.
     """
 
-    __slots__ = ("_blocks", "dims", "dtype", "handle", "identity", "is_plain", "key", "nbytes", "strides")
+    __slots__ = ("_blocks", "_reach", "dims", "dtype", "handle", "identity", "is_plain", "key", "nbytes", "strides")
 
     def __init__(
         self, handle: Any, dims: tuple[int, ...], dtype: Element | None = None, strides: tuple[int, ...] | None = None
@@ -65,6 +65,7 @@ class Desc:
         self.strides = strides or ()
         self.key: Key | None = None
         self._blocks: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        self._reach: tuple[int, int] | None = None
         if strides:
             self._describe(dims, 0)
         elif strides is None and _int(c, handle, Query.FORMAT_KIND) == BLOCKED:
@@ -145,6 +146,31 @@ class Desc:
     def has_offset(self) -> bool:
         """Whether the data begin behind the address: a part of a larger tensor."""
         return self.key is not None and bool(self.key[4])
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first byte of the data, counted from their address, and the one behind the last.
+
+        Bytes in between that strides skip are counted, and so are padding and what stands behind the elements."""
+        if self._reach is None:
+            self._reach = self._reached()
+        return self._reach
+
+    def _reached(self) -> tuple[int, int]:
+        if 0 in self.dims:
+            return 0, 0
+        if self.key is None:
+            return 0, self.nbytes
+        outer, inner = list(self.key[2]), 1
+        for block, place in zip(*self._blocks, strict=True):
+            outer[place] //= block
+            inner *= block
+        steps = [(size - 1) * stride for size, stride in zip(outer, self.strides, strict=True)]
+        begin, size = self.key[4], self.dtype.nbytes
+        last = begin + sum(step for step in steps if step > 0) + inner
+        begin += sum(step for step in steps if step < 0)
+        behind = self.nbytes if len(self.key) > 7 else 0  # sums that stand behind the elements
+        return begin * size, max(last * size, begin * size + behind)
 
     @property
     def is_channels_last(self) -> bool:

@@ -105,7 +105,7 @@ class Primitive:
         implementation: oneDNN's name of the code, e.g. ``"jit:avx512_core"``; begins with ``"ref"`` where it is slow.
     """
 
-    __slots__ = ("_call", "_count", "_handle", "_lock", "_pd", "arguments", "implementation")
+    __slots__ = ("_call", "_count", "_handle", "_lock", "_pd", "_reach", "arguments", "implementation")
 
     def __init__(
         self,
@@ -134,6 +134,7 @@ class Primitive:
         self._count = int(c.omp_get_max_threads()) if e.library.threaded else 1
         self._pd: Any = pd
         self._handle: Any = None
+        self._reach: tuple[tuple[int, int, int], ...] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -192,6 +193,13 @@ class Primitive:
                 if place[0] != ffi.NULL:
                     one._handle = ffi.gc(place[0], destroy)
                     one._pd = None
+
+    @property
+    def reach(self) -> tuple[tuple[int, int, int], ...]:
+        """Each argument with the first byte that it takes, counted from its address, and the one behind the last."""
+        if self._reach is None:
+            self._reach = tuple((code, *desc.reach) for code, desc in self.arguments.items())
+        return self._reach
 
     @property
     def is_reference(self) -> bool:

@@ -1,15 +1,15 @@
 """A plan: the primitives of a region for one set of shapes, and where each of their arguments lies.
 
 Immutable, shared by all frames. A buffer is a place: in the frame's arena, in one of the run's arrays, or a constant.
-Places in the arena are given out by lifetimes, so what is never alive together shares bytes; scratch memory is such a
-place that lives for one step.
+Steps are emitted so that each writes to buffers that nobody has read before; `coalescing` then decides which buffers
+may share memory, and `lay_out` gives places in the arena by lifetimes.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -41,9 +41,9 @@ class Buffer:
         index: Number of the input or output.
         data: A constant's bytes.
         offset: Place in the arena, once laid out.
-        whole: The buffer in the arena that it is a piece of, where it is one.
+        whole: The buffer in the arena that it is a piece of, where it is one; never a piece itself.
         start: Where in `whole` it begins.
-        stays: Whether it keeps its place in the arena though it be an output: it is used by pieces.
+        carried: Whether it may be written after it was read: the state of a loop, which goes from one time to the next.
     """
 
     place: Place
@@ -53,7 +53,7 @@ class Buffer:
     offset: int = 0
     whole: Buffer | None = None
     start: int = 0
-    stays: bool = False
+    carried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,19 @@ class Step:
         buffers: By argument code.
         threads: OpenMP threads it was made for.
         title: For errors.
+        in_place: The argument whose place the destination may take, where nobody reads that argument later; None where
+            the primitive does not work in place.
+        accumulates: Whether the destination is read too, by a sum among the post-ops.
+        elidable: Whether it is a copy that need not be made where its destination can take its source's place.
     """
 
     primitive: Primitive | None
     buffers: Mapping[int, Buffer]
     threads: int
     title: str
+    in_place: int | None = field(default=None, kw_only=True)
+    accumulates: bool = field(default=False, kw_only=True)
+    elidable: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +100,14 @@ class Plan:
     given: tuple[tuple[int, np.ndarray[Any, Any]], ...] = ()
 
 
-def lay_out(steps: Sequence[Step]) -> int:
-    """Give every arena buffer its offset; returns the arena's size.
+def lay_out(lives: Mapping[Buffer, tuple[int, int]]) -> int:
+    """Give buffers of the arena their offsets; returns the arena's size.
 
     The largest are placed first, each at the lowest offset that no buffer alive at the same time holds.
+
+    Args:
+        lives: The buffers that are no pieces, with the first and last time at which each is used.
     """
-    lives: dict[Buffer, list[int]] = {}
-    pieces: dict[Buffer, Buffer] = {}
-    for number, step in enumerate(steps):
-        for buffer in step.buffers.values():
-            if buffer.place is Place.ARENA:
-                if buffer.whole is not None:
-                    pieces[buffer] = buffer.whole
-                life = lives.setdefault(buffer.whole or buffer, [number, number])
-                life[1] = number
     placed: list[tuple[int, int, int, int]] = []
     total = 0
     for buffer, (first, last) in sorted(lives.items(), key=lambda item: (-item[0].nbytes, item[1])):
@@ -121,6 +122,4 @@ def lay_out(steps: Sequence[Step]) -> int:
         buffer.offset = offset
         insort(placed, (offset, offset + size, first, last))
         total = max(total, offset + size)
-    for piece, whole in pieces.items():
-        piece.offset = whole.offset + piece.start
     return total

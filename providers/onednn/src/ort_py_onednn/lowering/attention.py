@@ -109,9 +109,9 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
         scores = _combined(planner, Binary.ADD, scores, bias)
     work = 4.0 * math.prod(shape)
     desc = scores.desc
-    weights = scores if dtype == F32 else planner.new(Desc.plain(shape, dtype))
+    weights = planner.new(Desc.plain(shape, dtype))
     softmax = planner.make_heavy(lambda: primitives.softmax(desc, weights.desc, 3), work)
-    planner.emit(softmax, {Argument.SRC: scores, Argument.DST: weights})
+    planner.emit(softmax, {Argument.SRC: scores, Argument.DST: weights}, in_place=Argument.SRC)
     if heads.may_hide:
         weights = _without_unknown(planner, weights)
     if heads.seen is not None:
@@ -151,7 +151,7 @@ def _without_unknown(planner: Planner, weights: Value) -> Value:
     desc = weights.desc
     found = planner.new(desc)
     relu = planner.make(lambda: primitives.eltwise(Function(Eltwise.RELU), desc, desc), desc)
-    planner.emit(relu, {Argument.SRC: weights, Argument.DST: found})
+    planner.emit(relu, {Argument.SRC: weights, Argument.DST: found}, in_place=Argument.SRC)
     return found
 
 

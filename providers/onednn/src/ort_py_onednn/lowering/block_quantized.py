@@ -202,7 +202,7 @@ def _form_of_digits(rows: int, count: int, size: int, number: int) -> Desc:
 
 
 def _digits(planner: Planner, left: Value, whole: Value, dims: tuple[int, int, int], number: int) -> None:
-    """Digits of relative numbers, which are written over, to where they are wanted; see `_form_of_digits`."""
+    """Digits of relative numbers to where they are wanted; see `_form_of_digits`."""
     rows, count, size = dims
     together = _together(count, size)
     seen = Desc.strided((count // together, rows, together * size), (together * size, count * size, 1))
@@ -218,13 +218,13 @@ def _digits(planner: Planner, left: Value, whole: Value, dims: tuple[int, int, i
             assert above is not None, "any part of strides can be described"
             written(planner, planner.view(left, above), Value(part, whole.buffer, dims))
         if place < number - 1:
-            _rest(planner, left)
+            left = _rest(planner, left)
 
 
-def _rest(planner: Planner, value: Value) -> None:
-    """What rounding leaves of numbers, times the base, in their place: exact, and the next digit when rounded."""
+def _rest(planner: Planner, value: Value) -> Value:
+    """What rounding leaves of numbers, times the base: exact, and the next digit when rounded."""
     desc = value.desc
-    rounded = planner.new(desc)
+    rounded, found = planner.new(desc), planner.new(desc)
     function, posts = Function(Eltwise.ROUND), (linear(_BASE),)
     planner.emit(
         planner.make(lambda: primitives.eltwise(function, desc, desc), desc),
@@ -232,8 +232,10 @@ def _rest(planner: Planner, value: Value) -> None:
     )
     planner.emit(
         planner.make(lambda: primitives.binary(Binary.SUB, desc, desc, desc, posts), desc),
-        {Argument.SRC: value, Argument.SRC_1: rounded, Argument.DST: value},
+        {Argument.SRC: value, Argument.SRC_1: rounded, Argument.DST: found},
+        in_place=Argument.SRC,
     )
+    return found
 
 
 def _products_of(planner: Planner, column: Value, row: Value, dims: tuple[int, int]) -> Value:
@@ -280,11 +282,10 @@ def _sums(
         lambda: primitives.binary(Binary.MUL, spread.desc, narrow, spread.desc),
         spread.desc,
     )
-    planner.emit(
-        multiplied,
-        {Argument.SRC: spread, Argument.SRC_1: factors, Argument.DST: spread},
-    )
-    return spread
+    scaled = planner.new(spread.desc)
+    given = {Argument.SRC: spread, Argument.SRC_1: factors, Argument.DST: scaled}
+    planner.emit(multiplied, given, in_place=Argument.SRC)
+    return scaled
 
 
 def _part(value: Value, seen: Desc, form: Desc, first: int, bare: Desc | None) -> Value:

@@ -91,8 +91,10 @@ def in_blocks(planner: Planner, query: Value, key: Value, value: Value, function
             factors = steps.gathered(of[0]), steps.turned(of[1]), steps.gathered(of[2])
             steps.attend(factors, block, (found, sums, first))
     division = planner.make(lambda: primitives.binary(Binary.DIV, found.desc, sums.desc, found.desc), found.desc)
-    planner.emit(division, {Argument.SRC: found, Argument.SRC_1: sums, Argument.DST: found})
-    return planner.reshaped(found, (batch, heads, rows, size))
+    divided = planner.new(found.desc)
+    given = {Argument.SRC: found, Argument.SRC_1: sums, Argument.DST: divided}
+    planner.emit(division, given, in_place=Argument.SRC)
+    return planner.reshaped(divided, (batch, heads, rows, size))
 
 
 def _is_cut(value: Value) -> bool:
@@ -220,12 +222,12 @@ class _Steps:
             return planner.moving(moves, value, start * width, Desc.plain((rows, width)), rows * width)
 
         source, target, total = moving(query, first), moving(found, begin + first), moving(sums, begin + first)
-        scores, largest = planner.new(block.scores), planner.new(block.largest)
+        scores, largest, powers = planner.new(block.scores), planner.new(block.largest), planner.new(block.scores)
         for (primitive, planner.count), given in (
             (block.product, {Argument.SRC: source, Argument.WEIGHTS: keys, Argument.DST: scores}),
             (block.peak, {Argument.SRC: scores, Argument.DST: largest}),
-            (block.exponential, {Argument.SRC: scores, Argument.SRC_1: largest, Argument.DST: scores}),
-            (block.total, {Argument.SRC: scores, Argument.DST: total}),
-            (block.mixture, {Argument.SRC: scores, Argument.WEIGHTS: values, Argument.DST: target}),
+            (block.exponential, {Argument.SRC: scores, Argument.SRC_1: largest, Argument.DST: powers}),
+            (block.total, {Argument.SRC: powers, Argument.DST: total}),
+            (block.mixture, {Argument.SRC: powers, Argument.WEIGHTS: values, Argument.DST: target}),
         ):
-            planner.emit(primitive, given)
+            planner.emit(primitive, given, in_place=Argument.SRC if given[Argument.DST] is powers else None)

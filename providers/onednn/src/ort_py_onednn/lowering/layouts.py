@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.library import Library
 from ort_py_onednn.binding.primitive import Primitive
+from ort_py_onednn.execution.coalescing import Result, coalesced
 from ort_py_onednn.execution.elements import as_bytes, element_of, numpy_of
 from ort_py_onednn.execution.packed_weights import Weight, aligned
-from ort_py_onednn.execution.plan import Buffer, Place, Plan, lay_out
-from ort_py_onednn.graph.operation import Combine, Operation
+from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
+from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.precision import FLOATING
 from ort_py_onednn.lowering.steps import StepPlanner
 from ort_py_onednn.lowering.values import Value, lies_plainly
@@ -60,9 +62,8 @@ class LayoutPlanner(StepPlanner):
         self._weights = weights
         self._uses = dict(uses)
         self._values: dict[str, Value] = {}
-        self._sharers: dict[Buffer, list[Value]] = {}
+        self._names: dict[Buffer, set[str]] = {}
         self.operands: set[Buffer | None] = set()
-        self._followers: set[Buffer | None] = set()
         self.alone = False
         self.factor_type: Element = F32
         self.dtype: Element | None = None
@@ -118,9 +119,8 @@ class LayoutPlanner(StepPlanner):
     def bind(self, name: str, value: Value) -> None:
         """Give a value its name."""
         self._values[name] = value
-        value.names.add(name)
         if value.buffer is not None:
-            self._sharers.setdefault(value.buffer, []).append(value)
+            self._names.setdefault(value.buffer, set()).add(name)
 
     def has(self, name: str) -> bool:
         """Whether a value was given this name."""
@@ -129,8 +129,7 @@ class LayoutPlanner(StepPlanner):
     def alias(self, name: str, value: Value, original: str) -> None:
         """Give a form of a value a name of its own, free as soon as the original is."""
         self._uses[name] = self._uses.get(original, 0)
-        self._values[name] = value
-        value.names.add(name)
+        self.bind(name, value)
 
     def fixed(self, array: np.ndarray[Any, Any]) -> Value:
         """A small constant that planning came up with, of a type that oneDNN has."""
@@ -142,23 +141,18 @@ class LayoutPlanner(StepPlanner):
         return Value(desc, Buffer(Place.CONSTANT, desc.nbytes, data=data), array.shape)
 
     def read(self, operation: Operation) -> None:
-        """Note that an operation has its operands: a value that nobody else reads may be written over."""
+        """Note that an operation has its operands."""
         for name in operation.reads():
             self._uses[name] = self._uses.get(name, 1) - 1
         self.operands = {self._values[name].buffer for name in operation.inputs if name in self._values}
-        self._followers = {self.value(post.value).buffer for post in operation.posts if isinstance(post, Combine)}
-
-    def is_free(self, value: Value) -> bool:
-        """Whether a value may be written over: nobody reads its bytes after the operation that was noted last, nor does
-        what follows in that operation."""
-        return value.buffer not in self._followers and self.is_last(value)
 
     def is_last(self, value: Value) -> bool:
-        """Whether nobody reads a value's bytes after the operation that was noted last."""
+        """Whether nobody seems to read a value's bytes after the operation that was noted last: what pays may be chosen
+        by it, what is right may not, for it knows names only (`execution.coalescing` proves)."""
         buffer = value.buffer
         if buffer is None or buffer.place is not Place.ARENA:
             return False
-        return all(self._uses.get(name, 0) <= 0 for sharer in self._sharers.get(buffer, ()) for name in sharer.names)
+        return all(self._uses.get(name, 0) <= 0 for name in self._names.get(buffer, ()))
 
     # Layouts ----------------------------------------------------------------------------------------------------------
 
@@ -176,9 +170,8 @@ class LayoutPlanner(StepPlanner):
                 found = self.new(desc, value.shape)
                 primitive = self.make(lambda: primitives.reorder(value.desc, desc), desc)
                 self.emit(primitive, {Argument.SRC: value, Argument.DST: found})
-            found.names = value.names
-            if found.buffer is not None:
-                self._sharers.setdefault(found.buffer, []).append(found)
+            if found.buffer is not None and value.buffer in self._names:
+                self._names.setdefault(found.buffer, set()).update(self._names[value.buffer])
             if key is not None:
                 value.others[key] = found
                 found.others = value.others
@@ -190,10 +183,7 @@ class LayoutPlanner(StepPlanner):
             return value
         desc = Desc.plain(value.dims, value.dtype)
         if lies_plainly(value.desc):
-            found = self.view(value, desc, value.shape)
-            found.names = value.names
-            self._sharers.setdefault(self.buffer_of(found), []).append(found)
-            return found
+            return self.view(value, desc, value.shape)
         return self.in_layout(value, desc)
 
     def result_type(self, *values: Value) -> Element:
@@ -203,6 +193,13 @@ class LayoutPlanner(StepPlanner):
             return self.dtype
         computed = [value for value in values if value.weight is None] or values
         return min(computed, key=lambda value: (-math.prod(value.dims), value.dtype.nbytes)).dtype
+
+    def arithmetic_type(self, *values: Value) -> Element:
+        """Type of a function of several values: what `result_type` says of those that are real numbers.
+
+        Integers that stand for numbers never decide: a result is no integer of theirs, and would be rounded."""
+        real = [value for value in values if value.dtype in FLOATING]
+        return self.result_type(*real) if real else self.dtype or F32
 
     def converted(self, value: Value, dtype: Element) -> Value:
         """A value in a type, as it lies where its layout is strides, else as a C-contiguous array."""
@@ -219,19 +216,14 @@ class LayoutPlanner(StepPlanner):
         if not value.desc.is_plain:
             found = None if lies_plainly(value.desc) else value.desc.reshaped(dims)
             if found is not None:
-                return self._alias(value, found, shape)
+                return self.view(value, found, shape)
             if value.desc.is_channels_last and len(dims) >= 3:
                 # Moved, but to where the next convolution wants it.
                 target = Desc.channels_last(dims, value.dtype)
                 seen = target.reshaped(value.dims)
                 if seen is not None:
-                    return self._alias(self.in_layout(value, seen), target, shape)
-        return self._alias(self.plain(value), Desc.plain(dims, value.dtype), shape)
-
-    def _alias(self, value: Value, desc: Desc, shape: Sequence[int]) -> Value:
-        found = self.view(value, desc, shape)
-        self._sharers.setdefault(self.buffer_of(found), []).append(found)
-        return found
+                    return self.view(self.in_layout(value, seen), target, shape)
+        return self.view(self.plain(value), Desc.plain(dims, value.dtype), shape)
 
     def ranked(self, value: Value, rank: int) -> Value:
         """A value with leading dimensions of 1 added up to a rank."""
@@ -247,7 +239,7 @@ class LayoutPlanner(StepPlanner):
             outputs: The region's outputs.
             dtypes: Their types, None for one that is known; float32 where none are given.
         """
-        taken: set[Buffer] = set()
+        results: list[Result] = []
         shapes: list[tuple[int, ...]] = []
         self.title = "the region's outputs"
         kinds = tuple(dtypes) or (F32,) * len(outputs)
@@ -271,15 +263,20 @@ class LayoutPlanner(StepPlanner):
                 target = Value(wanted, Buffer(Place.OUTPUT, wanted.nbytes, index), value.shape)
                 self.emit(primitive, {Argument.SRC: source, Argument.DST: target})
                 continue
+            if 0 in value.dims:
+                continue  # nothing is returned
             found = self.plain(value)
-            buffer = self.buffer_of(found)
-            desc = Desc.plain(found.dims, dtype)
-            free = buffer.place is Place.ARENA and not buffer.stays and buffer not in taken
-            if free and buffer.nbytes == desc.nbytes:
-                taken.add(buffer)
-                buffer.place, buffer.index = Place.OUTPUT, index
-                continue
-            target = Value(desc, Buffer(Place.OUTPUT, desc.nbytes, index), value.shape)
-            primitive = self.make(lambda: primitives.reorder(desc, desc), desc)  # noqa: B023
-            self.emit(primitive, {Argument.SRC: Value(desc, buffer, value.shape), Argument.DST: target})
-        return Plan(tuple(self._steps), lay_out(self._steps), tuple(shapes), tuple(made), tuple(given))
+            goal = Buffer(Place.OUTPUT, found.desc.nbytes, index)
+            source = Value(found.desc, self.buffer_of(found), value.shape)
+            results.append(Result(self.buffer_of(found), goal, partial(self._returned, source, goal)))
+        done = coalesced(self._steps, results)
+        return Plan(done.steps, done.arena_bytes, tuple(shapes), tuple(made), tuple(given))
+
+    def _returned(self, source: Value, target: Buffer) -> Step:
+        """The step that copies a value to an array of the run."""
+        desc = source.desc
+        primitive = self.make(lambda: primitives.reorder(desc, desc), desc)
+        first = len(self._steps)
+        self.emit(primitive, {Argument.SRC: source, Argument.DST: Value(desc, target, source.shape)})
+        (step,) = self._steps[first:]
+        return step

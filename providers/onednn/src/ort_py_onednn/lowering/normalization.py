@@ -38,9 +38,8 @@ def softmax(planner: Planner, operation: Operation) -> None:
         lambda: primitives.softmax(desc, target, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
     )
     target = primitive.arguments[Argument.DST]
-    into = value if planner.is_free(value) and target.same(desc) else planner.new(target)
-    found = Value(target, into.buffer, value.shape)
-    planner.emit(primitive, {Argument.SRC: value, Argument.DST: found})
+    found = planner.new(target, value.shape)
+    planner.emit(primitive, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
     if found.shape != source.shape:
         found = planner.reshaped(found, source.shape)
     planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
@@ -74,9 +73,8 @@ def layer_normalization(planner: Planner, operation: Operation) -> None:
         return given
 
     primitive = planner.make_heavy(lambda: build(()), 4.0 * math.prod(desc.dims))
-    into = value if planner.is_free(value) and target.same(desc) else planner.new(target)
-    found = Value(target, into.buffer, desc.dims)
-    planner.emit(primitive, {**values(primitive), Argument.DST: found})
+    found = planner.new(target, desc.dims)
+    planner.emit(primitive, {**values(primitive), Argument.DST: found}, in_place=Argument.SRC)
     planner.bind(operation.outputs[0], planner.apply(planner.reshaped(found, source.shape), operation.posts))
 
 

@@ -38,7 +38,7 @@ class Planner(LayoutPlanner):
         shape: Sequence[int],
         posts: Sequence[Post],
         work: float | None = None,
-        into: Callable[[Primitive], Value | None] = lambda _: None,
+        in_place: int | None = None,
     ) -> Value:
         """Emit a primitive with as many of the post-ops as it takes, then the others on their own.
 
@@ -52,7 +52,7 @@ class Planner(LayoutPlanner):
             shape: Shape of the result.
             posts: What is done with the result.
             work: Multiply-adds; None for work of a few instructions an element.
-            into: A value that may be written over, asked for once the layout is known; None for a new place.
+            in_place: The argument whose place the result may take; see `emit`.
         """
 
         def make(chain: Sequence[PostOp]) -> Primitive:
@@ -89,7 +89,7 @@ class Planner(LayoutPlanner):
                     if not plain_made.is_reference:
                         continue
                     make(chain)  # the thread count again
-                found = self._emit_posts(primitive, values, shape, chosen, residual, into)
+                found = self._emit_posts(primitive, values, shape, chosen, residual, in_place)
                 return self.apply(found, posts[count:])
             count -= 1
 
@@ -100,29 +100,26 @@ class Planner(LayoutPlanner):
         shape: Sequence[int],
         posts: Sequence[Post],
         residual: int | None,
-        into: Callable[[Primitive], Value | None],
+        in_place: int | None,
     ) -> Value:
         count = self.count
         given = dict(values(primitive))
         desc = primitive.arguments[Argument.DST]
-        target: Value | None = None
+        target = self.new(desc, shape)
         for index, post in enumerate(posts):
             if not isinstance(post, Combine):
                 continue
             operand = self._operand(post, len(desc.dims))
             if index == residual:
-                moved = self.in_layout(operand, desc)
-                target = Value(desc, self.buffer_of(moved), tuple(shape))
+                self.copy(self.in_layout(operand, desc), target, elidable=True)
             else:
                 code = Argument.post_op(index)
                 given[code] = self.in_layout(operand, primitive.arguments[code])
-        if target is None:
-            target = into(primitive)
-        given[Argument.DST] = target if target is not None else self.new(desc, shape)
+        given[Argument.DST] = target
         self.count = count
-        self.emit(primitive, given)
-        result = given[Argument.DST]
-        return Value(desc, result.buffer, tuple(shape))
+        summed = residual is not None
+        self.emit(primitive, given, in_place=None if summed else in_place, accumulates=summed)
+        return target
 
     def apply(self, value: Value, posts: Sequence[Post]) -> Value:
         """Functions and operands applied to a value, in its type; each is a primitive that takes what it can of the
@@ -136,9 +133,8 @@ class Planner(LayoutPlanner):
                 desc = value.desc
                 function = post
                 primitive = self.make(lambda: primitives.eltwise(function, desc, desc), desc)  # noqa: B023
-                found = value if self.is_free(value) and value.buffer is not None else self.new(desc, value.shape)
-                found = Value(desc, found.buffer, value.shape)
-                self.emit(primitive, {Argument.SRC: value, Argument.DST: found})
+                found = self.new(desc, value.shape)
+                self.emit(primitive, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
                 value = found
             else:
                 operand = self._operand(post, max(len(value.dims), len(value.shape)))
@@ -150,7 +146,7 @@ class Planner(LayoutPlanner):
         rank = max(len(first.dims), len(second.dims))
         shape = np.broadcast_shapes(first.shape, second.shape)
         dims = broadcast_dims(first.dims, second.dims)
-        dtype = self.result_type(first, second)
+        dtype = self.arithmetic_type(first, second)
         left, right = self.ranked(first, rank), self.ranked(second, rank)
         if left.dims != dims and right.dims == dims and algorithm in {Binary.ADD, Binary.MUL, Binary.MAX, Binary.MIN}:
             left, right = right, left
@@ -174,9 +170,6 @@ class Planner(LayoutPlanner):
         def build(chain: Sequence[PostOp]) -> Primitive:
             return primitives.binary(algorithm, desc, right.desc, desc, chain)
 
-        def into(_: Primitive) -> Value | None:
-            return Value(desc, left.buffer, shape) if self.is_free(left) else None
-
         if self._is_slow(build, desc):
             left, right = self.plain(left), self.plain(right)
             desc = left.desc
@@ -186,7 +179,12 @@ class Planner(LayoutPlanner):
                 found = self.combine(algorithm, first, second)
                 return self.apply(self.reshaped(found, shape), posts)
         return self.with_posts(
-            build, lambda _: {Argument.SRC: left, Argument.SRC_1: right}, desc, shape, posts, into=into
+            build,
+            lambda _: {Argument.SRC: left, Argument.SRC_1: right},
+            desc,
+            shape,
+            posts,
+            in_place=Argument.SRC,
         )
 
     def _is_slow(self, build: Build, size: Desc) -> bool:
@@ -209,8 +207,8 @@ class Planner(LayoutPlanner):
         return len(operand) <= len(dims) and broadcast_dims(operand, dims) == dims
 
     def _residual(self, posts: Sequence[Post], result: Desc) -> int | None:
-        """The post that may be a sum into the destination: a tensor of the result's size and type that nobody reads
-        later, nor this operation otherwise, for it is overwritten before all of it was read."""
+        """The post that is best a sum into the destination: a tensor of the result's size and type whose place the
+        destination can take, for nobody seems to read it otherwise."""
         others = [self.value(post.value).buffer for post in posts if isinstance(post, Combine)]
         for index, post in enumerate(posts):
             if isinstance(post, Combine) and post.algorithm == Binary.ADD:

@@ -146,7 +146,7 @@ class _Layer:
     def state(self, name: str | None) -> Value:
         """Where a state lies, with what it is in the beginning: (directions, batch, hidden)."""
         planner = self._planner
-        found = planner.new(Desc.plain((self._directions, self._batch, self._hidden)))
+        found = planner.carried(Desc.plain((self._directions, self._batch, self._hidden)))
         if name:
             copy_into(planner, planner.plain(planner.value(name)), found)
         else:

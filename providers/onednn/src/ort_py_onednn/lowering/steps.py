@@ -58,7 +58,14 @@ class StepPlanner:
 
     def new(self, desc: Desc, shape: Sequence[int] | None = None) -> Value:
         """A value in a new place of the arena."""
-        return Value(desc, Buffer(Place.ARENA, desc.nbytes), tuple(desc.dims if shape is None else shape))
+        size = max(desc.nbytes, desc.reach[1])  # a layout may begin behind its address
+        return Value(desc, Buffer(Place.ARENA, size), tuple(desc.dims if shape is None else shape))
+
+    def carried(self, desc: Desc) -> Value:
+        """A value in a new place of the arena that steps which are repeated read and write anew each time."""
+        found = self.new(desc)
+        self.buffer_of(found).carried = True
+        return found
 
     def view(self, value: Value, desc: Desc, shape: Sequence[int] | None = None) -> Value:
         """The same bytes seen otherwise."""
@@ -70,7 +77,6 @@ class StepPlanner:
         whole = value.buffer
         assert whole is not None
         assert whole.whole is None
-        whole.stays = True
         return Value(desc, Buffer(whole.place, desc.nbytes, whole=whole, start=start * desc.dtype.nbytes), desc.dims)
 
     def moving(self, moves: dict[Buffer, int], value: Value, start: int, desc: Desc, stride: int) -> Value:
@@ -109,8 +115,21 @@ class StepPlanner:
         with openmp_threads(self._library, self.count):
             return build()
 
-    def emit(self, primitive: Primitive, values: Mapping[int, Value]) -> None:
+    def emit(
+        self,
+        primitive: Primitive,
+        values: Mapping[int, Value],
+        *,
+        in_place: int | None = None,
+        accumulates: bool = False,
+    ) -> None:
         """Append a step; the number of threads is that of the primitive made last.
+
+        Args:
+            primitive: What runs.
+            values: By argument code; what is written is new, and nobody has read it.
+            in_place: The argument whose place the destination may take once nobody needs it any more.
+            accumulates: Whether the primitive adds to what the destination holds.
 
         Raises:
             EPFail: An argument is missing or has another layout than the primitive wants.
@@ -135,19 +154,25 @@ class StepPlanner:
                 )
             buffers[code] = self.buffer_of(value)
         self._keep(primitive)
-        self._steps.append(Step(primitive, buffers, self.count, self.title))
+        self._steps.append(Step(primitive, buffers, self.count, self.title, in_place=in_place, accumulates=accumulates))
 
     def zero(self, value: Value) -> None:
         """Append a step that fills a value's bytes with zeroes."""
         self._steps.append(Step(None, {Argument.DST: self.buffer_of(value)}, 1, self.title))
 
-    def copy(self, source: Value, target: Value) -> None:
+    def copy(self, source: Value, target: Value, *, elidable: bool = False) -> None:
         """Append a step that copies bytes from one place of the arena to another: for a few of them it takes a tenth of
-        a primitive's time."""
+        a primitive's time.
+
+        Args:
+            source: What is copied.
+            target: A new value.
+            elidable: Whether the target may take the source's place instead, once nobody needs that any more.
+        """
+        if 0 in target.dims:
+            return
         buffers = {Argument.SRC: self.buffer_of(source), Argument.DST: self.buffer_of(target)}
-        for buffer in buffers.values():
-            buffer.stays = True
-        self._steps.append(Step(None, buffers, 1, self.title))
+        self._steps.append(Step(None, buffers, 1, self.title, elidable=elidable))
 
     @contextmanager
     def repeating(self, count: int) -> Iterator[dict[Buffer, int]]:

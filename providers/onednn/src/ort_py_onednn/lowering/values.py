@@ -22,7 +22,7 @@ class Value:
         others: The same data in other layouts and types, by key.
     """
 
-    __slots__ = ("buffer", "desc", "names", "others", "shape", "weight")
+    __slots__ = ("buffer", "desc", "others", "shape", "weight")
 
     def __init__(self, desc: Desc, buffer: Buffer | None, shape: tuple[int, ...], weight: Weight | None = None) -> None:
         self.desc = desc
@@ -30,7 +30,6 @@ class Value:
         self.shape = shape
         self.weight = weight
         self.others: dict[Key, Value] = {}
-        self.names: set[str] = set()
 
     @property
     def dims(self) -> tuple[int, ...]:

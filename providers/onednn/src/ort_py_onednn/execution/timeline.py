@@ -1,0 +1,217 @@
+"""When steps read and write which bytes: each buffer's accesses in order, which is what `coalescing` proves with.
+
+Every address that a plan computes is bounded here: what a layout, a piece of a buffer or a piece that moves would reach
+outside of its buffer is refused. So is a step that writes what was read before: steps only ever write to buffers of
+their own, and whether two of these share memory is decided afterwards. Knows nothing of oneDNN's operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ort_py.errors import EPFail
+from ort_py_onednn.binding.constants import Argument
+from ort_py_onednn.execution.plan import Buffer, Place, Step
+from ort_py_onednn.execution.repeat import Repeat
+
+__all__ = ["Access", "Timeline"]
+
+_GIVEN = frozenset({Place.INPUT, Place.CONSTANT})
+_REPORT = "this is a mistake in ort-py-onednn: please report it with the model"
+
+
+class Access(NamedTuple):
+    """Bytes of a buffer that a step reads or writes.
+
+    Attributes:
+        begin, end: The bytes, counted from the begin of the whole buffer; bytes that a layout skips are counted.
+        first, last: The time of the step; the first and last time of all of a `Repeat` for what outlives one round.
+        code: The argument.
+        reads, writes: What is done.
+    """
+
+    begin: int
+    end: int
+    first: int
+    last: int
+    code: int
+    reads: bool
+    writes: bool
+
+    def overlaps(self, begin: int, end: int) -> bool:
+        """Whether any of the bytes are among these."""
+        return self.begin < end and begin < self.end
+
+
+class _Round(NamedTuple):
+    """The times of one round of a `Repeat`, and its pieces that move."""
+
+    first: int
+    last: int
+    step: Repeat
+
+
+class _Found(NamedTuple):
+    """An access as it was found: at the time of its own step, and whether its bytes move from round to round."""
+
+    access: Access
+    one: _Round | None
+    moves: bool
+
+
+class Timeline:
+    """The accesses of steps, each step at a time of its own; those of a `Repeat`'s body have times of their own too.
+
+    What a body writes before it reads it, and nobody else uses, lives within one round: its accesses have exact times.
+    Whatever else a body uses is taken for used all the while.
+
+    Args:
+        steps: The steps, in order.
+        results: Buffers that are read after the last step.
+
+    Attributes:
+        steps: (time, step) of each step that is no `Repeat`, in order.
+        end: The time after the last step.
+
+    Raises:
+        EPFail: A step reaches outside of a buffer, or writes what was read before.
+    """
+
+    def __init__(self, steps: Sequence[Step], results: Sequence[Buffer] = ()) -> None:
+        self.steps: list[tuple[int, Step]] = []
+        self._found: dict[Buffer, list[_Found]] = {}
+        self._accesses: dict[Buffer, list[Access]] = {}
+        time = 0
+        for step in steps:
+            if isinstance(step, Repeat):
+                one = _Round(time, time + len(step.body) - 1, step)
+                for inner in step.body:
+                    self._add(time, inner, one)
+                    time += 1
+            else:
+                self._add(time, step, None)
+                time += 1
+        self.end = time
+        for buffer in results:
+            root, start = _whole(buffer)
+            access = Access(start, start + buffer.nbytes, time, time, Argument.SRC, reads=True, writes=False)
+            self._found.setdefault(root, []).append(_Found(access, None, False))
+        for root, found in self._found.items():
+            self._accesses[root] = _settled(found)
+            if not root.carried:
+                self._check_order(found)
+
+    @property
+    def buffers(self) -> Iterator[Buffer]:
+        """Every buffer that is used and is no piece."""
+        return iter(self._accesses)
+
+    def of(self, root: Buffer) -> list[Access]:
+        """The accesses of a buffer that is no piece."""
+        return self._accesses[root]
+
+    def life(self, root: Buffer) -> tuple[int, int]:
+        """The first and last time at which a buffer is used."""
+        found = self._accesses[root]
+        return min(one.first for one in found), max(one.last for one in found)
+
+    def join(self, first: Buffer, second: Buffer, shift: int) -> None:
+        """Take the accesses of a second buffer for accesses of a first, from so many bytes on."""
+        self._accesses[first] += [
+            one._replace(begin=one.begin + shift, end=one.end + shift) for one in self._accesses.pop(second)
+        ]
+
+    def append(self, step: Step) -> None:
+        """Add a step behind the last: one that reads what is there, and writes an array of the run."""
+        for code, begin, end in _reach(step):
+            root, start = _whole(step.buffers[code])
+            writes = code in Argument.WRITTEN
+            access = Access(begin + start, end + start, self.end, self.end, code, not writes, writes)
+            self._accesses.setdefault(root, []).append(access)
+        self.end += 1
+
+    def _check_order(self, found: Sequence[_Found]) -> None:
+        """Refuse what is written after it was read, or never may be written."""
+        written = [other.access for other in found if other.access.writes]
+        if not written or all(other.access.first > written[-1].first for other in found[len(written) :]):
+            return  # all is written, and read after that
+        for access in written:
+            earlier = [one for one, _, _ in found if one is not access and one.reads and one.first <= access.first]
+            if any(one.overlaps(access.begin, access.end) for one in earlier):
+                raise self._overwritten(access.first)
+
+    def _overwritten(self, time: int) -> EPFail:
+        title = next(step.title for when, step in self.steps if when == time)
+        return EPFail(f"'{title}' would write over bytes that are read before, or are not its own.", fix=_REPORT)
+
+    def _add(self, time: int, step: Step, one: _Round | None) -> None:
+        self.steps.append((time, step))
+        for code, low, high in _reach(step):
+            buffer = step.buffers[code]
+            root, start = _whole(buffer)
+            stride = one.step.strides.get(buffer, 0) if one is not None else 0
+            if not 0 <= low <= high <= buffer.nbytes:
+                raise _outside(step, code, low, high, buffer.nbytes)
+            begin, end = low + start, high + start
+            if one is not None and stride:
+                way = stride * (one.step.count - 1)
+                begin, end = begin + min(0, way), end + max(0, way)
+            if not 0 <= begin <= end <= root.nbytes:
+                raise _outside(step, code, begin, end, root.nbytes)
+            writes = code in Argument.WRITTEN
+            if writes and root.place in _GIVEN:
+                raise self._overwritten(time)
+            reads = not writes or (step.accumulates and code == Argument.DST)
+            access = Access(begin, end, time, time, code, reads, writes)
+            self._found.setdefault(root, []).append(_Found(access, one, bool(stride)))
+
+
+def _reach(step: Step) -> Sequence[tuple[int, int, int]]:
+    if step.primitive is not None:
+        return step.primitive.reach
+    count = step.buffers[Argument.DST].nbytes
+    return [(code, 0, count) for code in step.buffers]
+
+
+def _whole(buffer: Buffer) -> tuple[Buffer, int]:
+    return (buffer, 0) if buffer.whole is None else (buffer.whole, buffer.start)
+
+
+def _settled(found: Sequence[_Found]) -> list[Access]:
+    """The accesses of one buffer, with the times of a whole `Repeat` where it outlives a round."""
+    one = found[0].one
+    if all(other.one is one and not other.moves for other in found) and (one is None or _is_written_first(found)):
+        return [other.access for other in found]
+    return [access if one is None else access._replace(first=one.first, last=one.last) for access, one, _ in found]
+
+
+def _is_written_first(found: Sequence[_Found]) -> bool:
+    """Whether no byte is read in a round that an earlier step of the round did not write."""
+    written: list[tuple[int, int]] = []
+    ready: list[tuple[int, int]] = []
+    time = -1
+    for access in sorted((other.access for other in found), key=lambda access: access.first):
+        if access.first > time:
+            written, time = [*written, *ready], access.first
+            ready = []
+        if access.reads and not _covers(written, access):
+            return False
+        if access.writes:
+            ready.append((access.begin, access.end))
+    return True
+
+
+def _covers(ranges: Sequence[tuple[int, int]], access: Access) -> bool:
+    place = access.begin
+    for begin, end in sorted(ranges):
+        if begin <= place < end:
+            place = end
+    return place >= access.end
+
+
+def _outside(step: Step, code: int, begin: int, end: int, nbytes: int) -> EPFail:
+    return EPFail(
+        f"Argument {code} of '{step.title}' would reach from byte {begin} to byte {end} of a place of {nbytes} bytes.",
+        fix=_REPORT,
+    )
