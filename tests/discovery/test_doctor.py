@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from .fake_site import FakeSite, plugin_source
@@ -88,6 +90,20 @@ CASES = {
         DIES_IN_RUN, "crashed", "run", "the exit code 9 while running a small model", "Reinstall or update"
     ),
     "raises in a run": Case(RAISES_IN_RUN, "broken", "run", "division by zero", "ORT_PY_BLOCK_PROVIDERS=pkg-bad"),
+    "imports a package that is too old": Case(
+        "from numpy import a_name_of_a_later_version",
+        "broken",
+        "probe",
+        "cannot import name 'a_name_of_a_later_version' from 'numpy'",
+        f"Update or reinstall numpy ({np.__version__} is installed), which pkg-bad uses",
+    ),
+    "uses a package that is too old": Case(
+        plugin_source(NAME).replace("np.maximum(x, 0)", "np.a_name_of_a_later_version(x)"),
+        "broken",
+        "run",
+        f"what failed is numpy {np.__version__}, not pkg-bad",
+        f"Update or reinstall numpy ({np.__version__} is installed).",
+    ),
     "computes wrong numbers": Case(WRONG, "wrong", "run", "Relu is off by 1", "report it to its maintainers"),
     "crashes when the process ends": Case(
         "import atexit, os; atexit.register(lambda: os._exit(5))\n" + plugin_source(NAME),
@@ -128,6 +144,17 @@ def test_a_broken_provider_is_named(site: FakeSite, case: Case) -> None:
     assert (bad["distribution"], bad["version"], bad["entry_point"]) == ("pkg-bad", "1.5", "bad.plugin")
     assert one(report, GOOD)["verdict"] == "usable"
     assert code == 1
+
+
+def test_an_engine_that_cannot_be_loaded_is_named(site: FakeSite) -> None:
+    """A package that the core needs and that is too old is the fault of no provider."""
+    (site.folder / "sitecustomize.py").write_text("import onnx.helper; del onnx.helper.make_tensor_value_info")
+    code, report = doctor(site)
+    good = one(report, GOOD)
+    assert (code, good["verdict"]) == (1, "broken")
+    assert "make_tensor_value_info" in good["cause"]
+    assert f"what failed is onnx {onnx.__version__}, not " in good["cause"]
+    assert good["fix"] == f"Update or reinstall onnx ({onnx.__version__} is installed)."
 
 
 def test_a_provider_that_works(site: FakeSite) -> None:

@@ -74,6 +74,16 @@ def test_providers_that_are_not_installed_are_known(call: Call) -> None:
     assert record == {"name": "CUDAExecutionProvider", "state": "not installed", "fix": "pip install ort-py-cuda"}
 
 
+def test_providers_without_a_package_are_told_so(call: Call) -> None:
+    """What only onnxruntime has is no package that pip could find."""
+    text = call("providers").out
+    assert "ort-py-tensorrt" not in text
+    assert "TensorrtExecutionProvider" in text.partition("known to onnxruntime, not provided by ort-py")[2]
+    report = call("providers", "--json").report
+    (record,) = [record for record in report["providers"] if record["name"] == "TensorrtExecutionProvider"]
+    assert record["fix"] == "No distribution of ort-py provides it; name another provider."
+
+
 def test_installed_probes_nothing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """--installed reads metadata: a probe that would raise is not called."""
     monkeypatch.delenv("ORT_PY_BLOCK_PROVIDERS")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import onnxruntime
 
 from ort_py.discovery.known_names import FORMER_PROVIDERS, KNOWN_OPTIONS, KNOWN_PROVIDERS, is_known, package_for
@@ -17,7 +20,17 @@ def test_packages() -> None:
     assert package_for("CPUExecutionProvider") == "ort-py-cpu"
     assert package_for("DnnlExecutionProvider") == "ort-py-onednn"
     assert package_for("AzureExecutionProvider") is None
+    assert package_for("TensorrtExecutionProvider") is None
     assert package_for("NobodysExecutionProvider") is None
+
+
+def test_every_package_is_in_this_repository() -> None:
+    """Nobody is told to install what does not exist: each package has the entry point of the provider's name."""
+    found: dict[str, str] = {}
+    for file in (Path(__file__).parents[3] / "providers").glob("*/pyproject.toml"):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        found |= dict.fromkeys(project.get("entry-points", {}).get("ort_py.providers", {}), project["name"])
+    assert {name: package for name, package in KNOWN_PROVIDERS.items() if package} == found
 
 
 def test_former_names_are_known() -> None:

@@ -10,6 +10,7 @@ from ort_py.cli.console import say
 from ort_py.cli.output import print_json, table
 from ort_py.discovery import ProviderRecord, default_catalog
 from ort_py.discovery.known_names import KNOWN_PROVIDERS
+from ort_py.discovery.refusals import NO_DISTRIBUTION
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     missing = {} if arguments.installed else {n: p for n, p in KNOWN_PROVIDERS.items() if n not in present}
     if arguments.json:
         absent = [
-            {"name": name, "state": "not installed", "fix": f"pip install {package}" if package else ""}
+            {"name": name, "state": "not installed", "fix": f"pip install {package}" if package else NO_DISTRIBUTION}
             for name, package in missing.items()
         ]
         print_json({"providers": [*map(_as_json, records), *absent], "problems": problems})

@@ -19,7 +19,7 @@ __all__ = [
 
 KNOWN_PROVIDERS: dict[str, str | None] = {
     "NvTensorRTRTXExecutionProvider": None,
-    "TensorrtExecutionProvider": "ort-py-tensorrt",
+    "TensorrtExecutionProvider": None,
     "CUDAExecutionProvider": "ort-py-cuda",
     "MIGraphXExecutionProvider": None,
     "OpenVINOExecutionProvider": "ort-py-openvino",
@@ -29,7 +29,7 @@ KNOWN_PROVIDERS: dict[str, str | None] = {
     "NnapiExecutionProvider": None,
     "VSINPUExecutionProvider": None,
     "JsExecutionProvider": None,
-    "CoreMLExecutionProvider": "ort-py-coreml",
+    "CoreMLExecutionProvider": None,
     "ACLExecutionProvider": None,
     "DmlExecutionProvider": None,
     "RknpuExecutionProvider": None,

@@ -15,6 +15,7 @@ from typing import TypeVar
 from ort_py.contracts import CORE_API_RANGE, ApiRange, OptionSpec, ProviderFactory
 from ort_py.contracts.version import deprecation
 from ort_py.devices import DeviceClass
+from ort_py.discovery.blame import culprit_of
 from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.discovery.suggestions import did_you_mean
 from ort_py.errors import PluginError
@@ -130,6 +131,9 @@ def _fix(record: ProviderRecord, error: BaseException) -> str:
     block = f"leave it out with {BLOCK}={record.distribution}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"Install what provides the module '{error.name}', reinstall {record.distribution}, or {block}."
+    culprit = culprit_of(error, record.distribution, [record.entry_point.partition(".")[0]])
+    if culprit is not None:
+        return f"{culprit.advice}, which {record.distribution} uses, or {block}."
     if isinstance(error, OSError):
         return f"Install the library named above, or {block}."
     if isinstance(error, PluginError) and error.fix:

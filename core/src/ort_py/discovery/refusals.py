@@ -15,10 +15,13 @@ from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState
 from ort_py.discovery.suggestions import did_you_mean
 from ort_py.errors import Location, OrtPyError, PluginError, ProviderNotAvailableError, ProviderNotFoundError
 
-__all__ = ["FAULTY", "Skip", "misspelt", "none_usable", "not_installed", "refuse"]
+__all__ = ["FAULTY", "NO_DISTRIBUTION", "Skip", "misspelt", "none_usable", "not_installed", "refuse"]
 
 FAULTY = frozenset({RecordState.BROKEN, RecordState.CONFLICT, RecordState.INCOMPATIBLE})
 """States in which something is wrong with the installation; the others are normal on some machine."""
+
+NO_DISTRIBUTION = "No distribution of ort-py provides it; name another provider."
+"""What to do about a provider that only onnxruntime has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def refuse(name: str, record: ProviderRecord) -> Skip:
 def not_installed(name: str) -> Skip:
     """Why a provider that onnxruntime knows and nothing here provides cannot be used."""
     package = package_for(name)
-    fix = f"pip install {package}" if package else "No distribution of ort-py provides it; name another provider."
+    fix = f"pip install {package}" if package else NO_DISTRIBUTION
     error = ProviderNotFoundError(f"The provider {name} is not installed.", where=Location(provider=name), fix=fix)
     return Skip(name, "it is not installed", fix, error)
 

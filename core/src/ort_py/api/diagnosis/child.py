@@ -10,11 +10,13 @@ import faulthandler
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ort_py.discovery import ProviderRecord, default_catalog
+from ort_py.discovery.blame import culprit_of, root_cause
 from ort_py.discovery.entry_points import scan_providers
 from ort_py.hooks.guard import describe, guarded
 from ort_py.hooks.switches import BLOCK, normalise_distribution
@@ -102,8 +104,10 @@ def _facts(record: ProviderRecord) -> dict[str, Any]:
 
 def _try(notes: Notes, address: str, distribution: str) -> dict[str, Any]:
     notes.stage("session")
-    from ort_py.api.diagnosis.trial import Refused, completing_for, try_provider
-
+    try:
+        from ort_py.api.diagnosis.trial import Refused, completing_for, try_provider
+    except Exception as error:  # nothing of the provider is used yet
+        return {"verdict": "broken", "stage": "session"} | _blame(error, "ort-py-core", "loading ort_py's engine")
     notes.stage("run")
     try:
         trial = try_provider(address, completing_for(address))
@@ -111,12 +115,8 @@ def _try(notes: Notes, address: str, distribution: str) -> dict[str, Any]:
         return {"verdict": "untried", "cause": f"it takes no node of the trial models: {error}"}
     except (Exception, SystemExit) as error:  # a plug-in's code: whatever it raises is the finding
         # What the error itself advises is for somebody else's model; this one is known to be right.
-        return {
-            "verdict": "broken",
-            "stage": "run",
-            "cause": f"running a small model raised {_first_line(error)}",
-            "fix": f"Update or reinstall {distribution}, or leave it out with {BLOCK}={distribution}.",
-        }
+        blame = _blame(error, distribution, "running a small model", _modules_of(address))
+        return {"verdict": "broken", "stage": "run"} | blame
     found: dict[str, Any] = {"verdict": "usable", "run": asdict(trial)}
     if not trial.max_error <= TOLERANCE:
         found |= {
@@ -129,10 +129,24 @@ def _try(notes: Notes, address: str, distribution: str) -> dict[str, Any]:
     return found
 
 
+def _modules_of(address: str) -> list[str]:
+    """Top-level modules of a provider's entry point."""
+    entries = (entry for entry in scan_providers().entries if f"{entry.distribution}:{entry.name}" == address)
+    return [entry.value.partition(":")[0].partition(".")[0] for entry in entries]
+
+
+def _blame(error: BaseException, distribution: str, doing: str, modules: Sequence[str] = ()) -> dict[str, str]:
+    """Cause and fix of what was raised: the package that failed may be another one than the provider's."""
+    cause = f"{doing} raised {_first_line(error)}"
+    culprit = culprit_of(error, distribution, modules)
+    if culprit is not None:
+        return {"cause": f"{cause}; what failed is {culprit}, not {distribution}", "fix": f"{culprit.advice}."}
+    block = "" if distribution == "ort-py-core" else f", or leave it out with {BLOCK}={distribution}"
+    return {"cause": cause, "fix": f"Update or reinstall {distribution}{block}."}
+
+
 def _first_line(error: BaseException) -> str:
-    cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+    cause = root_cause(error)
     text = describe(error).splitlines()[0]
     return text if cause is error else f"{text} ({describe(cause).splitlines()[0]})"
 
