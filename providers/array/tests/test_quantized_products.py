@@ -13,7 +13,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.exact_products import exact_depth, exact_matmul, known_depth
 
 from .oracle import run
-from .runtime_oracle import agree_with_runtime
+from .runtime_oracle import addable, agree_with_runtime
 from .test_quantization import integers, scalar
 
 TYPES = [np.int8, np.uint8]
@@ -27,7 +27,7 @@ def test_matmul_integer_is_exact_beyond_float32(left: Any, right: Any, constants
     a, b = integers((4, 3000), left), integers((3000, 5), right, 1)
     a[0], b[:, 0] = np.iinfo(left).max, np.iinfo(right).max
     zeros = [scalar(7, left), scalar(3, right)]
-    agree_with_runtime("MatMulInteger", [a, b, *zeros], opset=10, constants=constants)
+    agree_with_runtime("MatMulInteger", [a, addable(b, left), *zeros], opset=10, constants=constants)
     (y,) = run("MatMulInteger", [a, b, *zeros], opset=10, constants=constants)
     np.testing.assert_array_equal(y, (a.astype(np.int64) - 7) @ (b.astype(np.int64) - 3))
 
@@ -93,7 +93,7 @@ def test_qlinear_matmul_rounds_and_saturates_as_onnxruntime(right: Any, opset: i
         integers((2, 7, 600), np.uint8),
         scalar(0.02),
         scalar(9, np.uint8),
-        integers((600, 9), right, 1),
+        addable(integers((600, 9), right, 1)),
         scalar(0.03),
         scalar(2, right),
         scalar(1.7),
@@ -159,20 +159,21 @@ def test_conv_integer_equals_onnxruntime(case: str, constants: tuple[int, ...], 
 
 @pytest.mark.parametrize("by_filter", [False, True])
 @pytest.mark.parametrize("constants", [(), (3, 5)], ids=["fed", "constant"])
+@pytest.mark.parametrize("left", TYPES)
 @pytest.mark.parametrize("case", CONVOLUTIONS)
-def test_qlinear_conv_equals_onnxruntime(case: str, constants: tuple[int, ...], by_filter: bool) -> None:
+def test_qlinear_conv_equals_onnxruntime(case: str, left: Any, constants: tuple[int, ...], by_filter: bool) -> None:
     """With an int32 bias, one weight scale or one a filter."""
     shape, weights, attributes = CONVOLUTIONS[case]
     m = weights[0]
     inputs = [
-        integers(shape, np.uint8),
+        integers(shape, left),
         scalar(0.02),
-        scalar(9, np.uint8),
-        integers(weights, np.int8, 1),
+        scalar(9, left),
+        addable(integers(weights, np.int8, 1), left),
         np.linspace(0.01, 0.05, m, dtype=np.float32) if by_filter else scalar(0.03),
         np.zeros(m, np.int8) if by_filter else scalar(0, np.int8),
         scalar(1.7),
-        scalar(100, np.uint8),
+        scalar(100, left),
         np.random.default_rng(2).integers(-999, 999, m).astype(np.int32),
     ]
     agree_with_runtime("QLinearConv", inputs, opset=10, constants=constants, **attributes)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument
 
+from ..runtime_oracle import addable
 from .attention_oracle import agree, f32, i32, on_device
 from .closed_forms import contrib, rounded_once
 
@@ -55,7 +56,8 @@ def test_it_agrees_with_onnxruntime(
     seed: int,
 ) -> None:
     """uint8 inputs; zero points and scales of all or of each column; sums beyond what float32 adds exactly."""
-    inputs: list[Any] = [eight((batch, rows, width), np.uint8, seed), eight((width, 36), kind, seed + 1), f32((36,))]
+    weights = addable(eight((width, 36), kind, seed + 1))
+    inputs: list[Any] = [eight((batch, rows, width), np.uint8, seed), weights, f32((36,))]
     inputs += [np.array(0.02 / width, np.float32), scales(column)]
     inputs += [i32(*np.random.default_rng(seed).integers(1, rows + (past or 0) + 1, batch)) if not causal else None]
     inputs += [np.array(seed, np.uint8) if zeros[0] else None]
