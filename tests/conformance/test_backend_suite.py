@@ -51,15 +51,16 @@ def equal_rows_sum_equally() -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith("real/")))
-def test_case(name: str, request: pytest.FixtureRequest) -> None:
+def test_case(name: str) -> None:
     """The session's outputs are what the suite expects."""
-    if name == _EQUAL_LOGITS and not equal_rows_sum_equally():
-        reason = (
-            "the BLAS of this machine gives equal filters sums that differ in the last bit, and the softmax exp(1024)"
-        )
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    with np.errstate(all="ignore"):  # cases divide by zero and overflow on purpose
-        run(CASES[name])
+    try:
+        with np.errstate(all="ignore"):  # cases divide by zero and overflow on purpose
+            run(CASES[name])
+    except AssertionError:
+        # Whether sums of this size differ depends on the kernel that the BLAS picks for a shape, so the case may pass.
+        if name != _EQUAL_LOGITS or equal_rows_sum_equally():
+            raise
+        pytest.xfail("the BLAS here gives equal filters sums that differ in the last bit, and the softmax exp(1024)")
 
 
 def test_the_suite_is_whole() -> None:

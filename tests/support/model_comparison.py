@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ort_py.testing.tolerances import assert_close
+from tests.support.exact_integers import with_unsigned_weights
 from tests.support.model_inputs import Case
 
 __all__ = ["LOOSER", "Difference", "Runnable", "assert_run_close", "difference", "open_peer", "run_case"]
@@ -66,13 +67,14 @@ class Difference:
 
 
 def open_peer(path: Path) -> Runnable:
-    """onnxruntime's session on its CPU provider, silent and on two threads."""
+    """onnxruntime's session on its CPU provider, silent and on two threads, with exact products of integers."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 2
-    session: Runnable = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    data = with_unsigned_weights(path) or str(path)
+    session: Runnable = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     return session
 
 

@@ -12,7 +12,7 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.saturation import centred
 
 from ..oracle import run, sample
-from ..runtime_oracle import runtime_outputs
+from ..runtime_oracle import addable, runtime_outputs
 from ..test_quantization import integers
 
 HIDDEN, INPUT, STEPS = 16, 12, 7
@@ -26,8 +26,8 @@ def _inputs(directions: int, batch: int, weights: Any, by_column: bool) -> list[
     scales = (directions, width) if by_column else (directions,)
     return [
         sample((STEPS, batch, INPUT), np.float32),
-        integers((directions, INPUT, width), weights),
-        integers((directions, HIDDEN, width), weights, 1),
+        addable(integers((directions, INPUT, width), weights)),
+        addable(integers((directions, HIDDEN, width), weights, 1)),
         sample((directions, 2 * width), np.float32, 2, -0.1, 0.1),
         None,
         sample((directions, batch, HIDDEN), np.float32, 3, -1, 1),

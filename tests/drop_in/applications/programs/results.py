@@ -1,6 +1,7 @@
 """What a program found, and every tensor its sessions gave: written for the test that compares two runtimes.
 
-Imported by the programs beside it, before the application. `onnxruntime` is whatever the process calls so.
+Imported by the programs beside it, before the application. `onnxruntime` is whatever the process calls so; where it is
+onnxruntime itself, it reads quantised models in a form that it computes exactly on every processor.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+
+sys.path.append(str(Path(__file__).resolve().parents[4]))  # the repository, of which a program is no package
+
+from tests.support.exact_integers import with_unsigned_weights
 
 __all__ = ["main"]
 
@@ -32,12 +37,22 @@ def _recording(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return recorded
 
 
+class _ExactSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # it has no types
+    """A session whose products of integers do not saturate."""
+
+    def __init__(self, path_or_bytes: Any, *arguments: Any, **options: Any) -> None:
+        exact = with_unsigned_weights(Path(path_or_bytes)) if isinstance(path_or_bytes, str | Path) else None
+        super().__init__(exact or path_or_bytes, *arguments, **options)
+
+
 def main(application: Callable[[], Any]) -> None:
     """Run an application and write what it gives, as JSON and NumPy archive, where the first argument says.
 
     Args:
         application: Returns what it found: numbers, texts, lists and dicts of them.
     """
+    if "ort_py" not in sys.modules:
+        onnxruntime.InferenceSession = _ExactSession
     onnxruntime.InferenceSession.run = _recording(onnxruntime.InferenceSession.run)
     found = application()
     target = Path(sys.argv[1])
