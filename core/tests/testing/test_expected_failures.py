@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ort_py.errors import UsageError
-from ort_py.testing.expected_failures import read_expected_failures
+from ort_py.testing.expected_failures import read_expected_failures, reason_for
 
 
 def test_reasons_by_case(tmp_path: Path) -> None:
@@ -39,3 +39,11 @@ def test_all_wrong_lines_are_named(tmp_path: Path) -> None:
         read_expected_failures(file)
     assert "line 1: 'node/test_abs' has no reason" in str(caught.value)
     assert "line 3: 'node/test_add' is there twice" in str(caught.value)
+
+
+def test_a_line_may_name_all_that_begin_like_it() -> None:
+    """A name of its own counts first."""
+    reasons = {"version/com.acme.*": "elsewhere", "version/com.acme.Squeak-1": "here"}
+    assert reason_for(reasons, "version/com.acme.Squeak-1") == "here"
+    assert reason_for(reasons, "version/com.acme.Bark-2") == "elsewhere"
+    assert reason_for(reasons, "version/Relu-1") is None

@@ -21,7 +21,7 @@ def filled() -> SupportTable:
     table.add(record("node/test_both", "Relu", "Add"), passed=True, expected=False)
     table.add(record("node/test_add", "Add"), passed=False, expected=False)
     table.add(record("node/test_exp", "Exp", reason="rounds"), passed=False, expected=True)
-    table.add(record("node/test_tan"), passed=True, expected=False)
+    table.add({**record("node/test_tan"), "not_run": True}, passed=False, expected=False)
     return table
 
 
@@ -40,7 +40,26 @@ def test_known_failures_are_listed() -> None:
 
 def test_the_summary_is_a_line_a_provider() -> None:
     """Cases, those it takes part in, and failures of both kinds."""
-    assert filled().summary() == [f"{NAME}: 5 ONNX cases, runs nodes of 4 (3 operators); 1 fail, 1 fail as expected"]
+    assert filled().summary() == [
+        f"{NAME}: 5 ONNX cases, runs nodes of 4 (3 operators); 1 not run; 1 fail, 1 fail as expected"
+    ]
+
+
+def version(name: str, ran: int, *, claimed: bool = True, elsewhere: int = 0) -> dict[str, Any]:
+    """What a version of an operator leaves."""
+    return {"provider": NAME, "version": f"version/{name}", "ran": ran, "not_run": elsewhere, "claimed": claimed}
+
+
+def test_versions_are_counted_and_unreached_ones_are_named() -> None:
+    """Versions that are not claimed say nothing."""
+    table = SupportTable()
+    table.add_version(version("Relu-6", 2, elsewhere=1), passed=True)
+    table.add_version(version("Relu-1", 0), passed=False)
+    table.add_version(version("Exp-1", 0, claimed=False), passed=True)
+    assert table.summary() == [
+        f"{NAME}: right at 1 versions of operators, with 2 cases (1 more of them ran elsewhere)",
+        f"{NAME}: claimed versions that no case reached: version/Relu-1",
+    ]
 
 
 def test_nothing_run_is_an_empty_table() -> None:

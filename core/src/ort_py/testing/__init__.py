@@ -2,6 +2,7 @@
 
 * `suites`: the conformance tests of providers, allocators, data transfers and transforms, for authors to subclass; they
   need pytest (``pip install ort-py-core[testing]``). ``pytest --pyargs ort_py.testing --provider NAME`` runs them.
+* `versions`: cases of single operators at every version of their schemas.
 * `kernel_runner`: bind one kernel and call it, without a session; the ONNX reference as its oracle.
 * `tolerances`: how far results may differ, per element type: the one table.
 * `fake_device`: a device without hardware that shows wrong copies, waits and lifetimes.

@@ -26,7 +26,10 @@ KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
 UNDETERMINED = frozenset(
     f"test_bernoulli{variant}{body}" for variant in ("", "_double", "_seed") for body in ("", "_expanded")
-)
+) | {
+    "test_random_multinomial",
+    *(f"test_random_{kind}{form}" for kind in ("normal", "uniform") for form in ("", "_double", "_like")),
+}
 """Cases whose values come from a random generator that no specification determines: NumPy's own, as it happens to be.
 
 Kind, element type and shape are compared; distribution and seeds are tested with the operator itself."""

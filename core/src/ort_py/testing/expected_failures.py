@@ -6,11 +6,12 @@ how a case is run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ort_py.errors import UsageError
 
-__all__ = ["read_expected_failures"]
+__all__ = ["read_expected_failures", "reason_for"]
 
 
 def read_expected_failures(path: Path | str | None) -> dict[str, str]:
@@ -42,3 +43,11 @@ def read_expected_failures(path: Path | str | None) -> dict[str, str]:
             f"The expected failures in '{file}' cannot be used.", why=wrong, fix="Write `case id: reason`, once a case."
         )
     return reasons
+
+
+def reason_for(reasons: Mapping[str, str], name: str) -> str | None:
+    """The reason listed for a name, or for all names that begin like it: a line that ends in ``*``."""
+    if name in reasons:
+        return reasons[name]
+    fitting = (reason for line, reason in reasons.items() if line.endswith("*") and name.startswith(line[:-1]))
+    return next(fitting, None)

@@ -20,7 +20,8 @@ COMMAND_LINE = pytest.StashKey["tuple[str, str, dict[str, str], str | None]"]()
 """Provider, plug-in module, options and file of expected failures, as the command line gives them."""
 
 _TABLE = pytest.StashKey[SupportTable]()
-_CASE_PROPERTY = "ort_py_case"  # `suites.results.CASE_PROPERTY`, not imported: the suites are loaded when they are used
+# `suites.results.CASE_PROPERTY` and `suites.versions.VERSION_PROPERTY`: the suites are loaded when they are used
+_CASE_PROPERTY, _VERSION_PROPERTY = "ort_py_case", "ort_py_version"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,13 +108,20 @@ class _Collector:
         self._table = table
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Each test reports three times; the call is what counts. A case that was skipped says nothing."""
-        expected = hasattr(report, "wasxfail")
-        if report.when != "call" or (report.skipped and not expected):
+        """Each test reports three times; the call is what counts.
+
+        A case that was skipped because a package is missing is left out; one that the provider did not run is counted.
+        """
+        if report.when != "call":
             return
+        expected = hasattr(report, "wasxfail")
         for name, record in report.user_properties:
-            if name == _CASE_PROPERTY and isinstance(record, dict):
+            if not isinstance(record, dict):
+                continue
+            if name == _CASE_PROPERTY and (not report.skipped or expected or record.get("not_run")):
                 self._table.add(record, passed=report.passed, expected=expected)
+            elif name == _VERSION_PROPERTY:
+                self._table.add_version(record, passed=report.passed)
 
 
 def _is_of_the_kit(item: pytest.Item) -> bool:

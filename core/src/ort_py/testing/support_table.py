@@ -20,6 +20,11 @@ class _Provider:
     cases: int = 0
     ran: int = 0
     failed: int = 0
+    not_run: int = 0
+    versions: int = 0
+    version_cases: int = 0
+    version_cases_elsewhere: int = 0
+    unreached: list[str] = field(default_factory=list)
     expected: dict[str, str] = field(default_factory=dict)
     passed_of: Counter[tuple[str, str]] = field(default_factory=Counter)
     cases_of: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -40,14 +45,17 @@ class SupportTable:
         """Count one case.
 
         Args:
-            record: Its ``provider``, its id ``case``, the (domain, operator) pairs it ``ran`` there, and the reason of
-                an ``expected_failure``, ``""`` where none is expected.
+            record: Its ``provider``, its id ``case``, the (domain, operator) pairs it ``ran`` there, the reason of
+                an ``expected_failure``, ``""`` where none is expected, and ``not_run`` where others ran all of it.
             passed: Whether the test passed.
             expected: Whether it failed as expected.
         """
         counts = self._providers[record["provider"]]
         operators = [(str(domain), str(name)) for domain, name in record["ran"]]
         counts.cases += 1
+        if record.get("not_run"):
+            counts.not_run += 1
+            return
         counts.ran += bool(operators)
         if expected and not passed:
             counts.expected[record["case"]] = record["expected_failure"]
@@ -57,17 +65,48 @@ class SupportTable:
         if passed and not expected:
             counts.passed_of.update(operators)
 
+    def add_version(self, record: Mapping[str, Any], *, passed: bool) -> None:
+        """Count what was run at one version of an operator.
+
+        Args:
+            record: Its ``provider``, the name of the ``version``, how many cases it ``ran`` and how many it did
+                ``not_run``, and whether the version is ``claimed``.
+            passed: Whether the test passed.
+        """
+        if not record["claimed"]:
+            return
+        counts = self._providers[record["provider"]]
+        if not record["ran"]:
+            counts.unreached.append(record["version"])
+            return
+        counts.versions += passed
+        counts.version_cases += record["ran"]
+        counts.version_cases_elsewhere += record["not_run"]
+
     def summary(self) -> list[str]:
-        """A line a provider."""
-        return [
-            f"{name}: {one.cases} ONNX cases, runs nodes of {one.ran} ({len(one.cases_of)} operators); "
-            f"{one.failed} fail, {len(one.expected)} fail as expected"
-            for name, one in sorted(self._providers.items())
-        ]
+        """A few lines a provider."""
+        return [line for name, one in sorted(self._providers.items()) for line in _summary(name, one)]
 
     def markdown(self) -> str:
         """The table, with the expected failures below; a section a provider."""
         return "\n".join(line for name in self.providers for line in _section(name, self._providers[name])) + "\n"
+
+
+def _summary(name: str, counts: _Provider) -> list[str]:
+    lines = []
+    if counts.cases:
+        lines.append(
+            f"{name}: {counts.cases} ONNX cases, runs nodes of {counts.ran} ({len(counts.cases_of)} operators); "
+            f"{counts.not_run} not run; {counts.failed} fail, {len(counts.expected)} fail as expected"
+        )
+    if counts.versions:
+        lines.append(
+            f"{name}: right at {counts.versions} versions of operators, with {counts.version_cases} cases "
+            f"({counts.version_cases_elsewhere} more of them ran elsewhere)"
+        )
+    if counts.unreached:
+        lines.append(f"{name}: claimed versions that no case reached: {', '.join(sorted(counts.unreached))}")
+    return lines
 
 
 def _section(name: str, counts: _Provider) -> list[str]:
@@ -75,7 +114,8 @@ def _section(name: str, counts: _Provider) -> list[str]:
         f"# Operators of {name}",
         "",
         f"Of {counts.cases} cases of ONNX's backend suite it runs nodes of {counts.ran}; the others are run by other "
-        "providers. Made by `pytest --pyargs ort_py.testing --support-table`.",
+        f"providers. It was right at {counts.versions} versions of operators. "
+        "Made by `pytest --pyargs ort_py.testing --support-table`.",
         "",
         "| operator | domain | cases with nodes that it runs | passed |",
         "|---|---|---|---|",

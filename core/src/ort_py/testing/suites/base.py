@@ -20,7 +20,7 @@ from ort_py.testing.samples import Sample, sample_models
 from ort_py.testing.subject import Subject
 from ort_py.testing.tolerances import assert_close
 
-__all__ = ["Problem", "ProviderChecks", "agree", "fail", "garbage", "problems_of"]
+__all__ = ["Problem", "ProviderChecks", "agree", "fail", "first_lines", "garbage", "problems_of"]
 
 
 class Problem(AssertionError):
@@ -58,7 +58,8 @@ class ProviderChecks:
             goes with the suite.
         options: Its options, as users write them.
         expected_failures: File of the cases and checks it is known to fail, a line ``node/test_relu: reason`` or
-            ``test_arrays_may_be_empty: reason`` for each; one that passes is a failure.
+            ``test_arrays_may_be_empty: reason`` for each, ``version/Softmax-11: reason`` for a version of an operator;
+            one that passes is a failure.
         cases: Whether ONNX's backend cases are run; or words, of which one must be in a case's id.
         graphs: How many random graphs are compared with the CPU provider.
     """
@@ -69,6 +70,9 @@ class ProviderChecks:
     expected_failures: ClassVar[Path | str | None] = None
     cases: ClassVar[bool | Sequence[str]] = True
     graphs: ClassVar[int] = 60
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Parametrize a check; checks of several parts of a suite each know their own."""
 
     def samples(self) -> Iterable[Sample]:
         """Models the provider can run something of; override for a provider with operators of its own."""
@@ -159,6 +163,11 @@ def _runs_some(subject: Subject, sample: Sample) -> bool:
 def _short(error: Exception, most: int = 400) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def first_lines(error: BaseException, most: int = 600) -> str:
+    """An error's text in one line, cut where it is long."""
+    return " ".join(str(error).split())[:most] or type(error).__name__
 
 
 def agree(actual: Any, expected: Any, name: str) -> None:

@@ -18,6 +18,7 @@ from ort_py.testing.suites.options import OptionChecks
 from ort_py.testing.suites.results import ResultChecks
 from ort_py.testing.suites.shapes import ShapeChecks
 from ort_py.testing.suites.threads import ThreadChecks
+from ort_py.testing.suites.versions import VersionChecks
 
 __all__ = ["ProviderSuite"]
 
@@ -27,6 +28,7 @@ class ProviderSuite(
     OptionChecks,
     CapabilityChecks,
     ResultChecks,
+    VersionChecks,
     LifetimeChecks,
     ThreadChecks,
     GrowthChecks,
