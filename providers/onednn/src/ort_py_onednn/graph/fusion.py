@@ -236,11 +236,9 @@ class Fused:
         if node.since_version >= 11:
             low = self._number(_input(node, 1)) if len(node.inputs) > 1 else None
             high = self._number(_input(node, 2)) if len(node.inputs) > 2 else None
-        return Function(
-            Eltwise.CLIP_V2,
-            -np.inf if low is None else float(low),
-            np.inf if high is None else float(high),
-        )
+        above = np.inf if high is None else float(high)
+        # Where the bounds contradict each other the upper one is the result; oneDNN refuses such bounds.
+        return Function(Eltwise.CLIP_V2, -np.inf if low is None else min(float(low), above), above)
 
     def _filled(self, node: NodeSpec) -> None:
         """A constant that is too large to be folded, as the weights of some test models: made once, when compiling."""

@@ -90,20 +90,20 @@ _PICKED = 16
 _SECOND = frozenset({1})
 
 RULES: Rules = {
-    ("", "Cast"): Rule(),
+    ("", "Cast"): Rule(since=6),
     ("", "Concat"): Rule(_concat, types=only_moved),
     ("", "ConstantOfShape"): Rule(_filled, frozenset({0}), frozenset({0})),
     ("", "DepthToSpace"): Rule(_blocks),
     ("", "Expand"): Rule(looked_at=_SECOND, shaped=_SECOND),
     ("", "Flatten"): Rule(types=only_moved),
     ("", "Gather"): Rule(_gather, _SECOND, _SECOND),
-    ("", "Pad"): Rule(_pad, frozenset({1, 2, 3}), _SECOND),
-    ("", "Reshape"): Rule(looked_at=_SECOND, shaped=_SECOND, types=only_moved),
+    ("", "Pad"): Rule(_pad, frozenset({1, 2, 3}), _SECOND, since=2),
+    ("", "Reshape"): Rule(looked_at=_SECOND, shaped=_SECOND, types=only_moved, since=5),
     ("", "Slice"): Rule(_slice, frozenset({1, 2, 3, 4}), frozenset({1, 2}), types=only_moved),
     ("", "SpaceToDepth"): Rule(_blocks),
     ("", "Split"): Rule(_split, _SECOND, _SECOND, types=only_moved),
     ("", "Squeeze"): Rule(looked_at=_SECOND, types=only_moved),
-    ("", "Tile"): Rule(looked_at=_SECOND, shaped=_SECOND),
+    ("", "Tile"): Rule(looked_at=_SECOND, shaped=_SECOND, since=6),
     ("", "Transpose"): Rule(types=only_moved),
     ("", "Unsqueeze"): Rule(looked_at=_SECOND, types=only_moved),
 }

@@ -69,6 +69,7 @@ class Rule:
         ranked: Inputs of one rank whatever the model is like: inference need not know it.
         types: Of which type its other inputs and its outputs may be.
         heavy: Whether its work pays for a region by itself.
+        since: The first version of the operator whose form is read: inputs that were attributes before, and so on.
     """
 
     check: Check = always
@@ -77,6 +78,7 @@ class Rule:
     ranked: frozenset[int] = frozenset()
     types: TypeRule = only_float
     heavy: bool = False
+    since: int = 1
 
 
 Rules: TypeAlias = Mapping[tuple[str, str], Rule]

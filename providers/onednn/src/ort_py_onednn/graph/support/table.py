@@ -66,6 +66,10 @@ def _refusal(node: NodeSpec, graph: GraphView, known: Container[str]) -> str | N
     rule = _RULES.get((node.domain, node.op_type))
     if rule is None:
         return "oneDNN's provider does not have this operator"
+    if node.since_version < rule.since:
+        return (
+            f"version {node.since_version} of {node.op_type} has another form; it is run from version {rule.since} on"
+        )
     for place, value in enumerate(node.inputs):
         if value is None:
             continue
