@@ -13,6 +13,8 @@ from tests.kit.broken.versions import PROVIDERS
 
 pytest_plugins = ("pytester",)
 
+pytestmark = pytest.mark.slow  # ONNX's cases are made, and the kit runs a dozen times
+
 SUITE = """
 from ort_py.testing import ProviderSuite
 
@@ -62,7 +64,8 @@ def test_it_is_found_at_its_versions(name: str, pytester: pytest.Pytester) -> No
 
 def test_every_provider_has_its_defect() -> None:
     """The table and the test below name all of them."""
-    assert {f"{name}ExecutionProvider" for name in FOUND} | {"HasItsOwnExecutionProvider"} == set(PROVIDERS)
+    below = {"HasItsOwn", "DeclinesEverything"}
+    assert {f"{name}ExecutionProvider" for name in below.union(FOUND)} == set(PROVIDERS)
 
 
 def test_the_newest_version_is_right(pytester: pytest.Pytester) -> None:
@@ -81,6 +84,14 @@ def test_cases_that_ran_elsewhere_are_skipped(pytester: pytest.Pytester) -> None
     printed = result.stdout.str()
     assert "not run by PadsTheWrongSideExecutionProvider: AveragePool: no kernel for AveragePool" in printed
     assert "1 ONNX cases, runs nodes of 0 (0 operators); 1 not run" in printed
+
+
+def test_runs_that_a_region_declined_are_not_run(pytester: pytest.Pytester) -> None:
+    """Other providers answered them: neither the version nor ONNX's case passes."""
+    result = judged(pytester, "DeclinesEverything", "relu", "-k", "version/Relu-14 or test_relu]")
+    assert result.parseoutcomes()["skipped"] == 2
+    assert "passed" not in result.parseoutcomes()
+    assert "its region declined the run: not today" in result.stdout.str()
 
 
 def test_unreached_versions_are_listed(pytester: pytest.Pytester) -> None:

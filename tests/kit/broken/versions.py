@@ -9,7 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ort_py.contracts import IExecutionProvider, KernelDef, NodeSpec, ProviderFactory, kernel_defs
+from ort_py.contracts import (
+    CompiledRegion,
+    FunctionRegion,
+    GraphView,
+    IExecutionProvider,
+    KernelDef,
+    NodeSpec,
+    ProviderFactory,
+    RegionProvider,
+    RegionView,
+    RunDeclined,
+    kernel_defs,
+)
 from ort_py.hooks import hookimpl
 from ort_py.testing.kernel_runner import LocalKernelContext
 from ort_py_array import clipping, padding, pooling, softmax
@@ -121,6 +133,26 @@ class HasItsOwn(Sound):
         return [*super().kernel_registry(), KernelDef("Squeak", lambda ctx: self.relu, domain="com.acme")]
 
 
+class DeclinesEverything(RegionProvider):
+    """Relu is compiled, and each run of it declined."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
+        return None if node.op_type == "Relu" else "only Relu is compiled"
+
+    def compile(self, region: RegionView) -> CompiledRegion:
+        def decline(*inputs: Any) -> Sequence[Any]:
+            raise RunDeclined("not today")
+
+        return FunctionRegion(decline)
+
+
 _KINDS: tuple[Callable[[str], IExecutionProvider], ...] = (
     PadsTheWrongSide,
     NormalisesOneAxis,
@@ -128,6 +160,7 @@ _KINDS: tuple[Callable[[str], IExecutionProvider], ...] = (
     MirrorsTheEdge,
     ClaimsWhatNobodyHas,
     HasItsOwn,
+    DeclinesEverything,
 )
 PROVIDERS: dict[str, Factory] = {factory.name: factory for factory in map(Factory, _KINDS)}
 """The providers by name."""

@@ -6,8 +6,8 @@ Comes before the suites. Knows no test: what goes wrong is raised as it is, or r
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from ort_py.discovery import CPU_ROLE, ProviderRecord, check_options, default_ca
 from ort_py.errors import PluginError, ProviderNotFoundError
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.graph.view import ModelGraphView
+from ort_py.hooks import DeclinedEvent, hookimpl
 from ort_py.hooks.guard import Failure, guarded
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.testing.graphs import typed_model
@@ -126,6 +127,17 @@ class Subject:
         """Take back what `record` registered, so that nothing else of this process sees the provider."""
         self._registration.close()
 
+    @contextmanager
+    def declined_runs(self) -> Iterator[list[str]]:
+        """Why regions of the provider leave runs to other kernels meanwhile, as they do so."""
+        hooks, observer = default_catalog().hooks, _Observer(self.name)
+        name = f"ort_py.testing {id(observer)}"
+        hooks.register(observer, name)
+        try:
+            yield observer.reasons
+        finally:
+            hooks.unregister(name)
+
     def operators_run(self, session: ort_py.InferenceSession) -> list[tuple[str, str]]:
         """(domain, operator) of each node that runs on it."""
         return [(node.domain, node.op_type) for node in session.placement.nodes if node.provider == self.name]
@@ -150,6 +162,20 @@ class Subject:
             self._registration.callback(catalog.hooks.unregister, registered)
         catalog.register_provider(fitting[0])
         self._registration.callback(catalog.unregister_provider, self.name)
+
+
+class _Observer:
+    """Hears of runs that regions of one provider decline."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self.reasons: list[str] = []
+
+    @hookimpl
+    def ort_py_run_declined(self, event: DeclinedEvent) -> None:
+        """Keep the reason."""
+        if event.provider == self._provider:
+            self.reasons.append(event.reason)
 
 
 def forget_providers() -> None:

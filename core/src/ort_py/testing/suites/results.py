@@ -59,8 +59,9 @@ class ResultChecks(ProviderChecks):
     ) -> None:
         """A session with the provider in front gives what ONNX's suite expects; nothing falls back.
 
-        Skipped, with its refusals, where the provider ran no node of the case: other providers' results say nothing
-        about it. Skipped as well, in the operator's own words, where it needs a package that is not installed.
+        Skipped, with its refusals, where the provider ran no node of the case or a region of it declined the run: other
+        providers' results say nothing about it. Skipped as well where an operator needs a package that is not
+        installed, in the operator's own words.
         """
         reason = known_failures.get(backend_case)
         if reason is not None:
@@ -76,7 +77,11 @@ class ResultChecks(ProviderChecks):
                 if not ran and reason is None and usable.name != CPU_ROLE:
                     record["not_run"] = True
                     pytest.skip(f"not run by {usable.name}: {_refusals(session, usable.name)}")
-                _run(session, case)
+                with usable.declined_runs() as declined:
+                    _run(session, case)
+                if declined:
+                    record["not_run"] = True
+                    pytest.skip(f"not run by {usable.name}: its region declined the run: {declined[0]}")
         except (AssertionError, OrtPyError) as error:
             if isinstance(error, NotSupported) and isinstance(error.__cause__, ImportError):
                 pytest.skip(f"{error.what} {error.fix}")

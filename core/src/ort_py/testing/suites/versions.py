@@ -184,9 +184,12 @@ def _tried(subject: Subject, case: SuiteCase, operator: OperatorVersion) -> _Out
             outcome.ran = not outcome.refusal
             if not outcome.ran:
                 return outcome
-            for feeds, expected in case.data_sets():
-                for actual, wanted in zip(session.run(None, dict(feeds)), expected, strict=True):
-                    compare(actual, wanted, case)
+            with subject.declined_runs() as declined:
+                for feeds, expected in case.data_sets():
+                    for actual, wanted in zip(session.run(None, dict(feeds)), expected, strict=True):
+                        compare(actual, wanted, case)
+            if declined:
+                outcome.ran, outcome.refusal = False, f"its region declined the run: {declined[0]}"
             if session.fallback_report:
                 outcome.problem = "; ".join(str(entry) for entry in session.fallback_report)
     except (AssertionError, OrtPyError) as error:
