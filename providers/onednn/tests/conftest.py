@@ -32,6 +32,18 @@ def needs_exact_integers(library_reason: str) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _plans_are_checked(request: pytest.FixtureRequest, library_reason: str) -> Iterator[None]:
+    """Check every plan that a test makes, and its first run: `watched`."""
+    if library_reason or request.node.get_closest_marker("unwatched"):
+        yield
+        return
+    from providers.onednn.tests.checking import watched  # it imports the package, which may not be there
+
+    with watched():
+        yield
+
+
+@pytest.fixture(autouse=True)
 def _needs_the_library(request: pytest.FixtureRequest, library_reason: str) -> Iterator[None]:
     if library_reason:
         pytest.skip(f"oneDNN cannot be opened: {library_reason}")

@@ -264,6 +264,7 @@ def _instance() -> Iterator[tuple[Any, Any, Any]]:
             instance.close()
 
 
+@pytest.mark.unwatched
 def test_the_region_is_one_native_call() -> None:
     """The instance offers its list of calls as a C function with a context."""
     from ort_py_onednn.binding._dnnl import ffi

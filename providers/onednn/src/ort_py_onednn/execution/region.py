@@ -18,7 +18,7 @@ import numpy as np
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView, ValueSpec
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EPFail
-from ort_py_onednn.binding.constants import F32, Element
+from ort_py_onednn.binding.constants import F32, INTEGERS, Element
 from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.generation import Generation
@@ -28,7 +28,7 @@ from ort_py_onednn.execution.instance import DnnlInstance
 from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
 from ort_py_onednn.execution.plan import Plan
 from ort_py_onednn.graph.operation import Operation
-from ort_py_onednn.graph.precision import assign
+from ort_py_onednn.graph.precision import FLOATING, assign
 from ort_py_onednn.graph.quantization import fuse
 from ort_py_onednn.graph.split_sums import split_sums
 from ort_py_onednn.graph.support import read_while_planning
@@ -75,6 +75,9 @@ class DnnlRegion(CompiledRegion):
         self.operations: tuple[Operation, ...] = tuple(fused.operations)
         kinds = {value.name: value.data_type for node in fused.nodes for value in node.outputs if value is not None}
         self._types = assign(self.operations, kinds, self.outputs, chosen)
+        self._real = frozenset(
+            name for name, kind in kinds.items() if kind is not None and ELEMENTS.get(kind) in FLOATING
+        )
         self._uses = _uses(self.operations, self.outputs)
         made = {name: MadeWeight(array) for name, array in fused.constants.items() if name in self._uses}
         self._weights, self._small = _constants(view, made, self._uses)
@@ -152,8 +155,18 @@ class DnnlRegion(CompiledRegion):
                     why=(str(error),),
                     fix="run these shapes with another provider",
                 ) from error
+            self._check_types(planner, operation)
         planner.only = None
         return planner.finish(self.outputs, self.output_types)
+
+    def _check_types(self, planner: Planner, operation: Operation) -> None:
+        """Refuse a plan that holds a real number of the model as an integer, which would round it."""
+        for name in operation.outputs:
+            if name in self._real and planner.type_of(name) in INTEGERS:
+                raise EPFail(
+                    f"'{name}' of '{operation.name}' is a real number, and would be held as an integer.",
+                    fix="this is a mistake in ort-py-onednn: please report it with the model",
+                )
 
 
 def _element(value: ValueSpec, known: frozenset[str]) -> Element | None:

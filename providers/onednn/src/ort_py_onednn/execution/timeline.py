@@ -85,10 +85,11 @@ class Timeline:
         time = 0
         for step in steps:
             if isinstance(step, Repeat):
-                one = _Round(time, time + len(step.body) - 1, step)
+                one = _Round(time, time + len(step.body), step)  # its last time is that of the way back to its begin
                 for inner in step.body:
                     self._add(time, inner, one)
                     time += 1
+                time += 1
             else:
                 self._add(time, step, None)
                 time += 1

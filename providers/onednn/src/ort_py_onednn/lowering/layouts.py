@@ -122,6 +122,10 @@ class LayoutPlanner(StepPlanner):
         if value.buffer is not None:
             self._names.setdefault(value.buffer, set()).add(name)
 
+    def type_of(self, name: str) -> Element | None:
+        """The type that a value is held in; None for one that has no elements here."""
+        return self._values[name].dtype if name in self._values else None
+
     def has(self, name: str) -> bool:
         """Whether a value was given this name."""
         return name in self._values
