@@ -1,0 +1,232 @@
+"""Comparing outputs: by the table of tolerances, widened by how far rounding errors of the graph's own nodes reach.
+
+Only where two results differ by more than the table allows is a graph's conditioning asked: the NumPy provider runs it
+several times with small errors planted behind every node that rounds as it likes. What such an error can move, is not
+held against anybody; what it cannot move, must agree. Nodes whose result IEEE 754 fixes get no error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+import ort_py
+from ort_py.testing.tolerances import tolerance_of
+from tests.fuzzing.cases import Case, Feeds
+from tests.fuzzing.runners import Outcome, Variant, guarded, options_of
+
+__all__ = ["Spread", "difference", "spread_of", "tolerance_in"]
+
+_ROUNDED_ALIKE = """
+Add Sub Mul Div Sqrt Neg Abs Relu Max Min Sign Floor Ceil Round Identity Where Clip Cast CastLike Not And Or Xor
+Equal Greater Less GreaterOrEqual LessOrEqual Reshape Transpose Squeeze Unsqueeze Flatten Concat Split Slice
+Gather GatherElements GatherND Scatter ScatterElements ScatterND Expand Tile Pad Trilu DepthToSpace SpaceToDepth
+Compress ReverseSequence CenterCropPad ReduceMax ReduceMin MaxPool GlobalMaxPool ArgMax ArgMin TopK Shape Size
+Range OneHot EyeLike ConstantOfShape Constant QuantizeLinear DequantizeLinear Dropout IsNaN IsInf Hardmax
+BitwiseNot If Loop Scan
+"""
+ROUNDED_ALIKE = frozenset(_ROUNDED_ALIKE.split())
+"""Operators whose float results do not depend on who computes them."""
+
+ERROR = {"float32": 1e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
+DRAWS = 8
+ILL = 0.05
+"""An output that planted errors move by more than this share of its size says nothing."""
+
+
+@dataclass(slots=True)
+class Spread:
+    """How far planted errors move the outputs of a case.
+
+    Attributes:
+        drawn: The outputs with errors planted, one list a draw.
+    """
+
+    drawn: list[list[Any]]
+
+    def around(
+        self, place: int, exact: np.ndarray[Any, Any]
+    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], bool]:
+        """Per element: how far it moves and whether it becomes NaN or infinite; and whether the output says nothing."""
+        wide = exact.astype(np.float64)
+        moved = np.zeros(wide.shape)
+        changes = np.zeros(wide.shape, bool)
+        for outputs in self.drawn:
+            other = np.asarray(outputs[place])
+            if other.shape != exact.shape:
+                return moved, ~changes, True
+            other = other.astype(np.float64)
+            with np.errstate(all="ignore"):
+                kinds = (np.isnan(other) != np.isnan(wide)) | (np.isinf(other) != np.isinf(wide))
+                changes |= kinds
+                gap = np.abs(other - wide)
+            moved = np.maximum(moved, np.where(np.isfinite(gap), gap, 0.0))
+        finite = np.abs(wide[np.isfinite(wide)])
+        size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+        typical = float(np.sqrt(np.mean(moved**2))) if moved.size else 0.0
+        return moved + typical, changes, bool(size) and typical > ILL * size
+
+
+def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
+    """Run a case with planted errors; None where it cannot be instrumented."""
+    shown = onnx.ModelProto()
+    shown.CopyFrom(case.model)
+    candidates = [
+        name for node in case.model.graph.node if node.op_type not in ROUNDED_ALIKE for name in node.output if name
+    ]
+    known = {one.name for one in case.model.graph.output}
+    del shown.graph.output[:]
+    shown.graph.output.extend([helper.make_empty_tensor_value_info(name) for name in candidates])
+    plain = Variant("numpy", "ORT_DISABLE_ALL", ("CPUExecutionProvider",), plain=True)
+    values: dict[str, Any] = {}
+    if candidates:
+        first = guarded(lambda: _once(shown, feeds, plain))
+        if first.outputs is None:
+            return None
+        values = dict(zip(candidates, first.outputs, strict=True))
+    noisy, shapes = _noisy(case.model, values, known)
+    numbers = np.random.default_rng(seed)
+    made: list[Any] = []
+    opened = guarded(lambda: made.append(_session(noisy, plain)) or [])  # type: ignore[func-returns-value]
+    if opened.error is not None:
+        return None
+    drawn = []
+    with made[0]:
+        for _ in range(DRAWS):
+            noise = {name: _noise(array, numbers) for name, array in shapes.items()}
+            ran: Outcome = guarded(lambda noise=noise: made[0].run(None, {**feeds, **noise}))  # type: ignore[misc]
+            if ran.outputs is None:
+                return None
+            drawn.append(ran.outputs)
+    return Spread(drawn)
+
+
+def _session(model: onnx.ModelProto, variant: Variant) -> Any:
+    return ort_py.InferenceSession(model.SerializeToString(), options_of(variant), providers=["CPUExecutionProvider"])
+
+
+def _once(model: onnx.ModelProto, feeds: Feeds, variant: Variant) -> list[Any]:
+    with _session(model, variant) as session:
+        return list(session.run(None, feeds))
+
+
+def _noise(array: np.ndarray[Any, Any], numbers: np.random.Generator) -> np.ndarray[Any, Any]:
+    """An error for each element: relative to it, and to the largest of the array, which is what sums err by."""
+    error = ERROR[array.dtype.name]
+    wide = array.astype(np.float64)
+    finite = np.abs(wide[np.isfinite(wide)])
+    largest = float(finite.max()) if finite.size else 0.0
+    signs = numbers.uniform(-1, 1, wide.shape)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.nan_to_num((2 * np.abs(wide) + largest) * error * signs).astype(array.dtype))
+
+
+def _noisy(
+    model: onnx.ModelProto, values: dict[str, Any], outputs: set[str]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
+    """The model with an Add behind each node that rounds as it likes; its second operand is an input."""
+    noisy = onnx.ModelProto()
+    noisy.CopyFrom(model)
+    del noisy.graph.node[:]
+    shapes = {}
+    for node in model.graph.node:
+        copy = noisy.graph.node.add()
+        copy.CopyFrom(node)
+        if node.op_type in ROUNDED_ALIKE:
+            continue
+        for place, name in enumerate(node.output):
+            array = values.get(name)
+            if array is None or array.dtype.name not in ERROR:
+                continue
+            copy.output[place] = f"{name}_exact"
+            noise = f"{name}_error"
+            shapes[noise] = array
+            noisy.graph.node.append(helper.make_node("Add", [f"{name}_exact", noise], [name]))
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            noisy.graph.input.append(helper.make_tensor_value_info(noise, kind, array.shape))
+    return noisy, shapes
+
+
+def tolerance_in(model: onnx.ModelProto) -> tuple[float, float] | None:
+    """The tolerance of the narrowest floating type that a model computes in: its results are no better, whatever they
+    are cast to. None where that is float32."""
+    kinds = {one.type.tensor_type.elem_type for one in model.graph.input} | {
+        one.data_type for one in model.graph.initializer
+    }
+    for node in model.graph.node:
+        kinds |= {one.i for one in node.attribute if one.name == "to"}
+        kinds |= {one.t.data_type for one in node.attribute if one.type == onnx.AttributeProto.TENSOR}
+    for kind in (onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT16):
+        if kind in kinds:
+            return tolerance_of(np.dtype(helper.tensor_dtype_to_np_dtype(kind)))
+    if onnx.TensorProto.FLOAT in kinds and onnx.TensorProto.DOUBLE in kinds:
+        return tolerance_of(np.dtype(np.float32))
+    return None
+
+
+def difference(
+    actual: Any,
+    expected: Any,
+    spread: Spread | None = None,
+    place: int = 0,
+    base: Any = None,
+    tolerance: tuple[float, float] | None = None,
+) -> str:
+    """How an output differs from what is expected; ``""`` where it does not.
+
+    Args:
+        actual: What was computed.
+        expected: What is expected.
+        spread: How far errors reach; None for the table of tolerances alone.
+        place: Which output it is.
+        tolerance: Relative and absolute; None for that of the element type.
+        base: What the NumPy provider computes, around which `spread` was drawn.
+    """
+    if isinstance(expected, list | tuple) or expected is None:
+        return "" if type(actual) is type(expected) else f"{type(actual).__name__} instead of {type(expected).__name__}"
+    left, right = np.asarray(actual), np.asarray(expected)
+    if left.shape != right.shape:
+        return f"shape {left.shape} instead of {right.shape}"
+    if left.dtype != right.dtype:
+        return f"{left.dtype} instead of {right.dtype}"
+    if right.dtype.kind in "OUS":
+        return "" if (left == right).all() else "other strings"
+    relative, absolute = tolerance or tolerance_of(right.dtype)
+    if right.dtype.kind not in "fV":
+        relative, absolute = 0.0, 0.0
+    with np.errstate(all="ignore"):
+        a, b = left.astype(np.float64), right.astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        if right.dtype.kind in "iu" and right.dtype.itemsize == 8:
+            same = left == right
+        close = same | (np.abs(a - b) <= absolute + relative * np.abs(b)) & np.isfinite(a) & np.isfinite(b)
+        if close.all():
+            return ""
+        if spread is not None:
+            moved, changes, ill = spread.around(place, np.asarray(base if base is not None else right))
+            if ill or moved.shape != a.shape:
+                return ""
+            allowed = absolute + relative * np.abs(b) + 4 * moved
+            close |= (np.abs(a - b) <= allowed) | changes
+            # An overflow to infinity beside a number of the largest size is one rounding apart.
+            close |= np.isinf(a) & (np.abs(b) > 0.99 * _largest(right.dtype)) & (np.sign(a) == np.sign(b))
+            close |= np.isinf(b) & (np.abs(a) > 0.99 * _largest(right.dtype)) & (np.sign(a) == np.sign(b))
+            if close.all():
+                return ""
+    wrong = np.argwhere(~close)
+    first = tuple(wrong[0].tolist())
+    return (
+        f"{len(wrong)} of {close.size} elements differ, first at {first}: {left[first]!r} instead of {right[first]!r}"
+    )
+
+
+def _largest(dtype: Any) -> float:
+    import ml_dtypes
+
+    if dtype.kind not in "fV":
+        return float("inf")
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]

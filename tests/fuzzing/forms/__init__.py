@@ -1,0 +1,18 @@
+"""All operator forms; importing this fills the table."""
+
+from tests.fuzzing.forms import (
+    control,
+    elementwise,
+    gates,
+    indexing,
+    products,
+    quantised,
+    recurrent,
+    reductions,
+    views,
+    windows,
+)
+
+__all__ = ["LOADED"]
+
+LOADED = (control, elementwise, gates, indexing, products, quantised, recurrent, reductions, views, windows)

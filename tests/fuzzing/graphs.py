@@ -1,0 +1,118 @@
+"""One seed of the search with random graphs: draw, judge, shrink what fails, and say so."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.fuzzing.cases import Case, draw_case
+from tests.fuzzing.contradictions import contradict
+from tests.fuzzing.files import as_code, write_case
+from tests.fuzzing.shrink import shrink
+from tests.fuzzing.verdict import VARIANTS, Finding, judge
+
+__all__ = ["GraphSearch", "signature"]
+
+CONTRADICTED = 0.15
+"""Share of the graphs into which one contradiction is planted."""
+
+
+@dataclass(slots=True)
+class GraphSearch:
+    """Judges the case of each seed.
+
+    Attributes:
+        say: Told stages and findings.
+        opset: Operator set version of all graphs; 0 for any.
+        main: Element type of most data; empty for any.
+        providers: Names that the sessions are given; None for the default.
+        most_nodes: Bound on the number of nodes.
+        quiet: Kinds of findings that are counted only, separated by commas; what is disputed is.
+        shrink_seconds: For each finding of a new kind; 0 for none.
+        folder: Where small cases are written; empty for nowhere.
+    """
+
+    say: Callable[..., None]
+    opset: int = 0
+    main: str = ""
+    providers: Sequence[str] | None = None
+    most_nodes: int = 40
+    shrink_seconds: float = 15.0
+    folder: str = ""
+    quiet: str = ""
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def run(self, seed: int) -> dict[str, int]:
+        """Judge one seed; returns how often each kind of finding occurred."""
+        case = draw_case(seed, opset=self.opset, main=self.main, most_nodes=self.most_nodes)
+        rng = random.Random(seed)
+        if rng.random() < CONTRADICTED:
+            case.model, done = contradict(case.model, rng)
+            case.about += f"; {done}"
+        chosen = [VARIANTS[0], rng.choice(VARIANTS[1:])]
+        if self.providers is not None:
+            chosen = [replace(one, providers=tuple(self.providers)) for one in chosen]
+        findings = judge(case, chosen, lambda stage: self.say(stage=stage))
+        counts: Counter[str] = Counter()
+        reported: set[tuple[str, str]] = set()
+        for one in findings:
+            if (one.kind, one.who) in reported:
+                continue
+            reported.add((one.kind, one.who))
+            counts[f"{one.kind} ({one.who})"] += 1
+            if one.who != "numpy" and any(kind == one.kind and who != one.who for kind, who in reported):
+                continue  # the same at another level
+            self._report(seed, case, one, chosen)
+        return dict(counts)
+
+    def _report(self, seed: int, case: Case, one: Finding, variants: Sequence[Any]) -> None:
+        if one.kind in {*self.quiet.split(","), "disputed"}:
+            return
+        rough = f"{one.kind} {one.who} {_error_class(one)}"
+        self.kinds[rough] += 1
+        small = case
+        if self.shrink_seconds and self.kinds[rough] <= 400:
+            ways = [way for way in variants if way.name == one.who]
+
+            def fails(candidate: Case) -> bool:
+                found = judge(candidate, ways)
+                return any(other.kind == one.kind and other.who == one.who and _alike(other, one) for other in found)
+
+            self.say(stage=f"shrinking {one.kind} of {one.who}")
+            small = shrink(case, fails, self.shrink_seconds)
+            again = [other for other in judge(small, ways) if other.kind == one.kind and other.who == one.who]
+            one = again[0] if again else one
+        mark = signature(one, small)
+        if self.folder:
+            folder = Path(self.folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_case(folder / f"{one.kind}-{seed}.json", small, str(one)[:300])
+        level = next((way.level for way in variants if way.name == one.who), "ORT_ENABLE_ALL")
+        self.say(
+            finding=str(one),
+            kind=one.kind,
+            who=one.who,
+            seed=seed,
+            signature=mark,
+            operators=small.operators(),
+            about=case.about,
+            code=as_code(small, level),
+        )
+
+
+def _error_class(one: Finding) -> str:
+    return one.text.split(":", 2)[1].strip() if one.kind in {"untyped", "refuses"} and one.text.count(":") > 1 else ""
+
+
+def _alike(other: Finding, one: Finding) -> bool:
+    return _error_class(other) == _error_class(one)
+
+
+def signature(one: Finding, case: Case) -> str:
+    """What two findings share that are probably the same."""
+    operators = " ".join(sorted({node.op_type for node in case.model.graph.node if node.op_type != "Constant"}))
+    return f"{one.kind} {one.who.split(',')[0]} {_error_class(one)[:40]} {operators[:80]}"

@@ -1,0 +1,139 @@
+"""The judge: planted defects are found, blamed on who has them, and made small; what rounds otherwise is excused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from tests.fuzzing import verdict
+from tests.fuzzing.cases import Case
+from tests.fuzzing.compare import difference, spread_of
+from tests.fuzzing.files import as_code, case_of, write_case
+from tests.fuzzing.runners import Outcome, Variant, run_numpy
+from tests.fuzzing.shrink import shrink
+
+VARIANT = Variant("all")
+
+
+def _case(body: str, signature: str = "float[N,4] x", **feeds: Any) -> Case:
+    text = f'<ir_version: 10, opset_import: ["" : 21]> g ({signature}) => (float[] y) {body}'
+    given = feeds or {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
+    return Case(onnx.parser.parse_model(text), [given])
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], Any]], None]:
+    """Plants a change of every output of the session under test."""
+
+    def plant(change: Callable[[Any], Any]) -> None:
+        real = verdict.run_variant
+
+        def run(case: Case, variant: Variant) -> Any:
+            ran = real(case, variant)
+            ran.outcomes = [_changed(one, change) for one in ran.outcomes]
+            return ran
+
+        monkeypatch.setattr(verdict, "run_variant", run)
+
+    return plant
+
+
+def _changed(outcome: Outcome, change: Callable[[Any], Any]) -> Outcome:
+    try:
+        return Outcome([change(one) for one in outcome.outputs or ()])
+    except Exception as error:
+        return Outcome(error=error)
+
+
+def _raise(value: Any) -> Any:
+    raise ValueError("not one of ours")
+
+
+def _one_element(value: Any) -> Any:
+    value = value.copy()
+    value.flat[-1] += 0.01
+    return value
+
+
+def test_what_agrees_is_no_finding() -> None:
+    """A plain graph, at every level."""
+    assert verdict.judge(_case("{ a = Sigmoid(x) y = Mul(a, x) }"), verdict.VARIANTS) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda value: value * np.float32(1.001), "wrong"),
+        (_one_element, "wrong"),
+        (lambda value: value[:-1], "wrong"),
+        (lambda value: value.astype(np.float64), "wrong"),
+        (lambda value: np.where(value > 1, np.nan, value).astype(np.float32), "wrong"),
+        (_raise, "untyped"),
+    ],
+)
+def test_planted_defects_are_found(planted: Any, change: Callable[[Any], Any], kind: str) -> None:
+    """Wrong values, one wrong element, a wrong shape or type, NaN, and an exception that is none of ours."""
+    planted(change)
+    found = verdict.judge(_case("{ a = Softmax(x) b = Mul(a, x) y = Exp(b) }"), [VARIANT])
+    assert {(one.kind, one.who) for one in found} == {(kind, "all")}
+
+
+def test_computing_what_others_refuse_is_found(planted: Any) -> None:
+    """Squeeze of an axis of size 4: NumPy and onnxruntime refuse; who computes it is found out."""
+    case = _case("<int64[1] axes = {1}> { a = Relu(x) y = Squeeze(a, axes) }")
+    assert verdict.judge(case, [Variant("plain", plain=True)]) == []
+    planted(lambda value: value)
+    found = verdict.judge(case, [Variant("plain", plain=True)])
+    assert {(one.kind, one.who) for one in found} == {("computes", "plain")}
+
+
+def test_planted_errors_excuse_what_rounding_moves_only() -> None:
+    """exp(40·softmax-like sums) may differ in the fourth digit; a wrong formula is wrong all the same."""
+    weights = "{" + ",".join(str(number) for number in np.linspace(-1, 1, 16).round(3)) + "}"
+    case = _case(f"<float[4,4] w = {weights}, float k = {{12}}> {{ a = MatMul(x, w) b = Mul(a, k) y = Exp(b) }}")
+    (exact,) = run_numpy(case).outcomes
+    assert exact.outputs is not None
+    spread = spread_of(case, case.feeds[0])
+    assert spread is not None
+    result = exact.outputs[0]
+    moved = result * np.float32(1 + 1.5e-4)  # an error of 1e-6 in the sum, times 12 times 10
+    assert difference(moved, result) != ""
+    assert difference(moved, result, spread, 0, result) == ""
+    assert difference(result * np.float32(1.02), result, spread, 0, result) != ""
+
+
+def test_sums_that_ieee_fixes_are_not_excused() -> None:
+    """x + 1.5·2²³ - 1.5·2²³ rounds: who returns x is wrong, although the sum loses all digits."""
+    case = _case("<float m = {12582912}> { a = Add(x, m) y = Sub(a, m) }")
+    spread = spread_of(case, case.feeds[0])
+    (exact,) = run_numpy(case).outcomes
+    assert exact.outputs is not None
+    assert difference(case.feeds[0]["x"], exact.outputs[0], spread, 0, exact.outputs[0]) != ""
+
+
+def test_cases_are_made_small(planted: Any) -> None:
+    """Only the node that is wrong remains, with a program that shows it."""
+    case = _case("{ a = Tanh(x) b = Add(a, x) c = Relu(b) d = Mul(c, a) e = Sigmoid(d) y = Add(e, c) }")
+
+    def fails(candidate: Case) -> bool:
+        return any(node.op_type == "Mul" for node in candidate.model.graph.node)
+
+    small = shrink(case, fails, 20.0)
+    assert small.operators() == "Mul"
+    assert "parse_model" in as_code(small)
+
+
+def test_cases_are_kept_as_files(tmp_path: Any) -> None:
+    """A file gives the same model and the same bits, NaN and packed arrays included."""
+    import json
+
+    numbers = np.full((20, 4), np.nan, np.float32)
+    case = _case("{ y = Relu(x) }", x=numbers)
+    write_case(tmp_path / "case.json", case, "about")
+    back = case_of(json.loads((tmp_path / "case.json").read_text(encoding="utf-8")))
+    assert back.model.graph.node[0].op_type == "Relu"
+    assert back.feeds[0]["x"].tobytes() == numbers.tobytes()

@@ -1,0 +1,188 @@
+"""Judging a case: who computes what nobody else computes, and who refuses alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.fuzzing.cases import Case
+from tests.fuzzing.compare import Spread, difference, spread_of, tolerance_in
+from tests.fuzzing.runners import Outcome, Variant, run_numpy, run_onnxruntime, run_reference, run_variant
+
+__all__ = ["VARIANTS", "Finding", "judge", "run_variant"]
+
+VARIANTS = (
+    Variant("all"),
+    Variant("off", "ORT_DISABLE_ALL"),
+    Variant("basic", "ORT_ENABLE_BASIC"),
+    Variant("all, two threads", threads=True),
+    Variant("all, bound outputs", bound=True),
+    Variant("all, as placed by cost", always=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that should not be.
+
+    Attributes:
+        kind: ``"wrong"``, ``"untyped"``, ``"refuses"``, ``"computes"`` (what others refuse), ``"unsteady"``, or
+            ``"disputed"``.
+        who: A variant's name, or ``"numpy"``.
+        text: What was seen.
+    """
+
+    kind: str
+    who: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.who}): {self.text}"
+
+
+class Oracles:
+    """What the others give for a case; each is asked when its word is needed."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.tolerance = tolerance_in(case.model)
+        self._known: dict[str, list[Outcome]] = {}
+        self._spreads: dict[int, Spread | None] = {}
+
+    def ask(self, name: str, run: Callable[[Case], list[Outcome]]) -> list[Outcome]:
+        """The outcomes of an oracle."""
+        if name not in self._known:
+            self._known[name] = run(self.case)
+        return self._known[name]
+
+    @property
+    def onnxruntime(self) -> list[Outcome]:
+        """onnxruntime's, unoptimised."""
+        return self.ask("onnxruntime", run_onnxruntime)
+
+    @property
+    def reference(self) -> list[Outcome]:
+        """ONNX's reference."""
+        return self.ask("reference", run_reference)
+
+    def spread(self, run: int) -> Spread | None:
+        """How far errors reach in one of the runs."""
+        if run not in self._spreads:
+            self._spreads[run] = spread_of(self.case, self.case.feeds[run])
+        return self._spreads[run]
+
+
+def judge(
+    case: Case, variants: Sequence[Variant] = VARIANTS[:2], stage: Callable[[str], None] = lambda name: None
+) -> list[Finding]:
+    """What is wrong with a case.
+
+    Args:
+        case: The case.
+        variants: The ways in which ort-py runs it.
+        stage: Told who runs next, so that a crash has a name.
+    """
+    findings: list[Finding] = []
+    stage("numpy")
+    numpy = run_numpy(case)
+    oracles = Oracles(case)
+    stage("onnxruntime")
+    others = oracles.onnxruntime
+    for run, ours in enumerate(numpy.outcomes):
+        stage("reference")
+        findings += _numpy_against_others(case, oracles, run, ours, others[run])
+    findings += [Finding("unsteady", "numpy", text) for text in numpy.troubles]
+    for variant in variants:
+        stage(variant.name)
+        ran = run_variant(case, variant)
+        stage("comparison")
+        for run, outcome in enumerate(ran.outcomes):
+            findings += _against_numpy(oracles, run, variant.name, outcome, numpy.outcomes[run])
+        findings += [Finding("unsteady", variant.name, text) for text in ran.troubles]
+    return findings
+
+
+def _numpy_against_others(case: Case, oracles: Oracles, run: int, ours: Outcome, theirs: Outcome) -> list[Finding]:
+    if ours.error is not None:
+        if not ours.typed:
+            return [Finding("untyped", "numpy", f"run {run}: {ours}")]
+        if theirs.outputs is None or "KernelNotFound" in type(ours.error).__name__:
+            return []
+        reference = oracles.reference[run]
+        if reference.outputs is not None and not _gap(reference, theirs, None, None):
+            return [Finding("refuses", "numpy", f"run {run}: {ours}")]
+        return []
+    if theirs.outputs is None:
+        reference = oracles.reference[run]
+        if reference.outputs is None:
+            return []
+        gap = _gap(ours, reference, oracles, run)
+        # The reference alone proves nothing: it has defects of its own.
+        return (
+            [Finding("disputed", "numpy", f"run {run}: {gap} (by the reference; onnxruntime refuses)")] if gap else []
+        )
+    gap = _gap(ours, theirs, oracles, run)
+    if not gap:
+        return []
+    reference = oracles.reference[run]
+    if reference.outputs is None:
+        return [Finding("disputed", "numpy", f"run {run}: {gap} (by onnxruntime; the reference refuses)")]
+    if not _gap(ours, reference, oracles, run):
+        return []
+    if not _gap(reference, theirs, oracles, run):
+        return [Finding("wrong", "numpy", f"run {run}: {gap} (onnxruntime and the reference agree)")]
+    return [Finding("disputed", "numpy", f"run {run}: {gap} (by onnxruntime; the reference differs from both)")]
+
+
+def _against_numpy(oracles: Oracles, run: int, who: str, outcome: Outcome, numpy: Outcome) -> list[Finding]:
+    if outcome.error is not None:
+        if not outcome.typed:
+            return [Finding("untyped", who, f"run {run}: {outcome}")]
+        if numpy.outputs is not None:
+            return [Finding("refuses", who, f"run {run}: {outcome}")]
+        return []
+    if numpy.outputs is None:
+        if oracles.onnxruntime[run].outputs is None:
+            return [Finding("computes", who, f"run {run}: {outcome}, while NumPy says {numpy}")]
+        return []
+    gap = _gap(outcome, numpy, oracles, run)
+    if not gap:
+        return []
+    against = []
+    for name in ("onnxruntime", "reference"):
+        other = getattr(oracles, name)[run]
+        if other.outputs is None:
+            continue
+        if not _gap(outcome, other, oracles, run):
+            return [Finding("disputed", who, f"run {run}: {gap}, but {name} agrees with it")]
+        against.append(bool(_gap(numpy, other, oracles, run)))
+    if against and all(against):  # nobody agrees with anybody: what the specification leaves open, mostly
+        return [Finding("disputed", who, f"run {run}: {gap}, but the oracles differ from NumPy, too")]
+    return [Finding("wrong", who, f"run {run}: {gap}")]
+
+
+def _gap(left: Outcome, right: Outcome, oracles: Oracles | None, run: int | None) -> str:
+    """How two outcomes differ; errors planted into the graph are asked only where the table is not enough."""
+    assert left.outputs is not None
+    assert right.outputs is not None
+    if len(left.outputs) != len(right.outputs):
+        return f"{len(left.outputs)} outputs instead of {len(right.outputs)}"
+    for place, (one, other) in enumerate(zip(left.outputs, right.outputs, strict=True)):
+        found = difference(one, other, tolerance=oracles.tolerance if oracles is not None else None)
+        if found and oracles is not None and run is not None:
+            spread = oracles.spread(run)
+            if spread is None:
+                return f"output {place}: {found}"
+            base: Any = _base(oracles, run, place)
+            found = difference(one, other, spread, place, base, oracles.tolerance)
+        if found:
+            return f"output {place}: {found}"
+    return ""
+
+
+def _base(oracles: Oracles, run: int, place: int) -> np.ndarray[Any, Any] | None:
+    known = oracles.ask("numpy", lambda case: run_numpy(case).outcomes)[run].outputs
+    return known[place] if known is not None else None
