@@ -7,7 +7,7 @@ imported when it is called: a session restored from the cache begins with `plan_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -75,6 +75,7 @@ class Assembler:
         threads: Threads of one run.
         calibration: What is known of the providers' times on this machine.
         explicit: Whether the user named the providers in this order.
+        named: Names of the providers that the user asked for, without the CPU provider's role.
         on_declined: Told about each run that a region left to other kernels.
     """
 
@@ -91,6 +92,7 @@ class Assembler:
         threads: int,
         calibration: Calibration,
         explicit: bool,
+        named: Collection[str] = (),
         on_declined: Callable[[Declined], None] | None = None,
     ) -> None:
         self.model = model
@@ -103,6 +105,7 @@ class Assembler:
         self._threads = threads
         self._calibration = calibration
         self._explicit = explicit
+        self._named = frozenset(named)
         self._on_declined = on_declined
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
@@ -114,7 +117,9 @@ class Assembler:
 
         with report.stage("optimise") as notes:
             schemas = self._schemas()
-            done = optimise(self.model, self._options, schemas, self._contributions, self._services, providers)
+            done = optimise(
+                self.model, self._options, schemas, self._contributions, self._services, providers, self._named
+            )
             report.optimisation = done
             notes.extend(done.lines())
 

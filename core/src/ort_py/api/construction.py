@@ -30,8 +30,10 @@ from ort_py.api.retired_programs import RetiredPrograms, close_regions
 from ort_py.api.run_callbacks import end_run, wants_runs
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import (
+    CPU_ROLE,
     FallbackKind,
     FallbackRecord,
+    Origin,
     ProviderInstances,
     ProviderRecord,
     Selected,
@@ -187,6 +189,14 @@ class Construction:
         return [pair for pair in self._instances or () if pair[1].name not in self._unusable]
 
     @property
+    def _named(self) -> frozenset[str]:
+        """Providers that the user asked for by name; the CPU provider's role, whoever fills it, is none."""
+        chosen = self.selection.selected
+        return frozenset(
+            [one.record.name for one in chosen if one.origin is Origin.NAMED and one.requested_as != CPU_ROLE]
+        )
+
+    @property
     def has_run_callbacks(self) -> bool:
         """Whether a provider wants to hear of runs."""
         return any(wants_runs(provider) for provider in self.providers)
@@ -252,7 +262,7 @@ class Construction:
 
     def restore(self, source: Any) -> bool:
         """Take the model from the cache and plan it; False where it has to be loaded."""
-        wishes = (self.policy.strictness.value, self.threads.count, self.placing)
+        wishes = (self.policy.strictness.value, self.threads.count, self.placing, sorted(self._named))
         records = {provider.name: record for record, provider in self._usable}
         in_use = [(records[provider.name], provider) for provider in self.providers]
         start = time.perf_counter_ns()
@@ -309,6 +319,7 @@ class Construction:
             threads=self.threads.count,
             calibration=self.placing.calibration,
             explicit=self.placing.explicit,
+            named=self._named,
             on_declined=self._cache.compiler.tell_declined,
         )
         return self._assembler

@@ -8,13 +8,13 @@ graph as it shall be.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ort_py.api.contributions import Contributions
 from ort_py.api.evaluation import KernelEvaluator
 from ort_py.api.options import SessionOptions
 from ort_py.api.runners import wishes
-from ort_py.api.unfusing import write_out_for_devices
+from ort_py.api.unfusing import write_out
 from ort_py.contracts import IExecutionProvider, Transform
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types
@@ -49,8 +49,18 @@ def optimise(
     contributions: Contributions,
     services: KernelServices,
     providers: Sequence[IExecutionProvider],
+    named: Collection[str] = (),
 ) -> OptimisationReport:
     """Run the graph transforms of the session's level.
+
+    Args:
+        model: The model.
+        options: The session's options.
+        schemas: The operators.
+        contributions: Transforms and kernels of providers and plug-ins.
+        services: What kernels are bound with.
+        providers: Those of the session, in rank order.
+        named: Names of those that the user asked for, without the CPU provider's role.
 
     Raises:
         InvalidArgument: The options switch off a transform whose name is nearly one that exists.
@@ -68,7 +78,7 @@ def optimise(
         schemas=schemas,
         disabled=disabled,
     )
-    notes += write_out_for_devices(model, providers, contributions.kernels, schemas)
+    notes += write_out(model, providers, named, contributions.kernels, schemas)
     report.notes = tuple(notes)
     return report
 

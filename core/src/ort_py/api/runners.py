@@ -17,7 +17,7 @@ from ort_py.transforms.precision.widening import WidenNarrowFloats
 from ort_py.transforms.quantization.dequantized_weights import DequantizeWeights
 from ort_py.transforms.quantization.widened_weights import RecogniseWidenedWeights
 
-__all__ = ["claimants", "wishes"]
+__all__ = ["claimants", "claims_of", "wishes"]
 
 _LOG = logging.getLogger("ort_py.session")
 
@@ -53,12 +53,16 @@ def claimants(
     for provider in providers:
         if len(found) == len(view.nodes):
             break
-        try:
-            capability = provider.get_capability(view, kernels.lookup(provider.name))
-            claimed = [index for claim in capability.claims for index in claim.nodes]
-        except Exception as error:  # a plug-in's code; partitioning asks again, and reports it
-            _LOG.debug("%s was asked while optimising and failed: %s", provider.name, error)
-            continue
-        for index in claimed:
-            found.setdefault(view.nodes[index].name, provider)
+        for name in claims_of(view, provider, kernels):
+            found.setdefault(name, provider)
     return found
+
+
+def claims_of(view: GraphView, provider: IExecutionProvider, kernels: KernelRegistry) -> frozenset[str]:
+    """Names of the nodes that a provider claims, whoever comes before it; none where it fails."""
+    try:
+        capability = provider.get_capability(view, kernels.lookup(provider.name))
+        return frozenset([view.nodes[index].name for claim in capability.claims for index in claim.nodes])
+    except Exception as error:  # a plug-in's code; partitioning asks again, and reports it
+        _LOG.debug("%s was asked while optimising and failed: %s", provider.name, error)
+        return frozenset()

@@ -1,16 +1,21 @@
-"""Fused nodes written out again, where that lets a provider on a device of its own keep them.
+"""Fused nodes written out again, where that lets a provider keep what it was asked to run.
 
-Comes after the transforms, before partitioning. A fusion is good for whoever has the operator; where that is only a
-provider asked later, on another device, the nodes it was made of would leave the device of one that runs them all. On
-one device the fused operator is left to whoever has it.
+Comes after the transforms, before partitioning. A fusion is good for whoever has the operator, and takes the nodes it
+was made of from a provider that has only those. Two rules decide which of them a node stays:
+
+* A user who names providers wants them to run what they can. A fused node is kept if the first named provider that runs
+  its parts also runs it whole, and written out otherwise. The role of the CPU provider does not count as named.
+* The parts would leave the device of a provider that runs them all, for the host or another device.
+
+Where neither applies the fused operator is left to whoever has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ort_py.api.runners import claimants
+from ort_py.api.runners import claims_of
 from ort_py.contracts import IExecutionProvider, NodeTemplate
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.editing.edit import Editor
@@ -19,81 +24,117 @@ from ort_py.graph.ir import Graph, Model, Node, walk
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
 
-__all__ = ["write_out_for_devices"]
+__all__ = ["write_out"]
 
 
-def write_out_for_devices(
-    model: Model, providers: Sequence[IExecutionProvider], kernels: KernelRegistry, schemas: SchemaRegistry
+def write_out(
+    model: Model,
+    providers: Sequence[IExecutionProvider],
+    named: Collection[str],
+    kernels: KernelRegistry,
+    schemas: SchemaRegistry,
 ) -> list[str]:
-    """Put the functions of fused nodes in their place where providers asked earlier, on other devices, run them whole.
+    """Put the functions of fused nodes in their place where providers asked earlier should run the parts.
+
+    Args:
+        model: The model, after its transforms.
+        providers: Those of the session, in rank order.
+        named: Names of the providers that the user asked for, without the CPU provider's role.
+        kernels: Their kernels.
+        schemas: The operators.
 
     Returns:
         A line about what was done; nothing where nothing was.
     """
-    if len({provider.device for provider in providers}) < 2:
+    if not named and len({provider.device for provider in providers}) < 2:
         return []
     state = EditState(model, schemas)
     written: dict[str, int] = {}
     for graph in list(walk(model.graph)):
         if any(node.body is not None for node in graph.nodes):
-            for name in _write_out(graph, providers, kernels, state):
+            for name in _write_out(graph, providers, named, kernels, state):
                 written[name] = written.get(name, 0) + 1
     if not written:
         return []
     Editor(model.graph, state).remove_unused()
     shown = ", ".join(f"{count} of {name}" for name, count in written.items())
-    return [f"fused nodes written out again, since a provider on another device runs all of their parts: {shown}"]
+    return [f"fused nodes written out again, since a provider that is asked earlier runs all of their parts: {shown}"]
 
 
-@dataclass(frozen=True, slots=True)
+class _Claims:
+    """What each provider claims of a graph as it is now; each is asked when it is first looked up."""
+
+    def __init__(self, graph: Graph, kernels: KernelRegistry) -> None:
+        self._view = ModelGraphView(graph)
+        self._kernels = kernels
+        self._found: dict[str, frozenset[str]] = {}
+
+    def of(self, provider: IExecutionProvider) -> frozenset[str]:
+        """Names of the nodes that a provider claims."""
+        found = self._found.get(provider.name)
+        if found is None:
+            found = self._found[provider.name] = claims_of(self._view, provider, self._kernels)
+        return found
+
+
+@dataclass(slots=True)
 class _Tried:
     """A fused node whose function was put in its place.
 
     Attributes:
         template: Makes the node again.
         made: What stands for it.
-        taker: Place of the provider that would have run it.
+        named: The named providers that come before the one that runs it whole.
+        elsewhere: The providers before that one on other devices.
     """
 
     template: NodeTemplate
-    made: Sequence[Node]
-    taker: int
+    made: list[Node]
+    named: Sequence[IExecutionProvider]
+    elsewhere: Sequence[IExecutionProvider]
+
+    def stays(self, claims: _Claims) -> bool:
+        """Whether one of those that were asked earlier runs all parts: one named, or those of other devices."""
+        names = {node.name for node in self.made}
+        if any(names <= claims.of(provider) for provider in self.named):
+            return True
+        return bool(self.elsewhere) and names <= frozenset().union(*[claims.of(one) for one in self.elsewhere])
 
 
 def _write_out(
-    graph: Graph, providers: Sequence[IExecutionProvider], kernels: KernelRegistry, state: EditState
+    graph: Graph,
+    providers: Sequence[IExecutionProvider],
+    named: Collection[str],
+    kernels: KernelRegistry,
+    state: EditState,
 ) -> list[str]:
     """Try all candidates of a graph at once; returns the operators of those that stay written out."""
-    place = {provider.name: index for index, provider in enumerate(providers)}
-    claims = claimants(ModelGraphView(graph), providers, kernels)
+    claims = _Claims(graph, kernels)
     editor = state.editors.get(graph) or Editor(graph, state)
-    tried: list[_Tried] = []
+    pending: list[_Tried] = []
     for node in [one for one in graph.nodes if one.body is not None]:
-        taker = claims.get(node.name)
-        if taker is None or not any(one.device != taker.device for one in providers[: place[taker.name]]):
-            continue  # nobody runs it, so partitioning writes it out; or there is nobody to keep it for
-        template = _template(node)
-        tried.append(_Tried(template, editor.expand(node), place[taker.name]))
-    if not tried:
-        return []
-    claims = claimants(ModelGraphView(graph), providers, kernels)
+        place = next((place for place, one in enumerate(providers) if node.name in claims.of(one)), None)
+        if place is None:
+            continue  # nobody runs it, so partitioning writes it out
+        before = providers[:place]
+        asked = [one for one in before if one.name in named]
+        elsewhere = [one for one in before if one.device != providers[place].device]
+        if asked or elsewhere:
+            template = _template(node)
+            pending.append(_Tried(template, editor.expand(node), asked, elsewhere))
     kept: list[str] = []
-    for one in tried:
-        if all(_kept(node, claims, providers[: one.taker], providers[one.taker]) for node in one.made):
-            kept.append(one.template.op_type)
-        else:
-            editor.replace_nodes([node.name for node in one.made], [one.template])
+    while pending:
+        claims = _Claims(graph, kernels)
+        tried, pending = pending, []
+        for one in tried:
+            if one.stays(claims):
+                kept.append(one.template.op_type)
+            elif any(part.body is not None for part in one.made):  # a part is a fused node itself
+                one.made = [made for part in one.made for made in (editor.expand(part) or [part])]
+                pending.append(one)
+            else:
+                editor.replace_nodes([part.name for part in one.made], [one.template])
     return kept
-
-
-def _kept(
-    node: Node,
-    claims: Mapping[str, IExecutionProvider],
-    before: Sequence[IExecutionProvider],
-    taker: IExecutionProvider,
-) -> bool:
-    found = claims.get(node.name)
-    return found in before and found is not None and found.device != taker.device
 
 
 def _template(node: Node) -> NodeTemplate:
