@@ -17,7 +17,7 @@ SUBPACKAGES = {"backend", "capi", "datasets", "quantization", "tools", "transfor
 LAYERS = (
     {"errors", "dtypes", "devices", "files", "suggestions", "tolerances", "lazy_names", "homes"},
     {"contracts", "hooks"},
-    {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache"},
+    {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache", "constraints"},
     {"transforms", "partition", "planning"},
     {"execution", "fallback"},
     {"api"},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ort_py.api.contributions import Contributions
 from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport
+from ort_py.constraints import Gate
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, PackedForms
 from ort_py.devices import Device
 from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
@@ -25,6 +26,7 @@ from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, Region
+from ort_py.partition.checked_regions import Barred, bar_unchecked, gates_of
 from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
 from ort_py.partition.partitioner import partition
 from ort_py.partition.rates import Calibration
@@ -107,6 +109,7 @@ class Assembler:
         self._explicit = explicit
         self._named = frozenset(named)
         self._on_declined = on_declined
+        self._gates: Mapping[Region, Gate] = {}
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
         """Run the graph transforms of the session's level."""
@@ -164,6 +167,7 @@ class Assembler:
         by_name = {provider.name: provider for provider in providers}
         compiled: dict[Region, CompiledRegion] = {}
         constants = self._constants(providers)
+        self._gates = gates_of(region for regions in assignment.regions.values() for region in regions)
         try:
             with report.stage("compile"):
                 for region in (region for regions in assignment.regions.values() for region in regions):
@@ -204,6 +208,8 @@ class Assembler:
                     threads=self._threads,
                     allocators=self._contributions.allocators_on(providers),
                     stand_ins=StandIns(self._contributions.kernels, providers, self._on_declined),
+                    gates=self._gates,
+                    limits=self._options.limits,
                 ),
             )
             reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse
@@ -219,8 +225,13 @@ class Assembler:
         def report_error(provider: str, error: Exception) -> None:
             self._on_provider_error(provider, error, "")
 
+        barred: Barred = {}
         for _ in range(EXPANSION_ROUNDS):
-            assignment = partition(self.model.graph, providers, self._contributions.kernels, cost_model, report_error)
+            assignment = partition(
+                self.model.graph, providers, self._contributions.kernels, cost_model, report_error, barred
+            )
+            if self._bar(assignment, providers, barred):
+                continue
             if not assignment.unassigned:
                 return assignment
             from ort_py.api.preparation import expand_functions
@@ -228,6 +239,12 @@ class Assembler:
             if not expand_functions(self.model, assignment.unassigned, self._schemas(), self._options.limits):
                 break
         raise _nobody_runs(assignment.unassigned)
+
+    def _bar(self, assignment: Assignment, providers: Sequence[IExecutionProvider], barred: Barred) -> bool:
+        """Make the gates of all regions; whether there are nodes that no gate can answer for."""
+        regions = (region for regions in assignment.regions.values() for region in regions)
+        self._gates = gates_of(regions)
+        return bar_unchecked(self._gates, providers, barred, strict=not self._options.limits.unchecked_regions)
 
     def _compile(
         self, assignment: Assignment, providers: Sequence[IExecutionProvider], constants: ConstantPool

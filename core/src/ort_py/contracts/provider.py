@@ -193,6 +193,17 @@ class IExecutionProvider(ABC):
         return None if precision == "float32" else "it computes in the types of the model"
 
     @property
+    def checks_inputs(self) -> bool:
+        """Optional. Whether its compiled regions themselves refuse shapes, sizes and indices that the specification
+        forbids, for nodes that the engine cannot check before they run: operators of other domains, and sizes that
+        depend on the data of a run.
+
+        Where it is False, the engine keeps such nodes out of the provider's regions. Sessions with
+        `Limits.unchecked_regions` switched off do so for every provider.
+        """
+        return True
+
+    @property
     def widened_types(self) -> frozenset[DataType]:
         """Optional. Narrow floating types that it has kernels for, but computes faster in float32.
 

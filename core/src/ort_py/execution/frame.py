@@ -22,6 +22,7 @@ import numpy as np
 from ort_py.contracts import FrameResources, IStream, RegionInstance
 from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
+from ort_py.execution.admission import AdmittedInstance
 from ort_py.execution.arena import Arena
 from ort_py.execution.planned_runs import PlannedRuns, Signature
 from ort_py.execution.program import Program
@@ -99,6 +100,8 @@ class Frame:
         """Make this frame's instance of a region and keep it in its slot."""
         resources = FrameResources(self.streams.get(step.device), self.program.plan.threads)
         instance = step.region.instantiate(resources)
+        if step.admissions is not None:
+            instance = AdmittedInstance(instance, step.admissions)
         self._instances.append((step.device, instance))
         self.slots[step.instance] = instance
         return instance

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import Any
 
 from ort_py.errors import OptionError
 
@@ -48,6 +49,8 @@ class Limits:
         load_seconds: Reading, checking, typing and optimising a model; not compiling for a device. Large models take
             seconds; five minutes means that something does not end.
         run_seconds: One `run()`. Unlimited: generating a text or a film takes as long as it takes.
+        unchecked_regions: Whether compiled regions may hold nodes whose shapes and indices only their provider checks.
+            What the engine can check itself is checked in any case.
     """
 
     model_bytes: int | None = 2 * GIB
@@ -60,11 +63,12 @@ class Limits:
     total_memory_bytes: int | None = None
     load_seconds: float | None = 300.0
     run_seconds: float | None = None
+    unchecked_regions: bool = True
 
     def __post_init__(self) -> None:
         for name in [field.name for field in fields(self)]:
             value = getattr(self, name)
-            if value is None:
+            if value is None or name == "unchecked_regions":
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise OptionError(
@@ -91,12 +95,14 @@ class Limits:
             total_memory_bytes=2 * GIB,
             load_seconds=10.0,
             run_seconds=60.0,
+            unchecked_regions=False,
         )
 
     @classmethod
     def unlimited(cls) -> Limits:
         """No bound at all, for models you wrote yourself."""
-        return cls(**dict.fromkeys(field.name for field in fields(cls)))
+        numbers: dict[str, Any] = {field.name: None for field in fields(cls) if field.name != "unchecked_regions"}
+        return cls(**numbers)
 
     def node_cap(self, written: int) -> int | None:
         """Nodes allowed after inlining for a file in which `written` nodes stand."""

@@ -6,11 +6,11 @@ Nodes nobody takes are returned with every refusal: the caller may expand them t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ort_py.contracts import Claim, ClaimKind, GraphView, IExecutionProvider
-from ort_py.graph.ir import Graph, walk
+from ort_py.graph.ir import Graph, Node, walk
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.assignment import CORE, Assignment, NodeAssignment, Region, Runner
@@ -31,6 +31,7 @@ def partition(
     kernels: KernelRegistry,
     cost_model: CostModel,
     on_provider_error: OnProviderError,
+    barred: Mapping[Node, Mapping[str, str]] | None = None,
 ) -> Assignment:
     """Assign every node of a graph and of the graphs nested in it.
 
@@ -40,6 +41,7 @@ def partition(
         kernels: Their kernels.
         cost_model: How placements are weighed.
         on_provider_error: Told about a provider whose `get_capability` raised; it gets no node of that graph.
+        barred: Nodes that a provider may not have in its regions, with the reason by provider.
     """
     result = Assignment()
     whole: set[Graph] = set()
@@ -48,7 +50,14 @@ def partition(
             continue  # inside a node that a provider runs whole
         view = ModelGraphView(current)
         result.specs.update(zip(current.nodes, view.nodes, strict=True))
-        answers = survey(view, providers, kernels, on_provider_error, all_of_them=compares(providers, cost_model))
+        answers = survey(
+            view,
+            providers,
+            kernels,
+            on_provider_error,
+            all_of_them=compares(providers, cost_model),
+            barred={} if not barred else {i: barred[node] for i, node in enumerate(current.nodes) if node in barred},
+        )
         choice = choose(current, view, answers, cost_model)
         _Placing(current, view, answers, choice, kernels, result).place()
         result.notes += _notes(current, choice)

@@ -6,8 +6,8 @@ be asked is not: on the host, where every node has found somebody and nobody's t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider
 from ort_py.kernels.registry import KernelRegistry
@@ -59,6 +59,7 @@ def survey(
     on_provider_error: OnProviderError,
     *,
     all_of_them: bool,
+    barred: Mapping[int, Mapping[str, str]] | None = None,
 ) -> list[Answer]:
     """Ask providers which nodes they can run.
 
@@ -69,6 +70,7 @@ def survey(
         on_provider_error: Told about a provider whose `get_capability` raised.
         all_of_them: Whether later ones are asked where earlier ones take every node. They are in any case where one
             has only a part of a region left, which it may not want.
+        barred: Nodes that a provider may not have in its regions, with the reason by provider.
 
     Returns:
         An answer of each that was asked.
@@ -90,7 +92,7 @@ def survey(
             answer.failure = f"get_capability raised {type(error).__name__}: {error}"
             continue
         answer.reasons = {refusal.node: refusal.reason for refusal in capability.refusals}
-        for claim in capability.claims:
+        for claim in _without(capability.claims, barred or {}, answer):
             (answer.regions if claim.kind is ClaimKind.COMPILE else answer.kernels).append(claim)
         for claim in (*answer.regions, *answer.kernels):
             for index in claim.nodes:
@@ -101,3 +103,19 @@ def survey(
         )
         taken.update(answer.claims)
     return answers
+
+
+def _without(claims: Sequence[Claim], barred: Mapping[int, Mapping[str, str]], answer: Answer) -> Iterator[Claim]:
+    """Claims without the nodes that may not be in the provider's regions, which are refused with the reason."""
+    name = answer.provider.name
+    for claim in claims:
+        out = (
+            {index for index in claim.nodes if name in barred.get(index, {})} if claim.kind is ClaimKind.COMPILE else ()
+        )
+        if not out:
+            yield claim
+            continue
+        answer.reasons.update((index, barred[index][name]) for index in out)
+        left = tuple(index for index in claim.nodes if index not in out)
+        if left:
+            yield replace(claim, nodes=left)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ort_py.constraints import Admissions
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.graph.view import SubsetView
@@ -241,8 +242,15 @@ class GraphPlanner:
                 name=region.name,
                 node_count=len(region.nodes),
                 stand_in=None if resources.stand_ins is None else resources.stand_ins.of(region, resources),
+                admissions=self._admissions(region),
             )
         )
+
+    def _admissions(self, region: Region) -> Admissions | None:
+        gate = self.resources.gates.get(region)
+        if gate is None or not gate.checks_shapes:
+            return None
+        return Admissions(gate, self.resources.limits, self.resources.threads, region.nodes[0].location)
 
 
 class RegionPlanner(GraphPlanner):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ort_py.constraints import Gate
 from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Node
 from ort_py.kernels.binding import KernelServices
+from ort_py.limits.limits import Limits
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, NodeAssignment, Region, Runner
 from ort_py.planning.constants import ConstantPool
@@ -32,6 +34,8 @@ class PlanResources:
         threads: Threads a region instance may use.
         allocators: Who makes memory on each device but the host that has somebody for it.
         stand_ins: Who runs the nodes of regions that decline a run; None for nobody.
+        gates: What checks the inputs of each region.
+        limits: Bounds of the session.
     """
 
     assignment: Assignment
@@ -44,6 +48,8 @@ class PlanResources:
     threads: int = 1
     allocators: Mapping[Device, IAllocator] = field(default_factory=dict)
     stand_ins: StandIns | None = None
+    gates: Mapping[Region, Gate] = field(default_factory=dict)
+    limits: Limits | None = None
 
     def device_of(self, assigned: NodeAssignment) -> Device:
         """Device of the provider that runs a node; control flow is on the host."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ort_py.constraints import Admissions
 from ort_py.contracts import CompiledRegion
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import ValueType
@@ -122,6 +123,7 @@ class RegionStep(BaseStep):
         name: Its name in reports.
         node_count: Nodes it stands for.
         stand_in: What runs its nodes where the region declines a run; None where nothing does.
+        admissions: What checks the inputs of a run before the region sees them; None where nothing can be checked.
     """
 
     region: CompiledRegion
@@ -130,6 +132,7 @@ class RegionStep(BaseStep):
     name: str
     node_count: int
     stand_in: StandIn | None = None
+    admissions: Admissions | None = None
 
     @property
     def title(self) -> str:

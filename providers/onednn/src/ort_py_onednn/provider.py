@@ -47,6 +47,11 @@ class DnnlProvider(IExecutionProvider):
         """As registered by the plug-in."""
         return self._name
 
+    @property
+    def checks_inputs(self) -> bool:
+        """False: oneDNN computes whatever addresses it is given, so every node has to be checked beforehand."""
+        return False
+
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         """Subgraphs of floating operators, each with work that is worth the call."""
         computed = computed_types(self._engine.library)

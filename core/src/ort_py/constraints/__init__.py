@@ -1,0 +1,12 @@
+"""Constraints of operators, and the gate that checks them before a compiled region runs.
+
+One table says what the ONNX specification asks of the shapes, attributes and indices of an operator. It serves every
+provider: nothing here knows who runs a node. Start with `table`, then `gate`.
+"""
+
+from __future__ import annotations
+
+from ort_py.constraints.admissions import Admissions
+from ort_py.constraints.gate import Admission, Gate, check_elements
+
+__all__ = ["Admission", "Admissions", "Gate", "check_elements"]

@@ -1,0 +1,73 @@
+"""Sets of shapes that passed a region's gate, and the limits that they have to keep.
+
+One for each region, shared by all frames. Comes after `gate`; `ort_py.execution` asks it before each run of a region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ort_py.constraints.gate import Admission, Gate, check_memory
+from ort_py.errors import LimitError, Location
+from ort_py.limits.limits import Limits
+
+__all__ = ["Admissions"]
+
+_REMEMBERED = 256
+"""Sets of shapes of a region that are remembered to have passed its gate."""
+
+_PRODUCTS_PER_SECOND = 1e12
+"""Multiply-adds that one thread does in a second at most: what takes longer than a limit at this rate is not begun."""
+
+
+class Admissions:
+    """The gate of one region with the limits of its session; shared by all frames.
+
+    Args:
+        gate: The gate.
+        limits: Bounds for memory and time, None for none.
+        threads: Threads of a run.
+        where: The region, for messages.
+    """
+
+    def __init__(self, gate: Gate, limits: Limits | None, threads: int, where: Location) -> None:
+        self.gate = gate
+        self._limits = limits
+        self._threads = threads
+        self._where = where
+        self._known: dict[Any, Admission] = {}
+
+    def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
+        """What a set of shapes comes to.
+
+        Args:
+            key: The shapes, and the elements that decide shapes.
+            inputs: The region's inputs.
+
+        Raises:
+            KernelInputError: A constraint does not hold.
+            LimitError: A value inside would be larger than one allocation may be, or the run would take too long.
+        """
+        found = self._known.get(key)
+        if found is None:
+            found = self.gate.admit(inputs)
+            self._check_limits(found)
+            if len(self._known) >= _REMEMBERED:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[key] = found
+        return found
+
+    def _check_limits(self, admission: Admission) -> None:
+        limits = self._limits
+        if limits is None:
+            return
+        check_memory(admission, limits.single_allocation_bytes)
+        seconds = limits.run_seconds
+        if seconds is not None and admission.work > seconds * self._threads * _PRODUCTS_PER_SECOND:
+            raise LimitError(
+                f"A compiled region would take {admission.work:.3g} multiplications, more than fit into {seconds:g} s.",
+                where=self._where,
+                why="native code cannot be interrupted, so its work is estimated before it begins",
+                fix="Feed smaller inputs, or raise Limits.run_seconds.",
+            )

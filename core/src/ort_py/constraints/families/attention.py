@@ -1,0 +1,149 @@
+"""Attention, and the rotation of its heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Unchecked, Violation
+from ort_py.constraints.sizes import Amount, any_of, at_least, divide, equal, product, remainder
+
+__all__ = ["TABLE"]
+
+
+def _heads(n: NodeScope, shape: Dims, count: int, what: str) -> Dims:
+    """``(batch, heads, rows, size)`` of an input of three or four axes."""
+    if len(shape) == 4:
+        return shape
+    if count < 1:
+        raise Violation(f"{what} has three axes, and the number of its heads is {count}")
+    n.require(
+        equal(remainder(shape[2], count), 0), what + " of {} columns cannot be divided into {} heads", shape[2], count
+    )
+    return (shape[0], count, shape[1], divide(shape[2], count))
+
+
+def _attention(n: NodeScope) -> Outputs:
+    shapes = [n.require_rank(place, 3, 4) for place in range(3)]
+    if len({len(shape) for shape in shapes}) > 1:
+        raise Violation("queries, keys and values do not have the same number of axes")
+    counts = n.integer("q_num_heads"), n.integer("kv_num_heads"), n.integer("kv_num_heads")
+    query, key, value = (
+        _heads(n, shape, count, what)
+        for shape, count, what in zip(shapes, counts, ("the query", "the key", "the value"), strict=True)
+    )
+    if n.has(4) or n.has(5) or n.has(6):
+        raise Unchecked("a past changes how many keys there are")
+    for size, wanted, what in (
+        (key[0], query[0], "batches"),
+        (value[0], query[0], "batches"),
+        (key[3], query[3], "columns of a head"),
+        (value[2], key[2], "rows"),
+        (value[1], key[1], "heads"),
+    ):
+        n.require(equal(size, wanted), "{} and {} " + what + " do not fit together", size, wanted)
+    n.require(equal(remainder(query[1], key[1]), 0), "{} heads of queries for {} of keys", query[1], key[1])
+    if n.has(3):
+        n.spreads_to(3, (query[0], query[1], query[2], key[2]), "the mask")
+    n.spend(product((query[0], query[1], query[2], key[2], query[3])))
+    n.spend(product((query[0], query[1], query[2], key[2], value[3])))
+    whole = (query[0], query[1], query[2], value[3])
+    joined = (query[0], query[2], query[1] * value[3])
+    return [whole if len(shapes[0]) == 4 else joined, *(None,) * (n.outputs - 1)]
+
+
+def _several(n: NodeScope) -> Outputs:
+    """com.microsoft.MultiHeadAttention of separate queries, keys and values, without a past."""
+    if any(n.has(place) for place in (6, 7)):
+        raise Unchecked("a past changes how many keys there are")
+    query = n.shape(0)
+    if len(query) != 3 or not n.has(1) or not n.has(2):
+        raise Unchecked("queries, keys and values are packed")
+    heads = n.integer("num_heads")
+    key, value = (_heads(n, n.require_rank(place, 3, 4), heads, f"input {place}") for place in (1, 2))
+    split = _heads(n, query, heads, "the query")
+    for size, wanted, what in (
+        (key[0], split[0], "batches"),
+        (value[0], split[0], "batches"),
+        (key[1], split[1], "heads"),
+        (value[1], split[1], "heads"),
+        (key[3], split[3], "columns of a head"),
+        (value[2], key[2], "rows"),
+    ):
+        n.require(equal(size, wanted), "{} and {} " + what + " do not fit together", size, wanted)
+    if n.has(3):
+        n.require_same(3, (split[1] * split[3] + key[1] * key[3] + value[1] * value[3],), "the bias")
+    if n.has(4):
+        _mask(n, split, key)
+    if n.has(5):
+        n.spreads_to(5, (split[0], split[1], split[2], key[2]), "the bias of the scores")
+    n.spend(product((split[0], split[1], split[2], key[2], split[3] + value[3])))
+    return [(split[0], split[2], split[1] * value[3]), *(None,) * (n.outputs - 1)]
+
+
+def _mask(n: NodeScope, query: Dims, key: Dims) -> None:
+    """State what masks of keys are like: lengths, or one number a key."""
+    shape = n.require_rank(4, 1, 4)
+    if len(shape) == 1:
+        counts = (query[0], query[0] * 3 + 2)
+        n.require(any_of(*(equal(shape[0], one) for one in counts)), "a mask of {} lengths", shape[0])
+    else:
+        n.require(equal(shape[-1], key[2]), "a mask for {} keys, where there are {}", shape[-1], key[2])
+
+
+def _rotary(n: NodeScope) -> Outputs:
+    x, cosines, sines = n.require_rank(0, 3, 4), n.require_rank(1, 2, 3), n.require_rank(2, 2, 3)
+    if len(cosines) != len(sines):
+        raise Violation("cosines and sines do not have the same number of axes")
+    for one, other in zip(cosines, sines, strict=True):
+        n.require(equal(one, other), "cosines and sines have sizes {} and {}", one, other)
+    heads = n.integer("num_heads")
+    rows: Amount = x[2] if len(x) == 4 else x[1]
+    if len(x) == 3 and heads:
+        n.require(equal(remainder(x[2], heads), 0), "{} columns cannot be divided into {} heads", x[2], heads)
+    size: Amount = x[3] if len(x) == 4 else divide(x[2], heads) if heads else cosines[-1] * 2
+    turned: Amount = n.integer("rotary_embedding_dim") or size
+    n.require(
+        equal(cosines[-1] * 2, turned), "{} cosines for heads of which {} columns are turned", cosines[-1], turned
+    )
+    n.require(at_least(size, turned), "{1} of {0} columns are turned", size, turned)
+    if n.has(3):
+        if len(cosines) != 2:
+            raise Violation("positions choose rows of cosines that are no table")
+        n.require_same(3, (x[0], rows), "the positions")
+        n.require_elements(n.tensor(3), 0, cosines[0] - 1, "a position")
+    elif len(cosines) == 3:
+        n.require(equal(cosines[0], x[0]), "cosines for {} batches instead of {}", cosines[0], x[0])
+        n.require(equal(cosines[1], rows), "cosines for {} rows instead of {}", cosines[1], rows)
+    return [x]
+
+
+def _contributed_rotary(n: NodeScope) -> Outputs:
+    """com.microsoft.RotaryEmbedding: the positions are the second input; one alone is that of the first row."""
+    x, positions = n.require_rank(0, 3, 4), n.shape(1)
+    table, sines = n.require_rank(2, 2, 2), n.require_rank(3, 2, 2)
+    for one, other in zip(table, sines, strict=True):
+        n.require(equal(one, other), "cosines and sines have sizes {} and {}", one, other)
+    heads = n.integer("num_heads")
+    rows: Amount = x[2] if len(x) == 4 else x[1]
+    if len(x) == 3 and heads:
+        n.require(equal(remainder(x[2], heads), 0), "{} columns cannot be divided into {} heads", x[2], heads)
+    size: Amount = x[3] if len(x) == 4 else divide(x[2], heads) if heads else table[1] * 2
+    turned: Amount = n.integer("rotary_embedding_dim") or size
+    n.require(equal(table[1] * 2, turned), "{} cosines for heads of which {} columns are turned", table[1], turned)
+    if len(x) == 3 and not heads:
+        n.require(equal(remainder(x[2], table[1] * 2), 0), "{} columns are no heads of {}", x[2], table[1] * 2)
+    if len(positions) == 2:
+        n.require_same(1, (x[0], rows), "the positions")
+        n.require_elements(n.tensor(1), 0, table[0] - 1, "a position")
+    else:
+        n.require(equal(product(positions), 1), "there are {} first positions", product(positions))
+        n.require_elements(n.tensor(1), 0, table[0] - rows, "the first position")
+    return [x]
+
+
+TABLE: Mapping[tuple[str, str], Constraint] = {
+    ("", "Attention"): _attention,
+    ("", "RotaryEmbedding"): _rotary,
+    ("com.microsoft", "MultiHeadAttention"): _several,
+    ("com.microsoft", "RotaryEmbedding"): _contributed_rotary,
+}

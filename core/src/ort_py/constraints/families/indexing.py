@@ -1,0 +1,114 @@
+"""Operators that read or write at places given by indices: Gather, Scatter and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Tensor, Unchecked, Violation, content_of
+from ort_py.constraints.sizes import UNKNOWN, Amount, at_least, equal
+
+__all__ = ["TABLE"]
+
+
+def _indices(n: NodeScope, place: int, size: Amount) -> None:
+    n.require_elements(n.tensor(place), -size, size - 1, "an index")
+
+
+def _gather(n: NodeScope) -> Outputs:
+    data, indices = n.require_rank(0, 1), n.shape(1)
+    axis = n.axis(n.integer("axis"), len(data))
+    _indices(n, 1, data[axis])
+    shape = (*data[:axis], *indices, *data[axis + 1 :])
+    source, places = content_of(n.tensor(0)), content_of(n.tensor(1))
+    content: Dims | None = None
+    if source is not None and places is not None and len(data) == 1 and len(indices) <= 1:
+        # A place that only the run knows gives a number that only the run knows.
+        content = tuple(
+            source[one] if isinstance(one, int) and -len(source) <= one < len(source) else UNKNOWN for one in places
+        )
+    return [Tensor(shape, content=content)]
+
+
+def _gather_elements(n: NodeScope) -> Outputs:
+    data, indices = n.require_rank(0, 1), n.shape(1)
+    if len(data) != len(indices):
+        raise Violation(f"the indices have {len(indices)} axes and the data {len(data)}")
+    axis = n.axis(n.integer("axis"), len(data))
+    for place, (size, whole) in enumerate(zip(indices, data, strict=True)):
+        if place != axis:
+            n.require(at_least(whole, size), "{1} indices along an axis of {0}", whole, size)
+    _indices(n, 1, data[axis])
+    return [indices]
+
+
+def _scatter_elements(n: NodeScope) -> Outputs:
+    data = n.shape(0)
+    _gather_elements(n)
+    n.require_same(2, n.shape(1), "the updates")
+    return [data]
+
+
+def _depth(n: NodeScope, data: Dims, indices: Dims, batch: int) -> int:
+    """How many axes one tuple of indices names."""
+    if not indices:
+        raise Violation("the indices are a scalar")
+    depth = indices[-1]
+    if not isinstance(depth, int):
+        n.require(equal(depth, len(data) - batch), "tuples of {} indices for {} axes", depth, len(data) - batch)
+        depth = len(data) - batch
+    if not 0 < depth <= len(data) - batch:
+        raise Violation(f"tuples of {depth} indices for {len(data) - batch} axes")
+    return depth
+
+
+def _tuples(n: NodeScope, data: Dims, depth: int, batch: int) -> None:
+    """State that indices are in range: each column of a constant by itself, others by their smallest axis."""
+    tensor = n.tensor(1)
+    array = None if tensor.constant is None else tensor.constant()
+    if array is not None and array.size:
+        for column in range(depth):
+            part = Tensor(constant=partial(_column, array, column))
+            n.require_elements(part, -data[batch + column], data[batch + column] - 1, "an index")
+        return
+    if depth == 1:
+        _indices(n, 1, data[batch])
+        return
+    if all(size is data[batch] or size == data[batch] for size in data[batch : batch + depth]):
+        _indices(n, 1, data[batch])
+        return
+    raise Unchecked("indices of axes of several lengths are only known in the run")
+
+
+def _column(array: Any, column: int) -> Any:
+    return array[..., column]
+
+
+def _gather_nd(n: NodeScope) -> Outputs:
+    data, indices, batch = n.require_rank(0, 1), n.shape(1), n.integer("batch_dims")
+    if not 0 <= batch < len(data) or batch >= max(len(indices), 1):
+        raise Violation(f"batch_dims is {batch} for {len(data)} and {len(indices)} axes")
+    for size, other in zip(data[:batch], indices[:batch], strict=True):
+        n.require(equal(size, other), "batches of {} and {}", size, other)
+    depth = _depth(n, data, indices, batch)
+    _tuples(n, data, depth, batch)
+    return [(*indices[:-1], *data[batch + depth :])]
+
+
+def _scatter_nd(n: NodeScope) -> Outputs:
+    data, indices = n.require_rank(0, 1), n.shape(1)
+    depth = _depth(n, data, indices, 0)
+    _tuples(n, data, depth, 0)
+    n.require_same(2, (*indices[:-1], *data[depth:]), "the updates")
+    return [data]
+
+
+TABLE: Mapping[tuple[str, str], Constraint] = {
+    ("", "Gather"): _gather,
+    ("", "GatherElements"): _gather_elements,
+    ("", "GatherND"): _gather_nd,
+    ("", "Scatter"): _scatter_elements,
+    ("", "ScatterElements"): _scatter_elements,
+    ("", "ScatterND"): _scatter_nd,
+}

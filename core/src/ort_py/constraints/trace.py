@@ -1,0 +1,186 @@
+"""Walking a region through its constraints: once over symbolic sizes, or over the numbers of one run.
+
+Comes between `table` and `gate`. Knows no provider; of the graph it sees the records that providers see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ort_py.constraints.scope import Dims, NodeScope, Tensor, Unchecked, Violation
+from ort_py.constraints.sizes import UNKNOWN, Amount, Condition, Unknown, is_known, product
+from ort_py.constraints.table import CONSTRAINTS
+from ort_py.contracts.graph_view import NodeSpec, ValueSpec
+from ort_py.dtypes import DataType, TensorType
+
+__all__ = ["Bound", "Finding", "Requirement", "Trace", "trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A node that breaks a constraint, or cannot be checked.
+
+    Attributes:
+        node: Its number among the region's nodes.
+        text: What is wrong, or not known.
+    """
+
+    node: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A condition that each run has to meet.
+
+    Attributes:
+        node: The node that states it.
+        condition: The condition.
+        text: What is wrong where it does not hold: a format string.
+        numbers: What the format string shows.
+    """
+
+    node: int
+    condition: Condition
+    text: str
+    numbers: tuple[Amount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Numbers between which all elements of one of the region's inputs must lie in each run."""
+
+    node: int
+    border: int
+    low: Amount
+    high: Amount
+    text: str
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a walk found.
+
+    Attributes:
+        violations: Nodes that no input can satisfy.
+        unchecked: Nodes that cannot be checked before they run.
+        requirements: What each run has to meet.
+        bounds: Likewise, of the elements of inputs.
+        outputs: Shape of each output of the region, None where it is not known.
+        values: Elements and type of what the nodes make, for limits of memory.
+        work: Multiplications of a run; `UNKNOWN` where they cannot be told.
+    """
+
+    violations: list[Finding] = field(default_factory=list)
+    unchecked: list[Finding] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)
+    outputs: list[Dims | None] = field(default_factory=list)
+    values: list[tuple[Amount, DataType, str]] = field(default_factory=list)
+    work: Amount = 0
+
+
+class _Ledger:
+    """Notes what the constraint of one node leaves to the run."""
+
+    def __init__(self, into: Trace, node: int) -> None:
+        self._into = into
+        self._node = node
+
+    def require(self, condition: Condition, text: str, numbers: Sequence[Amount]) -> None:
+        if isinstance(condition, Unknown):
+            self._into.unchecked.append(Finding(self._node, "it depends on sizes that are known only while it runs"))
+        else:
+            self._into.requirements.append(Requirement(self._node, condition, text, tuple(numbers)))
+
+    def require_elements(self, border: int, low: Amount, high: Amount, text: str) -> None:
+        if is_known(low) and is_known(high):
+            self._into.bounds.append(Bound(self._node, border, low, high, text))
+        else:
+            self._into.unchecked.append(Finding(self._node, "its indices point into an axis of unknown length"))
+
+    def spend(self, work: Amount) -> None:
+        self._into.work = work + self._into.work
+
+
+def trace(
+    nodes: Sequence[NodeSpec],
+    inputs: Sequence[Tensor],
+    names: Sequence[str],
+    outputs: Sequence[ValueSpec],
+    constant: Callable[[str], np.ndarray[Any, Any] | None],
+) -> Trace:
+    """Walk the nodes of a region in order.
+
+    Args:
+        nodes: The nodes.
+        inputs: What is known of the region's inputs.
+        names: Their names.
+        outputs: The region's outputs.
+        constant: The array of a constant, None for other values.
+    """
+    found = Trace()
+    tensors: dict[str, Tensor] = dict(zip(names, inputs, strict=True))
+
+    def tensor(value: ValueSpec | None) -> Tensor | None:
+        if value is None:
+            return None
+        known = tensors.get(value.name)
+        if known is None:
+            known = tensors[value.name] = _constant(value, constant)
+        return known
+
+    for number, node in enumerate(nodes):
+        made = _checked(node, number, [tensor(value) for value in node.inputs], found)
+        for place, value in enumerate(node.outputs):
+            if value is None:
+                continue
+            one = made[place] if place < len(made) else None
+            tensors[value.name] = result = _result(one, value)
+            if result.shape is not None and value.data_type is not None:
+                found.values.append((product(result.shape), value.data_type, value.name))
+    found.outputs = [tensors[value.name].shape if value.name in tensors else None for value in outputs]
+    return found
+
+
+def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Trace) -> Sequence[Tensor | Dims | None]:
+    constraint = CONSTRAINTS.get((node.domain, node.op_type))
+    if constraint is None:
+        found.unchecked.append(Finding(number, "the table of constraints lacks its operator"))
+        return ()
+    scope = NodeScope(
+        node.op_type, node.since_version, node.attributes, inputs, len(node.outputs), _Ledger(found, number)
+    )
+    try:
+        return constraint(scope)
+    except Violation as violation:
+        found.violations.append(Finding(number, str(violation)))
+    except Unchecked as reason:
+        found.unchecked.append(Finding(number, str(reason)))
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        # An attribute that the specification demands is missing, or is of another type.
+        found.violations.append(Finding(number, f"its attributes are not what the operator takes: {error!r}"))
+    return ()
+
+
+def _result(made: Tensor | Dims | None, value: ValueSpec) -> Tensor:
+    if made is None:
+        kind = value.type
+        rank = len(kind.shape) if isinstance(kind, TensorType) and kind.shape is not None else None
+        return Tensor(None if rank is None else (UNKNOWN,) * rank, value.data_type)
+    if isinstance(made, Tensor):
+        return Tensor(made.shape, value.data_type, made.content, made.constant, made.border, made.elements, made.bounds)
+    return Tensor(tuple(made), value.data_type)
+
+
+def _constant(value: ValueSpec, constant: Callable[[str], np.ndarray[Any, Any] | None]) -> Tensor:
+    """A constant; its array is only read where a constraint asks for its elements."""
+    kind = value.type
+    if not isinstance(kind, TensorType) or kind.shape is None:
+        return Tensor(None, value.data_type)
+    shape = tuple(dim if isinstance(dim, int) else UNKNOWN for dim in kind.shape)
+    return Tensor(shape, kind.data_type, constant=lambda: constant(value.name))

@@ -1,0 +1,97 @@
+"""What stands between a run and a compiled region: the region's gate, and the limits of the session.
+
+A frame's instance of a region is wrapped once. New shapes go through the gate and are remembered; known ones cost a
+comparison. Knows no operator and no provider; the rules are in `ort_py.constraints`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_py.constraints import Admission, Admissions, check_elements
+from ort_py.contracts import RegionInstance
+from ort_py.errors import ExecutionError
+
+__all__ = ["AdmittedInstance"]
+
+
+class AdmittedInstance(RegionInstance):
+    """An instance behind its region's gate.
+
+    Args:
+        instance: What the provider made.
+        admissions: The gate and the limits.
+    """
+
+    __slots__ = ("_admission", "_admissions", "_bind", "_instance", "_new", "_reads", "_run", "_seen", "_shapes")
+
+    def __init__(self, instance: RegionInstance, admissions: Admissions) -> None:
+        self._instance = instance
+        self._bind, self._run = instance.bind, instance.__call__
+        self._admissions = admissions
+        self._reads = admissions.gate.reads
+        self._shapes: tuple[tuple[int, ...], ...] | None = None
+        self._seen: tuple[bytes, ...] = ()
+        self._admission: Admission | None = None
+        self._new = True
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
+        """Check what is new about the inputs, then hand them on.
+
+        Raises:
+            KernelInputError: A constraint of a node does not hold.
+            LimitError: A limit of the session would be exceeded.
+            Exception: Whatever the provider's instance raises.
+        """
+        shapes = tuple([array.shape for array in inputs])
+        if shapes != self._shapes or self._reads:
+            self._look(shapes, inputs)
+        if self._admission.bounds:  # type: ignore[union-attr]  # `_look` came first
+            check_elements(self._admissions.gate, self._admission, inputs)  # type: ignore[arg-type]  # likewise
+        self._bind(inputs, outputs)
+
+    def __call__(self) -> Sequence[Any]:
+        """Run.
+
+        Raises:
+            ExecutionError: The region made outputs of other shapes than the specification says.
+            Exception: Whatever the provider's instance raises.
+        """
+        made = self._run()
+        if self._new:
+            self._compare(made)
+            self._new = False
+        return made
+
+    def _look(self, shapes: tuple[tuple[int, ...], ...], inputs: Sequence[Any]) -> None:
+        """Ask the gate, unless shapes and the elements that decide shapes are those of the run before."""
+        seen = tuple([np.asarray(inputs[place]).tobytes() for place in self._reads])
+        if shapes == self._shapes and seen == self._seen:
+            return
+        self._shapes = None
+        self._admission = self._admissions.admit((shapes, seen), inputs)
+        self._shapes, self._seen = shapes, seen
+        self._new = True
+
+    def _compare(self, made: Sequence[Any]) -> None:
+        """Compare the shapes of the first results of a set of shapes with what the constraints say."""
+        assert self._admission is not None
+        for place, (array, wanted) in enumerate(zip(made, self._admission.outputs, strict=True)):
+            if wanted is not None and tuple(array.shape) != wanted:
+                raise ExecutionError(
+                    f"A compiled region made an output of shape {list(array.shape)} where the operators give "
+                    f"{list(wanted)}.",
+                    why=f"output {place} of the region",
+                    fix="This is a mistake in the provider that compiled the region: report it with the model.",
+                )
+
+    def reserved_bytes(self) -> int:
+        """What the provider's instance keeps."""
+        return self._instance.reserved_bytes()
+
+    def close(self) -> None:
+        """Close the provider's instance."""
+        self._instance.close()

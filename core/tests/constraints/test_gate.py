@@ -1,0 +1,154 @@
+"""The gate of a region: what it settles, what it checks in a run, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.constraints import Admissions, Gate, check_elements
+from ort_py.errors import KernelInputError, LimitError, Location
+from ort_py.graph.view import ModelGraphView
+from ort_py.limits import Limits
+from ort_py.testing.graphs import typed_model
+
+HEAD = '<ir_version: 10, opset_import: ["" : 21, "org.example" : 1]> '
+
+
+def gate_of(text: str) -> Gate:
+    """The gate of a region of all nodes of a model."""
+    view = ModelGraphView(typed_model(HEAD + text).graph)
+    return Gate(view.region(range(len(view.nodes))))
+
+
+def floats(*shape: int) -> Any:
+    """Zeroes."""
+    return np.zeros(shape, np.float32)
+
+
+def test_shapes_of_outputs_and_inner_values() -> None:
+    """An admission has the shape of each output, and the bytes of the largest value inside."""
+    gate = gate_of("g (float[N,8] x, float[8,K] w) => (float[N,M] y) {a=MatMul(x,w) b=Concat<axis=1>(a,a) y=Relu(b)}")
+    admission = gate.admit([floats(3, 8), floats(8, 5)])
+    assert admission.outputs == ((3, 10),)
+    assert admission.largest[0] == 3 * 10 * 4
+    assert admission.work == 3 * 8 * 5
+
+
+def test_what_holds_for_all_shapes_is_not_checked_again() -> None:
+    """A sum of a value with a function of itself broadcasts whatever its shape is."""
+    gate = gate_of("g (float[N,M] x) => (float[N,M] y) {a=Sigmoid(x) y=Mul(a,x)}")
+    assert gate._symbolic is not None
+    assert gate._symbolic.predicates == ()
+
+
+def test_a_reshape_to_another_count_is_refused() -> None:
+    """Counts are compared in each run, and the message has the numbers and the node."""
+    gate = gate_of("g (float[N,4] x) => (float[2,K] y) <int64[2] s={2,6}> {y=Reshape(x,s)}")
+    assert gate.admit([floats(3, 4)]).outputs == ((2, 6),)
+    with pytest.raises(KernelInputError, match="8 elements cannot be reshaped to 12"):
+        gate.admit([floats(2, 4)])
+
+
+def test_a_shape_that_is_computed_inside() -> None:
+    """Shape, Gather and Concat inside of the region are followed."""
+    gate = gate_of(
+        "g (float[N,C,H,W] x) => (float[N,K] y) <int64[1] i={0}, int64[1] r={-1}> "
+        "{s=Shape(x) n=Gather(s,i) t=Concat<axis=0>(n,r) y=Reshape(x,t)}"
+    )
+    assert gate.unchecked == ()
+    assert gate.admit([floats(2, 3, 4, 5)]).outputs == ((2, 60),)
+
+
+def test_a_shape_that_is_fed() -> None:
+    """Elements of a short input that decides a shape are read in each run."""
+    gate = gate_of("g (float[N,M] x, int64[2] s) => (float[A,B] y) {y=Reshape(x,s)}")
+    assert gate.reads == (1,)
+    assert gate.admit([floats(4, 6), np.array([3, -1])]).outputs == ((3, 8),)
+    assert gate.admit([floats(4, 6), np.array([0, 6])]).outputs == ((4, 6),)
+    for wrong in ([5, -1], [-1, -1], [-2, 12], [4, 7]):
+        with pytest.raises(KernelInputError):
+            gate.admit([floats(4, 6), np.array(wrong)])
+
+
+def test_indices_are_compared_in_each_run() -> None:
+    """Indices that arrive at the border have to lie in the axis, whatever shape it has in the run."""
+    gate = gate_of("g (float[N,4] x, int64[M] i) => (float[M,4] y) {y=Gather<axis=0>(x,i)}")
+    arrays = [floats(3, 4), np.array([0, -3, 2])]
+    admission = gate.admit(arrays)
+    check_elements(gate, admission, arrays)
+    arrays[1] = np.array([0, 3, 2])
+    with pytest.raises(KernelInputError, match="3 is not between -3 and 2"):
+        check_elements(gate, admission, arrays)
+
+
+def test_no_indices_are_in_range() -> None:
+    """A list of indices without elements is fine."""
+    gate = gate_of("g (float[N,4] x, int64[M] i) => (float[M,4] y) {y=Gather<axis=0>(x,i)}")
+    arrays = [floats(3, 4), np.zeros(0, np.int64)]
+    check_elements(gate, gate.admit(arrays), arrays)
+
+
+def test_contradictions_are_found_at_once() -> None:
+    """Nodes that no input can satisfy are named when the gate is made."""
+    gate = gate_of("g (float[N,4,H,W] x, float[6,2,3,3] w) => (float[N,6,A,B] y) {y=Conv<group=0>(x,w)}")
+    assert [finding.node for finding in gate.violations] == [0]
+    assert "group is 0" in gate.violations[0].text
+
+
+def test_what_cannot_be_checked_is_named() -> None:
+    """Operators without constraints and sizes that data decide are listed with the reason."""
+    gate = gate_of("g (float[N] x) => (float[M] y) {i=NonZero(x) j=Squeeze(i) y=Gather(x,j)}")
+    assert 0 in {finding.node for finding in gate.unchecked}
+
+
+def test_types_that_were_wrong() -> None:
+    """Arrays of other shapes than the model's types promise are checked by their own numbers."""
+    gate = gate_of("g (float[2,4] x, float[2,4] z) => (float[2,4] y) {y=Add(x,z)}")
+    assert gate.admit([floats(3, 4), floats(3, 4)]).outputs == ((3, 4),)
+    with pytest.raises(KernelInputError, match="do not broadcast"):
+        gate.admit([floats(3, 4), floats(2, 4)])
+
+
+def test_one_name_for_two_sizes() -> None:
+    """A symbolic size that differs between two inputs is no reason to refuse what the operator allows."""
+    gate = gate_of("g (float[N,4] x, float[N,4] z) => (float[M,4] y) {y=Concat<axis=0>(x,z)}")
+    assert gate.admit([floats(3, 4), floats(2, 4)]).outputs == ((5, 4),)
+
+
+def test_sizes_never_overflow() -> None:
+    """Numbers beyond 64 bits are compared as they are."""
+    gate = gate_of("g (float[N,M] x, int64[2] r) => (float[A,B] y) {y=Tile(x,r)}")
+    admission = gate.admit([floats(4, 4), np.array([2**40, 2**40])])
+    assert admission.largest[0] == 4 * 2**82 * 4
+
+
+def test_large_values_are_refused() -> None:
+    """A value inside of a region that is larger than one allocation may be is a LimitError before anything runs."""
+    gate = gate_of("g (float[N,M] x, int64[2] r) => (float[1] y) {t=Tile(x,r) y=ReduceMax<keepdims=0>(t)}")
+    admissions = Admissions(gate, Limits(single_allocation_bytes=1 << 20), 1, Location())
+    arrays = [floats(4, 4), np.array([4, 4])]
+    assert admissions.admit("small", arrays).largest[0] == 16 * 16 * 4
+    with pytest.raises(LimitError, match=r"1\.0 GiB"):
+        admissions.admit("large", [floats(4, 4), np.array([4096, 4096])])
+
+
+def test_long_work_is_refused() -> None:
+    """Native code is not begun where its multiplications cannot be done in the time of a run."""
+    gate = gate_of("g (float[N,M] x, float[M,K] w) => (float[N,K] y) {y=MatMul(x,w)}")
+    shaped = [np.broadcast_to(np.float32(0), shape) for shape in ((10**6, 10**6), (10**6, 10**6))]
+    admissions = Admissions(gate, Limits(single_allocation_bytes=None, run_seconds=1.0), 2, Location())
+    with pytest.raises(LimitError, match="multiplications"):
+        admissions.admit("long", shaped)
+
+
+def test_admissions_are_remembered_and_bounded() -> None:
+    """The same key is admitted once; an endless variety of shapes costs no endless memory."""
+    gate = gate_of("g (float[N] x) => (float[N] y) {y=Relu(x)}")
+    admissions = Admissions(gate, None, 1, Location())
+    first = admissions.admit(0, [floats(1)])
+    assert admissions.admit(0, [floats(1)]) is first
+    for size in range(1, 600):
+        admissions.admit(size, [floats(size)])
+    assert len(admissions._known) <= 256
