@@ -28,7 +28,15 @@ _PIECES = 8
 
 _EXTREMES = (0, -1, 1, 2, 3, 5, 7, -2, -3, 100, 2**31, 2**63 - 1, -(2**63))
 
-_STRICTER = {"Attention", "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "Transpose"}
+_STRICTER = {
+    "Attention",
+    "ConvInteger",
+    "ConvTranspose",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "QuantizeLinear",
+    "Transpose",
+}
 """Operators whose kernels take more than the constraints: regions leave such runs to them."""
 
 _VALUES = {"Dropout"}

@@ -6,16 +6,18 @@ comparison. Knows no operator and no provider; the rules are in `ort_py.constrai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ort_py.constraints import Admission, Admissions, check_elements
-from ort_py.contracts import RegionInstance
-from ort_py.errors import ExecutionError
+from ort_py.contracts import RegionInstance, RunDeclined
+from ort_py.errors import ExecutionError, KernelInputError
 
 __all__ = ["AdmittedInstance"]
+
+T = TypeVar("T")
 
 
 class AdmittedInstance(RegionInstance):
@@ -24,14 +26,28 @@ class AdmittedInstance(RegionInstance):
     Args:
         instance: What the provider made.
         admissions: The gate and the limits.
+        declines: Whether the kernels of the region's nodes may answer what the gate refuses: they say what is wrong in
+            their own words, and where they take more than the gate does, they are right.
     """
 
-    __slots__ = ("_admission", "_admissions", "_bind", "_instance", "_new", "_reads", "_run", "_seen", "_shapes")
+    __slots__ = (
+        "_admission",
+        "_admissions",
+        "_bind",
+        "_declines",
+        "_instance",
+        "_new",
+        "_reads",
+        "_run",
+        "_seen",
+        "_shapes",
+    )
 
-    def __init__(self, instance: RegionInstance, admissions: Admissions) -> None:
+    def __init__(self, instance: RegionInstance, admissions: Admissions, *, declines: bool = False) -> None:
         self._instance = instance
         self._bind, self._run = instance.bind, instance.__call__
         self._admissions = admissions
+        self._declines = declines
         self._reads = admissions.gate.reads
         self._shapes: tuple[tuple[int, ...], ...] | None = None
         self._seen: tuple[bytes, ...] = ()
@@ -42,7 +58,8 @@ class AdmittedInstance(RegionInstance):
         """Check what is new about the inputs, then hand them on.
 
         Raises:
-            KernelInputError: A constraint of a node does not hold.
+            RunDeclined: A constraint of a node does not hold, and kernels may answer.
+            KernelInputError: It does not hold, and they may not.
             LimitError: A limit of the session would be exceeded.
             Exception: Whatever the provider's instance raises.
         """
@@ -50,7 +67,7 @@ class AdmittedInstance(RegionInstance):
         if shapes != self._shapes or self._reads:
             self._look(shapes, inputs)
         if self._admission.bounds:  # type: ignore[union-attr]  # `_look` came first
-            check_elements(self._admissions.gate, self._admission, inputs)  # type: ignore[arg-type]  # likewise
+            self._guarded(check_elements, self._admissions.gate, self._admission, inputs)
         self._bind(inputs, outputs)
 
     def __call__(self) -> Sequence[Any]:
@@ -72,9 +89,18 @@ class AdmittedInstance(RegionInstance):
         if shapes == self._shapes and seen == self._seen:
             return
         self._shapes = None
-        self._admission = self._admissions.admit((shapes, seen), inputs)
+        self._admission = self._guarded(self._admissions.admit, (shapes, seen), inputs)
         self._shapes, self._seen = shapes, seen
         self._new = True
+
+    def _guarded(self, check: Callable[..., T], *arguments: Any) -> T:
+        """What a check returns; what it refuses is left to the kernels where they may answer."""
+        try:
+            return check(*arguments)
+        except KernelInputError as error:
+            if not self._declines:
+                raise
+            raise RunDeclined(error.what) from error
 
     def _compare(self, made: Sequence[Any]) -> None:
         """Compare the shapes of the first results of a set of shapes with what the constraints say."""

@@ -101,7 +101,7 @@ class Frame:
         resources = FrameResources(self.streams.get(step.device), self.program.plan.threads)
         instance = step.region.instantiate(resources)
         if step.admissions is not None:
-            instance = AdmittedInstance(instance, step.admissions)
+            instance = AdmittedInstance(instance, step.admissions, declines=step.stand_in is not None)
         self._instances.append((step.device, instance))
         self.slots[step.instance] = instance
         return instance

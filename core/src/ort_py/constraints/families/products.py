@@ -51,11 +51,12 @@ def _fused_matmul(n: NodeScope) -> Outputs:
 
 
 def _vector(n: NodeScope, place: int, *counts: Amount) -> None:
-    """A parameter of one number, or of as many as one of the counts, whatever its other axes of 1 are."""
+    """A parameter of one number, or of as many as the first count; with more axes, of as many as the others."""
     shape = n.optional_shape(place)
     if shape:
         size = product(shape)
-        fits = any_of(equal(size, 1), *(equal(size, count) for count in counts))
+        fitting = counts[:1] if len(shape) == 1 else counts
+        fits = any_of(equal(size, 1), *(equal(size, count) for count in fitting))
         n.require(fits, f"input {place} has {{}} entries, which fit neither rows nor columns", size)
 
 
@@ -70,12 +71,9 @@ def _integer_matmul(n: NodeScope) -> Outputs:
 def _quantized_matmul(n: NodeScope) -> Outputs:
     left, right = n.shape(0), n.shape(3)
     out = multiplied(n, left, right)
-    rows, columns = product(left[:-1]), product((*right[:-2], right[-1]))
-    for place, counts in (
-        (1, (rows, left[-2] if len(left) > 1 else 1)),
-        (4, (columns, right[-1])),
-        (6, (rows, columns)),
-    ):
+    rows = (left[-2] if len(left) > 1 else 1, product(left[:-1]))
+    columns = (right[-1], product((*right[:-2], right[-1])))
+    for place, counts in ((1, rows), (4, columns), (6, rows)):
         _vector(n, place, *counts)
         _vector(n, place + 1, *counts)
     return [out]

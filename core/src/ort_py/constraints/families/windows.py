@@ -152,9 +152,8 @@ def _pool(n: NodeScope, source: int = 0) -> Outputs:
 
 def _global_pool(n: NodeScope, source: int = 0) -> Outputs:
     x = n.require_rank(source, 2)
-    if n.op_type == "GlobalMaxPool":
-        for size in x[2:]:
-            n.require(less(0, size), "an axis of {} elements has no largest one", size)
+    for size in x[2:]:
+        n.require(less(0, size), "there is nothing in an axis of {} elements to be pooled", size)
     return [(*x[:2], *(1,) * (len(x) - 2))]
 
 
