@@ -22,7 +22,11 @@ def test_import_loads_neither_onnx_nor_providers() -> None:
     loaded = _loaded_after("import ort_py")
     unwanted = {"onnx", "ml_dtypes", "ort_py_cpu", "ort_py_array", "pluggy", "google.protobuf"}
     assert loaded & unwanted == set()
-    assert {name for name in loaded if name.startswith("ort_py.")} == {"ort_py.homes", "ort_py.lazy_names"}
+    assert {name for name in loaded if name.startswith("ort_py.")} == {
+        "ort_py.homes",
+        "ort_py.lazy_names",
+        "ort_py.onnx_version",
+    }
 
 
 def test_import_runs_nothing() -> None:
@@ -49,5 +53,5 @@ def test_contracts_load_no_engine() -> None:
     """A plug-in module that imports contracts and hooks stays light."""
     loaded = _loaded_after("import ort_py.contracts, ort_py.hooks")
     rooms = {name.split(".")[1] for name in loaded if name.startswith("ort_py.")}
-    assert rooms <= {"contracts", "hooks", "errors", "dtypes", "devices", "lazy_names", "homes"}
+    assert rooms <= {"contracts", "hooks", "errors", "dtypes", "devices", "lazy_names", "homes", "onnx_version"}
     assert "onnx" not in loaded

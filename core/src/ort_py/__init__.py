@@ -1,7 +1,8 @@
 """ort-py: an ONNX runtime whose execution providers are pip packages.
 
-``import ort_py as ort`` stands in for ``import onnxruntime as ort``. Nothing runs at import: names are loaded when
-they are first used, no plug-in is looked for, no environment variable is read.
+``import ort_py as ort`` stands in for ``import onnxruntime as ort``. Next to nothing runs at import: an onnx that is
+too old is refused, names are loaded when they are first used, no plug-in is looked for, no environment variable is
+read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from ort_py.homes import HOMES
 from ort_py.lazy_names import lazy_names
+from ort_py.onnx_version import refuse_older
+
+refuse_older()
 
 __version__ = "0.1.0"
 
