@@ -50,7 +50,10 @@ def batch_normalization(ctx: KernelContext) -> KernelCallable:
         more: tuple[Any, ...] = (None,) * 4
         if training:
             axes = (0,) if by_position else tuple(axis for axis in range(x.ndim) if axis != 1)
-            seen_mean, seen_var = xp.mean(wide, axis=axes), xp.var(wide, axis=axes)
+            if wide.size:
+                seen_mean, seen_var = xp.mean(wide, axis=axes), xp.var(wide, axis=axes)
+            else:
+                seen_mean = seen_var = xp.sum(wide, axis=axes) * xp.nan
             more = (
                 rounded(widened(xp, mean) * momentum + seen_mean * (1 - momentum), mean.dtype),
                 rounded(widened(xp, var) * momentum + seen_var * (1 - momentum), var.dtype),

@@ -46,6 +46,8 @@ def element_positions(
         raise shape_error(
             f"The indices do not fit the data beside axis {axis}.", ctx.node.location, [shape, indices.shape]
         )
+    if indices.size == 0:  # nowhere, also in a tensor whose axes of size 0 have no strides
+        return xp.zeros(indices.shape, xp.int64)
     size = shape[axis]
     low, high = check_indices(ctx, indices, size)
     if low == high and indices.shape[axis] == 1:

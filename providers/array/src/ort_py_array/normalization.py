@@ -15,7 +15,7 @@ from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_array.batch_normalization import KERNELS
 from ort_py_array.checks import normalized_axis
-from ort_py_array.precision import rounded, widened
+from ort_py_array.precision import mean_along, rounded, widened
 from ort_py_array.row_norms import row_kernel
 
 __all__ = [
@@ -181,7 +181,7 @@ def rms_normalization(
     xp = ctx.xp
     axes = tuple(range(normalized_axis(axis, x.ndim, ctx.node.location), x.ndim))
     wide = _stash(xp, ctx, x, stash_type)
-    square = xp.mean(xp.multiply(wide, wide), axis=axes, keepdims=True)
+    square = mean_along(xp, xp.multiply(wide, wide), axes)
     y = xp.empty(wide.shape, wide.dtype) if out is None or wide.dtype != x.dtype else out
     xp.divide(wide, xp.sqrt(square + wide.dtype.type(epsilon)), y)
     return _scaled_last(ctx, x, y, scale, None, out)
@@ -326,7 +326,7 @@ def mean_variance_normalization(ctx: KernelContext, x: Array, *, axes: tuple[int
     xp = ctx.xp
     chosen = tuple(normalized_axis(axis, x.ndim, ctx.node.location) for axis in axes)
     wide = widened(xp, x)
-    centered = wide - xp.mean(wide, axis=chosen, keepdims=True)
-    deviation = xp.sqrt(xp.mean(xp.multiply(centered, centered), axis=chosen, keepdims=True))
+    centered = wide - mean_along(xp, wide, chosen)
+    deviation = xp.sqrt(mean_along(xp, xp.multiply(centered, centered), chosen))
     centered /= deviation + wide.dtype.type(1e-9)
     return rounded(centered, x.dtype)

@@ -14,10 +14,11 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument
+from ort_py_array.checks import shape_error
 from ort_py_array.convolution import window_of
 from ort_py_array.pictures import check_padded
 from ort_py_array.pooling_indices import max_with_indices
-from ort_py_array.precision import rounded, widened
+from ort_py_array.precision import mean_along, rounded, widened
 from ort_py_array.windows import Placement
 
 __all__ = ["KERNELS", "average_pool", "averaged_over", "lp_pool", "max_pool", "pool"]
@@ -255,14 +256,22 @@ def _spatial(ctx: KernelContext, x: Array) -> tuple[int, ...]:
 def global_average_pool(ctx: KernelContext, x: Array) -> Array:
     """Mean over the spatial axes, which stay with size 1."""
     wide = widened(ctx.xp, x)
-    return rounded(ctx.xp.mean(wide, axis=_spatial(ctx, x), keepdims=True), x.dtype)
+    return rounded(mean_along(ctx.xp, wide, _spatial(ctx, x)), x.dtype)
 
 
 @kernel("GlobalMaxPool", since=1, until=22)
 def global_max_pool(ctx: KernelContext, x: Array) -> Array:
-    """Maximum over the spatial axes, which stay with size 1."""
-    wide = widened(ctx.xp, x)
-    return rounded(ctx.xp.max(wide, axis=_spatial(ctx, x), keepdims=True), x.dtype)
+    """Maximum over the spatial axes, which stay with size 1.
+
+    Raises:
+        InvalidArgument: There is nothing to take a maximum of.
+    """
+    spatial = _spatial(ctx, x)
+    if not x.size:
+        if x.shape[0] * x.shape[1]:
+            raise shape_error("Pictures without a pixel have no maximum.", ctx.node.location, [x.shape])
+        return ctx.xp.zeros((*x.shape[:2], *(1 for _ in spatial)), x.dtype)
+    return rounded(ctx.xp.max(widened(ctx.xp, x), axis=spatial, keepdims=True), x.dtype)
 
 
 @kernel("GlobalLpPool", since=1, until=22)

@@ -14,7 +14,7 @@ from ort_py.contracts.kernel import KernelContext
 from ort_py.dtypes import DataType
 from ort_py_array.half_floats import from_half, to_half
 
-__all__ = ["is_narrow", "rounded", "wide_constant", "widened"]
+__all__ = ["is_narrow", "mean_along", "rounded", "wide_constant", "widened"]
 
 _NARROW = frozenset(("float16", "bfloat16"))
 
@@ -28,6 +28,11 @@ _BLOCK = 32768
 def is_narrow(dtype: Any) -> bool:
     """Whether sums of this dtype are formed in float32 instead."""
     return dtype.itemsize == 2 and dtype.name in _NARROW
+
+
+def mean_along(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
+    """Mean of float32 or float64 along axes, which stay with size 1; NaN where there is nothing, without a warning."""
+    return xp.mean(x, axis=axes, keepdims=True) if x.size else xp.sum(x, axis=axes, keepdims=True) * xp.nan
 
 
 def widened(xp: Any, x: Array) -> Array:

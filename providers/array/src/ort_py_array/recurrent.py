@@ -268,9 +268,9 @@ def _input_bias(kind: str, bias: Array, width: int, hidden: int) -> Array:
 
 
 def _peepholes(ctx: KernelContext, p: Array, d: int, hidden: int) -> tuple[Array, Array, Array]:
-    if p.ndim != 2 or p.shape[1] != 3 * hidden:
+    if p.ndim != 2 or p.shape[0] <= d or p.shape[1] != 3 * hidden:
         raise InvalidArgument(
-            f"P has shape {list(p.shape)}; its second axis needs 3 · {hidden} entries.",
+            f"P has shape {list(p.shape)}; it needs an entry for each direction, each of 3 · {hidden}.",
             where=ctx.node.location,
             fix=f"Give it the shape (directions, {3 * hidden}).",
         )

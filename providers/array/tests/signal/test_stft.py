@@ -64,6 +64,15 @@ def test_onnxruntime_agrees(dtype: Any) -> None:
     agree_with_runtime("STFT", [x, np.array(10), sample((16,), dtype), np.array(16)], opset=17)
 
 
+@pytest.mark.parametrize("shape", [(1, 40), (3, 40), (2, 8), (8, 1), (8, 2)], ids=str)
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_a_signal_of_rank_two_is_real(shape: tuple[int, int], onesided: int) -> None:
+    """As in onnxruntime, whatever the length of its last axis, which would else tell real from complex."""
+    x = sample(shape, np.float32)
+    length = min(8, shape[1])
+    agree_with_runtime("STFT", [x, np.array(4), None, np.array(length)], opset=17, onesided=onesided)
+
+
 def test_the_reference_agrees_on_defaults() -> None:
     """Without a frame length the window decides, without both the signal; the result is one-sided."""
     x = sample((1, 24, 1), np.float32)
@@ -96,7 +105,9 @@ def test_no_batch() -> None:
         ((1, 16, 1), (4, 0), "frame_length is 0"),
         ((1, 16, 1), (4, 17), "A frame of 17 samples does not fit into a signal of 16"),
         ((1, 16, 3), (4, 8), "is neither real nor complex"),
-        ((16, 1), (4, 8), r"STFT needs a signal of shape \[batch\]\[time\]\[1 or 2\]"),
+        ((16, 1), (4, 8), "A frame of 8 samples does not fit into a signal of 1"),
+        ((16,), (4, 8), "is neither real nor complex"),
+        ((1, 2, 16, 1), (4, 8), r"STFT needs a signal of shape \[batch\]\[time\]"),
         ((1, 16, 2), (4, 8), "got a complex signal"),
     ],
     ids=str,

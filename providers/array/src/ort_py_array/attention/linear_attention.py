@@ -79,6 +79,8 @@ def linear_attention(
             ctx.check_allocation(shape, xp.float32)
     y = xp.empty((batch, time, heads, group, value_size), query.dtype)
     state = xp.empty(carried, query.dtype if past_state is None else past_state.dtype)
+    if not size or not value_size:  # scores are sums of nothing, and there is nothing to carry on
+        return xp.zeros((batch, time, q_num_heads * value_size), query.dtype), state
     grouped = q.reshape((batch, heads, group, time, size))
     factor = scale or 1.0 / math.sqrt(size or 1)
 

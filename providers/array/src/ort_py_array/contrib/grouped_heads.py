@@ -12,7 +12,7 @@ from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import host_ints, shape_error
 from ort_py_array.contrib.cached_keys import one_number
-from ort_py_array.precision import rounded, widened
+from ort_py_array.precision import mean_along, rounded, widened
 
 __all__ = ["Places", "check_heads", "lengths_of", "normalized", "places_of", "separated"]
 
@@ -113,7 +113,7 @@ def normalized(
                 fix=f"Give both with {size} entries, or neither.",
             )
         wide = widened(xp, x)
-        mean = xp.mean(xp.square(wide), axis=3, keepdims=True)
+        mean = mean_along(xp, xp.square(wide), (3,))
         results.append(rounded(wide / xp.sqrt(mean + xp.float32(epsilon)) * widened(xp, weight), x.dtype))
     return results[0], results[1]
 

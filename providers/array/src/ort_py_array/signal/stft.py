@@ -30,7 +30,9 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Array:
-    """STFT-17 of a signal ``[batch][time][1 or 2]``: spectra ``[batch][frames][frequencies][2]``, any floating type.
+    """STFT-17: spectra ``[batch][frames][frequencies][2]`` of a signal ``[batch][time][1 or 2]``, any floating type.
+
+    A signal of shape ``[batch][time]`` is real; ONNX does not have this form, but models that onnxruntime runs do.
 
     A frame is as long as `frame_length` (host) says, else as the window, else as the signal. Every `frame_step` (host)
     samples begins a frame, as long as frames fit. `onesided` keeps ``frame_length // 2 + 1`` frequencies.
@@ -69,10 +71,12 @@ def stft(
 
 
 def _checked_signal(ctx: KernelContext, signal: Array, onesided: bool) -> Array:
+    if signal.ndim == 2:
+        return signal
     samples = as_signal(ctx, signal)
     if samples.ndim != 2:
         raise InvalidArgument(
-            f"STFT needs a signal of shape [batch][time][1 or 2], not {list(signal.shape)}.",
+            f"STFT needs a signal of shape [batch][time] or [batch][time][1 or 2], not {list(signal.shape)}.",
             where=ctx.node.location,
             fix="Reshape the signal.",
         )
