@@ -38,12 +38,14 @@ def test_unlimited_has_no_caps() -> None:
 
 
 def test_untrusted_is_nowhere_looser_than_the_default() -> None:
-    """The strict preset bounds everything, and at least as tightly as the default."""
+    """The strict preset bounds everything, at least as tightly as the default; its switches are the careful ones."""
     strict, default = Limits.untrusted(), Limits()
     for name in Limits.__dataclass_fields__:
         bound, usual = getattr(strict, name), getattr(default, name)
         assert bound is not None
-        assert usual is None or bound <= usual
+        assert isinstance(bound, bool) or usual is None or bound <= usual
+    assert strict.isolated_inference
+    assert not strict.unchecked_regions
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), "5", True])

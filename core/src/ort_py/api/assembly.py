@@ -112,9 +112,15 @@ class Assembler:
         self._gates: Mapping[Region, Gate] = {}
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
-        """Run the graph transforms of the session's level."""
+        """Run the graph transforms of the session's level. The time for loading ends with them.
+
+        Raises:
+            LimitError: It was too short.
+            PluginError: A transform broke.
+        """
         if int(self._options.graph_optimization_level) == 0:
             with report.stage("optimise"):
+                self.model.budget.end()
                 return
         from ort_py.api.preparation import optimise  # before the clock starts: importing is no work on this model
 
@@ -123,6 +129,7 @@ class Assembler:
             done = optimise(
                 self.model, self._options, schemas, self._contributions, self._services, providers, self._named
             )
+            self.model.budget.end()
             report.optimisation = done
             notes.extend(done.lines())
 

@@ -22,6 +22,7 @@ from ort_py.errors import Location
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.kept_bytes import KeptBytes
+from ort_py.limits import Budget, Limits
 
 __all__ = ["Graph", "Model", "Node", "Value", "Weight", "connect", "disconnect", "walk"]
 
@@ -285,6 +286,8 @@ class Model:
         kept: The model's bytes, where they came from no file and large constants make up most of them.
         declared_outputs: Types that the model declares for its outputs, in order, before inference made them better.
         external_files: Path and content of each file of external data that was read for it, whatever was folded away.
+        budget: What the load may still do: whatever types or changes the model asks it. Without end once the model is
+            loaded.
         graph: The main graph.
     """
 
@@ -303,4 +306,5 @@ class Model:
     kept: KeptBytes | None = None
     declared_outputs: list[ValueType | None] = field(default_factory=list)
     external_files: list[tuple[str, FileIdentity]] = field(default_factory=list)
+    budget: Budget = field(default_factory=lambda: Budget(Limits.unlimited()))
     graph: Graph = field(init=False)

@@ -146,6 +146,14 @@ class Budget:
                 largest=tuple((name, size) for size, name in self._largest),
             )
 
+    def seconds_left(self) -> float | None:
+        """Seconds until the time for loading is over; None where it has no end."""
+        return None if self._deadline is None else self._deadline - self._clock()
+
+    def end(self) -> None:
+        """The model is loaded: what is done with it later has no time limit, and cannot be cancelled."""
+        self._deadline, self._cancelled = None, None
+
     def check_time(self, where: Location | str = "") -> None:
         """Refuse to go on when the time for loading is over, or the caller wants it to end.
 

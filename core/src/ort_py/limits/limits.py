@@ -24,6 +24,9 @@ NODES_ALWAYS_ALLOWED = 100_000
 INITIALIZER_BYTES_ALWAYS_ALLOWED = 256 * MIB
 """Bytes of constants any file may expand to, however small."""
 
+_SWITCHES = frozenset({"isolated_inference", "unchecked_regions"})
+"""Fields that are no numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -51,6 +54,9 @@ class Limits:
         run_seconds: One `run()`. Unlimited: generating a text or a film takes as long as it takes.
         unchecked_regions: Whether compiled regions may hold nodes whose shapes and indices only their provider checks.
             What the engine can check itself is checked in any case.
+        isolated_inference: Run ONNX's shape inference in another process. It is C++ that trusts the numbers of a model,
+            and some of them crash it or keep it busy for ever. Off: numbers that are known to do so are kept from
+            it, and the other process takes a tenth of a second to start, once.
     """
 
     model_bytes: int | None = 2 * GIB
@@ -64,11 +70,12 @@ class Limits:
     load_seconds: float | None = 300.0
     run_seconds: float | None = None
     unchecked_regions: bool = True
+    isolated_inference: bool = False
 
     def __post_init__(self) -> None:
         for name in [field.name for field in fields(self)]:
             value = getattr(self, name)
-            if value is None or name == "unchecked_regions":
+            if value is None or name in _SWITCHES:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise OptionError(
@@ -82,7 +89,7 @@ class Limits:
         """For models from strangers: what a service can give to one request without noticing.
 
         Half a gigabyte of file, a minute of `run`, 10 s of loading, 2 GiB of memory of which one array may take half a
-        gigabyte, 16 levels of nesting, and 100,000 nodes.
+        gigabyte, 16 levels of nesting, and 100,000 nodes. ONNX's shape inference runs in a process of its own.
         """
         return cls(
             model_bytes=512 * MIB,
@@ -96,12 +103,13 @@ class Limits:
             load_seconds=10.0,
             run_seconds=60.0,
             unchecked_regions=False,
+            isolated_inference=True,
         )
 
     @classmethod
     def unlimited(cls) -> Limits:
         """No bound at all, for models you wrote yourself."""
-        numbers: dict[str, Any] = {field.name: None for field in fields(cls) if field.name != "unchecked_regions"}
+        numbers: dict[str, Any] = dict.fromkeys(field.name for field in fields(cls) if field.name not in _SWITCHES)
         return cls(**numbers)
 
     def node_cap(self, written: int) -> int | None:

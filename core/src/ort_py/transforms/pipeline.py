@@ -59,7 +59,8 @@ def run_transforms(
 
     Raises:
         PluginError: A transform raised, or left the graph inconsistent; names it. The model must not be used.
-        LimitError: A transform asked for more than the session's limits allow.
+        LimitError: A transform asked for more than the session's limits allow, or the time for loading is over.
+        ModelLoadCanceled: The caller wants it to end.
     """
     check = _LOG.isEnabledFor(logging.DEBUG) if check is None else check
     wanted = [one for one in transforms if one.level <= level and one.name not in disabled]
@@ -117,6 +118,7 @@ class _Run:
             report.rounds += 1
             report.settled = True
             for stage in self._stages:
+                self._state.model.budget.check_time()
                 retype_readers(self._state)
                 if stage.idle_since == self._state.changes:
                     continue  # nothing has changed since it last had nothing to do

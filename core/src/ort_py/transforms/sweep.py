@@ -139,7 +139,12 @@ class Sweep:
         self.reasons: dict[str, dict[str, str]] = {report.name: {} for _, report in rules.rules}
 
     def run(self) -> int:
-        """Visit everything once, and what changes again; returns the number of rewrites."""
+        """Visit everything once, and what changes again; returns the number of rewrites.
+
+        Raises:
+            LimitError, ModelLoadCanceled: The time for loading is over, or the caller wants it to end.
+            PluginError: A rule broke.
+        """
         self._state.take_journal()
         graphs = list(walk(self._state.model.graph))
         self._rules.begin({node.op_type for graph in graphs for node in graph.nodes})
@@ -152,7 +157,9 @@ class Sweep:
         self._pushed = len(self._queue)
         heapq.heapify(self._queue)
         rewrites = 0
+        check_time = self._state.model.budget.check_time
         while self._queue:
+            check_time()
             node = heapq.heappop(self._queue)[3]
             self._queued.discard(node)
             editor = self._editor(node.graph)

@@ -290,8 +290,9 @@ def lrn(
     squares = xp.multiply(wide, wide)
     sums = squares.copy()
     channels = x.shape[1]
-    for shift in range(-((size - 1) // 2), size // 2 + 1):
-        if shift and abs(shift) < channels:
+    furthest = channels - 1  # whatever `size` says: there is nothing beyond
+    for shift in range(-min((size - 1) // 2, furthest), min(size // 2, furthest) + 1):
+        if shift:
             sums[:, max(0, -shift) : channels - max(0, shift)] += squares[:, max(0, shift) : channels - max(0, -shift)]
     kind = wide.dtype.type
     sums *= kind(alpha / size)

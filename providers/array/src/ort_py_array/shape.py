@@ -19,6 +19,9 @@ from ort_py_array.checks import constant_input, host_ints, normalized_axes, norm
 _VIEW: dict[str, Any] = {"views": ((0, 0),), "strided": True}
 _WHOLE = slice(None)
 
+_MOST_AXES = 64
+"""NumPy's arrays have no more axes. An axis beyond is left to the run, which knows the rank and refuses it."""
+
 
 def shape_of(ctx: KernelContext) -> KernelCallable:
     """Shape-1..25: int64 sizes of the axes in ``[start, end)`` (from 15), cut to the axes that exist."""
@@ -172,8 +175,16 @@ def squeeze(ctx: KernelContext) -> KernelCallable:
 
 
 def _new_axes_index(axes: tuple[int, ...], rank: int | None, where: Location) -> tuple[Any, ...] | None:
-    """Index that puts new axes in; None where it takes the rank to know and `rank` is None."""
+    """Index that puts new axes in; None where `rank` is None and has to be known first.
+
+    Raises:
+        InvalidArgument: An axis is out of range for `rank`, or the result would have more axes than arrays can have.
+    """
     if rank is not None:
+        if rank + len(axes) > _MOST_AXES:
+            raise InvalidArgument(
+                f"A tensor of rank {rank} with {len(axes)} new axes has more than {_MOST_AXES} axes.", where=where
+            )
         axes = normalized_axes(axes, rank + len(axes), where)
     if len(set(axes)) != len(axes):
         raise InvalidArgument(
@@ -181,6 +192,8 @@ def _new_axes_index(axes: tuple[int, ...], rank: int | None, where: Location) ->
             where=where,
             fix="Name each position in the result once; negative ones count from its end.",
         )
+    if any(not -_MOST_AXES <= axis < _MOST_AXES for axis in axes):
+        return None
     if all(axis >= 0 for axis in axes):
         return tuple(None if axis in axes else _WHOLE for axis in range(max(axes, default=-1) + 1))
     if all(axis < 0 for axis in axes):

@@ -82,6 +82,7 @@ def load_model(
 def _load(read: ModelSource, store: WeightStore, budget: Budget, supplied: Supplied) -> Model:
     budget.file_bytes = read.size
     model = _header(read)
+    model.budget = budget
     written, functions, problems = _parse(model, read, store, budget, supplied)
     model.problems += problems
     for function in functions.values():

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+import numpy as np
 import onnx
-from onnx.onnx_cpp2py_export import shape_inference as native
 
 from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_of
+from ort_py.errors import OrtPyError
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
-from ort_py.graph.typing.inference_guard import UNSAFE, node_fault
-from ort_py.graph.writing.protos import type_from_proto, value_info
+from ort_py.graph.typing.inference_guard import BOUNDED_EXPAND, MOST_AXES, UNSAFE, is_hidden, node_fault
+from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
+from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
 
 __all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
@@ -27,6 +29,8 @@ _LOG = logging.getLogger(__name__)
 
 _DEEPEST = 28
 """Levels of nested graphs: protobuf reads messages nested up to 100 deep, and each level takes three."""
+
+_FIRST_SLICE_WITH_INPUTS = 10
 
 _FOLLOWED = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.DOUBLE, DataType.BOOL})
 
@@ -60,6 +64,12 @@ def follows_data(weight: Weight) -> bool:
     return weight.data_type in _FOLLOWED and nbytes_of(weight.data_type, weight.shape) <= SMALL
 
 
+def _is_computed(node: Node) -> bool:
+    """Whether the second input of a node is there and no small constant, so that it may have any length."""
+    value = node.inputs[1] if len(node.inputs) > 1 else None
+    return value is not None and not (value.constant and value.weight is not None and follows_data(value.weight))
+
+
 class _StandInWriter(GraphWriter):
     """Writes the model with types from `told` only."""
 
@@ -68,10 +78,15 @@ class _StandInWriter(GraphWriter):
         self._told = told
         self.nested: dict[Graph, list[tuple[int, Node]]] = {}
         self.faults: list[str] = []
+        self._cut: dict[Node, str] = {}
+        self._bounds: tuple[str, str] | None = None
+        self._opset = model.opset_imports.get("", 0)
 
     def nodes(
         self, proto: onnx.GraphProto, nodes: Iterable[Node], outputs: Iterable[Value], *, wrap: bool = True
     ) -> None:
+        outputs = tuple(outputs)
+        self._bounds = None
         kept: list[Node] = []
         nested: list[tuple[int, Node]] = []
         for node in nodes:
@@ -85,13 +100,46 @@ class _StandInWriter(GraphWriter):
                 if fault or self._left_out(proto, node):
                     continue
                 if node.subgraphs:
-                    nested.append((len(kept), node))
+                    nested.append((len(proto.node) + len(kept), node))
+            elif node.op_type == "Expand" and node.opset_version < BOUNDED_EXPAND and _is_computed(node):
+                super().nodes(proto, kept, outputs, wrap=wrap)
+                kept = []
+                self._cut_target(proto, node)
             kept.append(node)
         if nested:
             self.nested[nested[0][1].graph] = nested
         super().nodes(proto, kept, outputs, wrap=wrap)
 
+    def annotate(self, message: onnx.NodeProto, node: Node) -> None:
+        if node in self._cut:
+            message.input[1] = self._cut[node]
+
+    def _cut_target(self, proto: onnx.GraphProto, node: Node) -> None:
+        """Put a Slice in front of an Expand: whatever the length of its target, no result has more than `MOST_AXES`."""
+        target = node.inputs[1]
+        assert target is not None  # `_is_computed` said so
+        name = f"{target.name}/cut for {node.outputs[0].name if node.outputs and node.outputs[0] else node.name}"
+        message = proto.node.add(op_type="Slice", input=[target.name], output=[name])
+        if self._opset >= _FIRST_SLICE_WITH_INPUTS:
+            message.input.extend(self._bounds_in(proto))
+        else:
+            message.attribute.add(name="starts", type=onnx.AttributeProto.INTS, ints=[0])
+            message.attribute.add(name="ends", type=onnx.AttributeProto.INTS, ints=[MOST_AXES])
+        self._cut[node] = name
+
+    def _bounds_in(self, proto: onnx.GraphProto) -> tuple[str, str]:
+        """Names of the constants 0 and `MOST_AXES` of a graph; inference sees no content of those further out."""
+        if self._bounds is None:
+            number = len(self._cut)
+            self._bounds = (f"ort_py/zero {number}", f"ort_py/most axes {number}")
+            for name, content in zip(self._bounds, (0, MOST_AXES), strict=True):
+                fill_tensor(proto.initializer.add(), np.array([content], np.int64), name)
+        return self._bounds
+
     def _left_out(self, proto: onnx.GraphProto, node: Node) -> bool:
+        if is_hidden(node):
+            self._declare_outputs(proto, node)
+            return True
         if node.op_type == "Constant" and not node.domain:
             tensor = node.attributes.get("value")
             if tensor is None or tensor.nbytes <= SMALL or not node.outputs or node.outputs[0] is None:
@@ -155,8 +203,10 @@ def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool
     # Strict inference says what is wrong but gives no result then.
     for stricter in (True, False) if strict else (False,):
         try:
-            found = native.infer_shapes(data, False, stricter, False)
-        except native.InferenceError as error:
+            found = infer_shapes(data, strict=stricter, budget=model.budget)
+        except OrtPyError:
+            raise  # its time is over, or it ended the process that it ran in
+        except InferenceError as error:
             if stricter:
                 errors = _contradictions(str(error))
             else:
@@ -164,7 +214,7 @@ def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool
         except Exception as error:  # it raises many types, and no shape is better than no model
             _LOG.warning("Shape inference of ONNX failed: %s", error)
         else:
-            types = _read(onnx.ModelProto.FromString(found).graph, graph, writer)
+            types = _read(found.graph, graph, writer)
             return Inferred(types, (*writer.faults, *errors))
     return Inferred(dict(told), (*writer.faults, *errors))
 

@@ -19,10 +19,12 @@ from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.inference import can_infer, follows_data
 from ort_py.graph.typing.inference_gaps import gap_types
-from ort_py.graph.typing.inference_guard import node_fault
+from ort_py.graph.typing.inference_guard import has_long_target, is_hidden, node_fault
+from ort_py.graph.typing.native_inference import InferenceUnavailable, infer_shapes
 from ort_py.graph.view import node_spec
 from ort_py.graph.writing.protos import fill_tensor, fill_type, type_from_proto
 from ort_py.graph.writing.serialize import GraphWriter, new_proto
+from ort_py.limits import Budget
 
 __all__ = ["Contents", "contributed_types", "infer_node", "type_function"]
 
@@ -79,6 +81,8 @@ def infer_node(
     if not can_infer(node.op_type, node.domain, opset):
         infer = type_function(node, schemas)
         return contributed_types(node, infer) if infer is not None else gap_types(node)
+    if is_hidden(node) or has_long_target(node):
+        return gap_types(node)
     fault = node_fault(node)
     if fault:
         raise InvalidGraph(
@@ -105,13 +109,20 @@ def infer_node(
     writer.nodes(written.graph, [node], [value for value in node.outputs if value is not None], wrap=False)
     writer.finish()
     try:
-        found = onnx.shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op_type, opset, node.domain),
-            written.graph.node[0],
-            types,
-            data,
-            opset_imports=list(written.opset_import),
-        )
+        if node.graph.model.budget.limits.isolated_inference:
+            found = _infer_as_model(written, types, data, node.graph.model.budget)
+        else:
+            found = onnx.shape_inference.infer_node_outputs(
+                onnx.defs.get_schema(node.op_type, opset, node.domain),
+                written.graph.node[0],
+                types,
+                data,
+                opset_imports=list(written.opset_import),
+            )
+    except InferenceUnavailable:
+        return gap_types(node)
+    except OrtPyError:
+        raise  # the time for loading is over, or inference ended the process that it ran in
     except Exception as error:  # onnx raises many types here
         raise InvalidGraph(
             "The inputs of a node contradict its operator.",
@@ -121,3 +132,20 @@ def infer_node(
         ) from error
     results = [found.get(value.name) if value is not None else None for value in node.outputs]
     return [type_from_proto(proto) if proto is not None else None for proto in results]
+
+
+def _infer_as_model(
+    written: onnx.ModelProto, types: dict[str, onnx.TypeProto], data: dict[str, onnx.TensorProto], budget: Budget
+) -> dict[str, onnx.TypeProto]:
+    """Types of the outputs of a model of one node, as `onnx.shape_inference.infer_node_outputs` gives them."""
+    graph = written.graph
+    graph.name = "node"
+    for name, known in types.items():
+        graph.input.add(name=name, type=known)
+    graph.initializer.extend(data.values())
+    declared = {value.name for value in graph.value_info}
+    graph.output.extend(
+        onnx.ValueInfoProto(name=name) for name in graph.node[0].output if name and name not in declared
+    )
+    found = infer_shapes(written.SerializeToString(), strict=True, budget=budget).graph
+    return {value.name: value.type for value in (*found.output, *found.value_info) if value.HasField("type")}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.dtypes import DataType, TensorType, ValueType, numpy_dtype
-from ort_py.errors import InvalidGraph, OrtPyError
+from ort_py.errors import InvalidGraph, LimitError, ModelLoadCanceled, OrtPyError
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
 from ort_py.graph.typing.node_types import Contents, constant_contents, infer_node
@@ -81,7 +81,9 @@ class _Walker:
         self._left = _MOST_NODES
 
     def graph(self, graph: Graph) -> None:
+        check_time = graph.model.budget.check_time
         for node in graph.nodes:
+            check_time()
             for value, found in self._types(node):
                 self._learn(node, value, found)
             self._data.follow(node)
@@ -99,6 +101,8 @@ class _Walker:
             except InvalidGraph as error:
                 if node.graph.owner is None:
                     self.errors.append(f"{node.location}: {'; '.join(error.why)}")
+            except (LimitError, ModelLoadCanceled):
+                raise
             except OrtPyError:
                 return  # a contributed function that fails is asked again, and reported, by `shapes`
 

@@ -1,0 +1,71 @@
+"""The process that runs ONNX's shape inference for `isolated_inference`: a script, never imported by the package.
+
+It loads nothing but the extension module of ``onnx``, so that it starts in a few hundredths of a second. A request on
+standard input is a header (`REQUEST`: bytes of the model, strict or not, seconds it may take) and the model; the answer
+on standard output is a header (`ANSWER`: kind, bytes) and the model with types, or the text of what was raised. It ends
+when its standard input is closed, when a request takes too long, and when the model crashes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import struct
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
+
+REQUEST = struct.Struct("<Q?d")
+ANSWER = struct.Struct("<BQ")
+FOUND, CONTRADICTION, FAILED = range(3)
+
+_ADDRESS_SPACE = 8 << 30
+"""Bytes of address space: inference of the largest model that protobuf can hold takes half of it."""
+
+
+def serve(path: str) -> None:
+    """Answer requests until there are no more.
+
+    Args:
+        path: File of the extension module.
+    """
+    with contextlib.suppress(ImportError, ValueError, OSError):  # no such limit, or a lower one is in force
+        import resource  # POSIX only
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    native = _load(path).shape_inference
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    while len(header := source.read(REQUEST.size)) == REQUEST.size:
+        size, strict, seconds = REQUEST.unpack(header)
+        data = source.read(size)
+        if seconds > 0:
+            faulthandler.dump_traceback_later(seconds, exit=True)  # a thread in C: inference keeps the interpreter
+        try:
+            kind, result = FOUND, native.infer_shapes(data, False, strict, False)
+        except native.InferenceError as error:
+            kind, result = CONTRADICTION, str(error).encode("utf-8", "replace")
+        except Exception as error:  # it raises many types
+            kind, result = FAILED, str(error).encode("utf-8", "replace")
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        target.write(ANSWER.pack(kind, len(result)))
+        target.write(result)
+        target.flush()
+
+
+def _load(path: str) -> Any:
+    """The extension module without the package around it, which would import NumPy and protobuf."""
+    name = "onnx_cpp2py_export"
+    loader = ExtensionFileLoader(name, path)
+    spec = spec_from_file_location(name, path, loader=loader)
+    if spec is None:
+        raise ImportError(f"{path} is no extension module")
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,48 @@
+"""Where ONNX's shape inference is called: in this process, or in another one where the limits say so.
+
+Used by `inference` for graphs and by `node_types` for single nodes. Knows no graph, only what is written for onnx.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import onnx
+from onnx.onnx_cpp2py_export import shape_inference as native
+
+from ort_py.limits import Budget
+
+__all__ = ["InferenceError", "InferenceUnavailable", "infer_shapes"]
+
+_LOG = logging.getLogger(__name__)
+
+InferenceError = native.InferenceError
+
+
+class InferenceUnavailable(Exception):
+    """Inference must not run in this process, and no other one can be started."""
+
+
+def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> onnx.ModelProto:
+    """The model with the types of its values.
+
+    Args:
+        data: A model.
+        strict: Raise where the model contradicts itself.
+        budget: What the load may still do; its limits say where inference runs.
+
+    Raises:
+        InferenceError: The model contradicts itself.
+        InferenceUnavailable: See there.
+        LimitError: The time for loading is over.
+        InconsistentGraph: Inference ended the process that it ran in.
+        Exception: Anything else that inference raises.
+    """
+    budget.check_time()
+    if not budget.limits.isolated_inference:
+        return onnx.ModelProto.FromString(native.infer_shapes(data, False, strict, False))
+    from ort_py.graph.typing import isolated_inference  # few sessions need it
+
+    if not isolated_inference.available():
+        raise InferenceUnavailable("no process of its own can be started from an embedded or frozen interpreter")
+    return onnx.ModelProto.FromString(isolated_inference.infer_shapes(data, strict=strict, budget=budget))
