@@ -8,7 +8,6 @@ Python's, and gives the same results. Calls that come again and again are record
 
 from __future__ import annotations
 
-import mmap
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.executable import executable
 from ort_py_onednn.binding.library import open_library
 from ort_py_onednn.binding.status import check
 
@@ -90,13 +90,7 @@ def native_loop() -> int:
 
 
 def _make_loop() -> tuple[int, Any]:
-    """The loop in a page that was written to and then made executable, never both at once."""
-    memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    memory.write(_LOOP)
-    place = ffi.from_buffer(memory)
-    if open_library().c.mprotect(place, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC):
-        return 0, None
-    return int(ffi.cast("intptr_t", place)), (memory, place)
+    return executable(_LOOP, open_library().c.mprotect)
 
 
 class CallList:

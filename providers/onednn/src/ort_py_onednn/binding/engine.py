@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from ort_py_onednn.binding._dnnl import ffi
+from ort_py_onednn.binding.exceptions import guarded
 from ort_py_onednn.binding.library import Library, open_library
 from ort_py_onednn.binding.status import check
 
@@ -24,7 +25,7 @@ class Engine:
     """The library with an engine and a stream.
 
     Attributes:
-        c: The library's functions.
+        c: The library's functions, which throw nothing.
         library: The library.
         handle: The engine.
         stream: The stream.
@@ -34,12 +35,18 @@ class Engine:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.c: Any = library.c
+        self.c: Any = guarded(library.c)
         made = ffi.new("void **")
         check(self.c.dnnl_engine_create(made, _CPU, 0), "dnnl_engine_create", "the CPU")
         self.handle = made[0]
         check(self.c.dnnl_stream_create(made, self.handle, _IN_ORDER), "dnnl_stream_create")
         self.stream = made[0]
+        self.c.dnnl_set_primitive_cache_capacity(_CAPACITY)
+
+    def forget(self) -> None:
+        """Have the library forget the primitives it remembers: one for which there was no memory it would refuse for
+        ever."""
+        self.c.dnnl_set_primitive_cache_capacity(0)
         self.c.dnnl_set_primitive_cache_capacity(_CAPACITY)
 
 

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 
 from ort_py_onednn.binding.primitive import Primitive
+from ort_py_onednn.binding.room import room_for_threads
 
 __all__ = ["Generation"]
 
@@ -63,6 +64,9 @@ class Generation:
             return
         self._left.put(batch)
         if len(self._workers) < self._helpers:
+            if not room_for_threads(1):
+                self._helpers = 0  # the calling thread does it all in the end
+                return
             self._workers.append(threading.Thread(target=self._work, name="ort-py-onednn-code", daemon=True))
             self._workers[-1].start()
 

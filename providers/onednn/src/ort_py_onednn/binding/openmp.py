@@ -15,8 +15,9 @@ from typing import Any
 
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.library import Library
+from ort_py_onednn.binding.room import room_for_threads
 
-__all__ = ["guard_forks", "threads"]
+__all__ = ["guard_forks", "prepare", "threads"]
 
 _PAUSE_SOFT = 1
 _lock = threading.Lock()
@@ -25,16 +26,45 @@ _guarded = False
 
 @contextlib.contextmanager
 def threads(library: Library, count: int) -> Iterator[None]:
-    """Let the calling thread use `count` threads; its number before comes back."""
+    """Let the calling thread use `count` threads; its number before comes back.
+
+    Raises:
+        MemoryError: There is no memory for their stacks.
+    """
     if not library.threaded:
         yield
         return
+    prepare(library, count)
     before = library.c.omp_get_max_threads()
     library.c.omp_set_num_threads(count)
     try:
         yield
     finally:
         library.c.omp_set_num_threads(before)
+
+
+_teams = threading.local()
+
+
+def prepare(library: Library, count: int | None = None) -> None:
+    """See to it that the calling thread can have a team: OpenMP ends the process where it cannot start a thread.
+
+    Args:
+        library: The library.
+        count: Threads of the team; as many as the calling thread uses now where it is not said.
+
+    Raises:
+        MemoryError: There is no memory for their stacks.
+    """
+    if not library.threaded:
+        return
+    wanted = int(library.c.omp_get_max_threads()) if count is None else count
+    started = getattr(_teams, "count", 1)
+    if wanted <= started:
+        return
+    if not room_for_threads(wanted - started):
+        raise MemoryError(f"There is no memory for the stacks of {wanted - started} more threads of OpenMP.")
+    _teams.count = wanted
 
 
 def guard_forks(library: Library) -> None:

@@ -20,8 +20,9 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList
 from ort_py_onednn.binding.constants import AS_DESTINATION, SCRATCHPAD_USER, Argument, Element, Query, Status
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.engine import Engine, engine
 from ort_py_onednn.binding.openmp import threads
+from ort_py_onednn.binding.room import leave_room, room_for_threads
 from ort_py_onednn.binding.status import check
 
 __all__ = [
@@ -178,16 +179,15 @@ class Primitive:
     def _generate(held: Iterable[Primitive]) -> None:
         """The same for primitives whose locks are held."""
         e = engine()
-        create, destroy = ffi.addressof(e.c, "dnnl_primitive_create"), e.c.dnnl_primitive_destroy
+        create, destroy = e.c.dnnl_primitive_create, e.c.dnnl_primitive_destroy
         missing = [(one, ffi.new("void **")) for one in held if one._handle is None]
         calls: list[tuple[Call, str]] = []
         for one, place in missing:
             if e.library.threaded:
-                calls.append(((ffi.addressof(e.c, "omp_set_num_threads"), (one._count,), False), ""))
+                calls.append(((e.c.omp_set_num_threads, (one._count,), False), ""))
             calls.append(((create, (place, one._pd), True), f"{one._call} ({one.implementation})"))
         try:
-            with threads(e.library, 1):
-                CallList([call for call, _ in calls], [name for _, name in calls], "dnnl_primitive_create").run()
+            _run(e, CallList([call for call, _ in calls], [name for _, name in calls], "dnnl_primitive_create"))
         finally:
             for one, place in missing:
                 if place[0] != ffi.NULL:
@@ -212,8 +212,54 @@ class Primitive:
             self.arguments[argument] = found
 
 
+_spoiled = threading.local()
+
+
+def _run(e: Engine, create: CallList) -> None:
+    """Create primitives; also after there was no memory for some.
+
+    The library then goes on to refuse those that it remembers to have failed, and its code generator refuses all in the
+    thread in which it failed: so what is remembered is forgotten, and another thread creates what this one cannot.
+    """
+
+    def run() -> None:
+        leave_room()
+        with threads(e.library, 1):
+            create.run()
+
+    try:
+        if getattr(_spoiled, "here", False):
+            _elsewhere(run)
+        else:
+            run()
+    except MemoryError:
+        _spoiled.here = True
+        e.forget()
+        raise
+
+
+def _elsewhere(run: Callable[[], None]) -> None:
+    """Run in a new thread, and raise what it raises."""
+    if not room_for_threads(1):
+        raise MemoryError("There is no memory for a thread that makes code for oneDNN.")
+    failures: list[BaseException] = []
+
+    def caught() -> None:
+        try:
+            run()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=caught, name="ort-py-onednn-code", daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
 def _descriptor(call: str, create: Create, posts: Sequence[PostOp], scaling: Scaling) -> Any:
     c = engine().c
+    leave_room()  # objects of the library's own are written to unseen, be there memory for them or not
     attr, chain, pd = ffi.new("attr_t *"), ffi.new("void **"), ffi.new("pd_t *")
     check(c.dnnl_primitive_attr_create(attr), "dnnl_primitive_attr_create")
     try:

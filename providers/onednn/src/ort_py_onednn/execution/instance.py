@@ -18,6 +18,8 @@ from ort_py.contracts import NativeEntryPoint, RegionInstance
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList, Repeated, native_loop
 from ort_py_onednn.binding.forks import gate
+from ort_py_onednn.binding.openmp import prepare
+from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.crowding import Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
@@ -60,7 +62,7 @@ class _Form:
         self.judged = judged
         memories = Memories(region.engine, arena)
         work = work_of(region.engine, plan, memories)
-        rebind = ffi.addressof(region.engine.c, "dnnl_memory_set_data_handle")
+        rebind = region.engine.c.dnnl_memory_set_data_handle
         calls: list[Call | Repeated] = []
         places: dict[tuple[Place, int], list[int]] = {}
         for array, handles in memories.moving.items():
@@ -76,7 +78,7 @@ class _Form:
         self.restore = -1
         if region.engine.library.threaded:
             self.restore = CallList.place(ahead + work.records, 0)
-            calls.append((ffi.addressof(region.engine.c, "omp_set_num_threads"), (1,), False))
+            calls.append((region.engine.c.omp_set_num_threads, (1,), False))
             titles.append("omp_set_num_threads")
         fed = [(number, tuple(words)) for (place, number), words in places.items() if place is Place.INPUT]
         opaque = {
@@ -193,6 +195,8 @@ class DnnlInstance(RegionInstance):
         if found is not None:
             self._forms.move_to_end(key)
             return found
+        leave_room()
+        prepare(self._region.engine.library, max(threads, self._threads))
         with gate.making():  # what is made here is behind locks that a forked child must not find closed
             plan = self._region.plan(shapes, threads)
             if plan.arena_bytes > self._arena.nbytes:

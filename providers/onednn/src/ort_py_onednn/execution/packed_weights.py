@@ -22,7 +22,9 @@ from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc, Key
 from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.primitive import Primitive
+from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.binding.status import check
 from ort_py_onednn.execution.elements import ELEMENTS, as_bytes, numpy_of
 
@@ -48,7 +50,12 @@ class Packed(NamedTuple):
 
 
 def aligned(nbytes: int) -> np.ndarray[Any, Any]:
-    """Uninitialised bytes at an address that every implementation likes."""
+    """Uninitialised bytes at an address that every implementation likes.
+
+    Raises:
+        MemoryError: There is too little memory.
+    """
+    leave_room(nbytes)
     block = np.empty(nbytes + _ALIGNMENT, np.uint8)
     start = -block.ctypes.data % _ALIGNMENT
     return block[start : start + nbytes]
@@ -267,6 +274,7 @@ def _joined(parts: tuple[Packed, ...], shape: tuple[int, ...], dtype: np.dtype[A
 
 def _run_once(primitive: Primitive, arrays: dict[int, np.ndarray[Any, Any]]) -> None:
     e = engine()
+    prepare(e.library)
     scratch = (
         aligned(primitive.arguments[Argument.SCRATCHPAD].nbytes) if Argument.SCRATCHPAD in primitive.arguments else None
     )

@@ -23,6 +23,7 @@ from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.generation import Generation
 from ort_py_onednn.binding.primitive import Unimplemented
+from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.elements import ELEMENTS
 from ort_py_onednn.execution.instance import DnnlInstance
 from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
@@ -129,6 +130,7 @@ class DnnlRegion(CompiledRegion):
             self._weights = {}
 
     def _planned(self, shapes: Shapes, threads: int) -> Plan:
+        leave_room()
         with Generation(threads) as generation:
             return self._walked(shapes, threads, generation)
 

@@ -113,10 +113,9 @@ class _Writer:
         self._stream = engine.stream
         self._memories = memories
         self._execute, self._rebind, self._fill, self._copy = (
-            ffi.addressof(c, name)
-            for name in ("dnnl_primitive_execute", "dnnl_memory_set_data_handle", "memset", "memcpy")
+            getattr(c, name) for name in ("dnnl_primitive_execute", "dnnl_memory_set_data_handle", "memset", "memcpy")
         )
-        self._set_threads = ffi.addressof(c, "omp_set_num_threads") if engine.library.threaded else None
+        self._set_threads = c.omp_set_num_threads if engine.library.threaded else None
         self._current = 0
 
     def once(self, step: Step, work: Work) -> None:

@@ -1,0 +1,65 @@
+"""Whether the system has memory: asked ahead, for those who cannot be told afterwards.
+
+OpenMP ends the process where it can start no thread, the C library where it has none for a library's variables, and
+Python waits for ever for a thread that finds no memory in its first steps. All of them want little: so threads are
+started where there is memory for them, and what takes much leaves some. Knows nothing of what it is for.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+
+__all__ = ["has_room", "leave_room", "room_for_threads"]
+
+_LEAST = 8 << 20
+_BESIDE = 4 << 20
+"""Bytes that a thread takes beside its stack: a heap of its own, and what its libraries keep for each thread."""
+
+_MUCH = 1 << 20
+_LEFT = 16 << 20
+"""Bytes that are left for what others allocate in small pieces."""
+
+_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def has_room(nbytes: int) -> bool:
+    """Whether so many bytes can be had now."""
+    try:
+        mmap.mmap(-1, max(1, nbytes)).close()
+    except (OSError, MemoryError):
+        return False
+    return True
+
+
+def leave_room(nbytes: int = _MUCH) -> None:
+    """Refuse to take so many bytes where too few would be left.
+
+    Few bytes are not looked at, and many only where the process is limited: else the system refuses them itself.
+
+    Raises:
+        MemoryError: There is not as much.
+    """
+    if nbytes < _MUCH or resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    if not has_room(nbytes + _LEFT):
+        raise MemoryError(f"There is no memory for {nbytes / 2**20:.0f} MiB more, and {_LEFT >> 20} MiB beside.")
+
+
+def room_for_threads(count: int) -> bool:
+    """Whether so many threads can be started now."""
+    return count <= 0 or has_room(count * (_stack() + _BESIDE))
+
+
+def _stack() -> int:
+    """Bytes of a thread's stack, at least."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    found = max(_LEAST, soft if soft != resource.RLIM_INFINITY else 0)
+    for name in ("OMP_STACKSIZE", "GOMP_STACKSIZE"):
+        text = os.environ.get(name, "").strip().upper()
+        unit = _UNITS.get(text[-1:])
+        digits = text[:-1].strip() if unit else text
+        if digits.isdigit():
+            found = max(found, int(digits) * (unit or _UNITS["K"]))
+    return found
