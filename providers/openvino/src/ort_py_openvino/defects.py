@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 
 from ort_py.contracts import FunctionBody, GraphView, NodeSpec
 from ort_py.dtypes import DataType
+from ort_py_openvino.graph_walk import moved_from
+from ort_py_openvino.windows import average_pool, conv_transpose, lp_pool, max_pool, resize
 
 __all__ = ["defect", "defect_of_body"]
 
@@ -41,7 +43,14 @@ def defect_of_body(body: FunctionBody, data_type: DataType | None) -> str | None
 
 
 def _is_right(op_type: str, data_type: DataType | None) -> bool:
+    """Whether none of an operator's defects can show in a body, which the core's rules have written."""
+    if op_type in _RIGHT_IN_BODIES:
+        return True
     return _CHECKS[op_type] is _saturates and data_type in _FLOATS
+
+
+_RIGHT_IN_BODIES = frozenset({"Celu", "Softmax", "ReduceMean", "ReduceSum"})
+"""Written at the newest version, with constant axes; none has the attributes that OpenVINO ignores."""
 
 
 def _always(reason: str) -> Check:
@@ -77,58 +86,97 @@ def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
         return "it reads layout 1 as layout 0"
     if len(node.inputs) > 7 and node.inputs[7] is not None:
         return "it ignores peepholes"
-    return None
+    if len(node.inputs) > 4 and node.inputs[4] is not None:
+        return "it ignores sequence_lens where a state is not given, and computes lengths of zero otherwise"
+    return "it ignores input_forget" if node.attributes.get("input_forget", 0) else None
+
+
+def _range(node: NodeSpec, graph: GraphView) -> str | None:
+    """Right where it counts the elements of an axis: from 0, by 1, to a size that `Shape` gives, which is not 0."""
+    names = [value.name for value in node.inputs if value is not None]
+    start, step = graph.constant(names[0]), graph.constant(names[2])
+    counts = start is not None and step is not None and int(start) == 0 and int(step) == 1
+    if counts and any(maker.op_type == "Shape" for maker in moved_from(names[1], graph)):
+        return None
+    return "it gives an element where a range is empty, and another number of fractions"
+
+
+def _samples_cubic(node: NodeSpec) -> bool:
+    mode, padding = str(node.attributes.get("mode", "")), str(node.attributes.get("padding_mode", "zeros"))
+    return "cubic" in mode and "zeros" not in padding
+
+
+def _pad(node: NodeSpec, graph: GraphView) -> str | None:
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    if value is None or _is_float(node):
+        return None
+    constant = graph.constant(value.name)
+    exact = constant is not None and bool((abs(constant.astype("int64")) < 2**24).all())
+    return None if exact else "it takes the value of integers through float32"
 
 
 def _quantize(node: NodeSpec, graph: GraphView) -> str | None:
     scale = node.inputs[1]
     if scale is None or graph.constant(scale.name) is not None:
-        return None
+        if node.attributes.get("block_size", 0):
+            return "it rounds blocks another way"
+        result = node.outputs[0]
+        wide = result is not None and result.data_type in {DataType.INT16, DataType.UINT16}
+        return "it does not saturate integers of 16 bits" if wide else None
     return "it multiplies with the reciprocal of a scale that is computed, and rounds another way then"
 
 
-def _max_pool(node: NodeSpec, graph: GraphView) -> str | None:
-    """With `ceil_mode`, a window that would begin behind the data is none of ONNX's and one of OpenVINO's."""
-    attributes = node.attributes
+def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
+    """Up to opset 12 an axis begins the part of the tensor that is normalised as a whole."""
     value = node.inputs[0]
-    if not attributes.get("ceil_mode", 0):
+    if node.since_version >= 13 or value is None or value.shape is None:
         return None
-    shape = () if value is None or value.shape is None else value.shape[2:]
-    rank = len(shape)
-    kernel = attributes["kernel_shape"]
-    strides = attributes.get("strides") or (1,) * rank
-    pads = attributes.get("pads") or (0,) * (2 * rank)
-    dilations = attributes.get("dilations") or (1,) * rank
-    for axis, size in enumerate(shape):
-        if not isinstance(size, int):
-            return "ceil_mode, where it has windows that begin behind the data"
-        reach = size + pads[axis] + pads[axis + rank] - dilations[axis] * (kernel[axis] - 1) - 1
-        windows = -(-reach // strides[axis]) + 1
-        if (windows - 1) * strides[axis] >= size + pads[axis]:
-            return "ceil_mode, where it has a window that begins behind the data"
+    rank = len(value.shape)
+    axis = int(node.attributes.get("axis", 1))
+    return None if axis % max(rank, 1) == rank - 1 else "it normalises along one axis, not all from that on"
+
+
+def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    given = None if axes is None else graph.constant(axes.name)
+    if node.attributes.get("noop_with_empty_axes", 0) and (given is None or not given.size):
+        return "noop_with_empty_axes, where it leaves out what the operator does to each element"
+    if not _is_float(node) and node.op_type in {"ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "ReduceMean"}:
+        return "it rounds integers another way"
     return None
 
 
-def _resize(node: NodeSpec, graph: GraphView) -> str | None:
-    attributes = node.attributes
-    if attributes.get("antialias", 0) or attributes.get("exclude_outside", 0):
-        return "it computes antialias and exclude_outside otherwise"
-    if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return "it ignores keep_aspect_ratio_policy"
-    by_scales = len(node.inputs) > 2 and node.inputs[2] is not None
-    if attributes.get("coordinate_transformation_mode") == "align_corners" and by_scales:
-        return "it aligns corners by the rounded size, not by the scales"
+def _reduce_max(node: NodeSpec, graph: GraphView) -> str | None:
+    if _is_float(node):
+        return "it makes the lowest finite number of rows of minus infinity, as masks are"
+    return _reduction(node, graph)
+
+
+def _scatter(node: NodeSpec, graph: GraphView) -> str | None:
+    reduction = node.attributes.get("reduction", "none")
+    if reduction in {"min", "max", b"min", b"max"} and _is_float(node):
+        return "it loses not-a-number of the least and the largest"
+    return None
+
+
+def _top_k(node: NodeSpec, graph: GraphView) -> str | None:
+    if len(node.outputs) > 1 and node.outputs[1] is not None:
+        return "of equal elements it takes any, not the first"
     return None
 
 
 _NARROW = frozenset({DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16})
 _FLOATS = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16})
 
+_REDUCTIONS = tuple(
+    f"Reduce{name}" for name in ("Sum", "Mean", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+)
+
 _saturates = _with("it saturates integers of 8 and 16 bits where ONNX's wrap around", _is_narrow)
 _compares = _with("it finds not-a-number greater than any number", _is_float)
 
 _CHECKS: Mapping[str, Check] = {
-    **dict.fromkeys(("Add", "Mul", "Neg", "Pow", "Sub", "Sum"), _saturates),
+    **dict.fromkeys(("Add", "Mul", "Neg", "Sub", "Sum"), _saturates),
     **dict.fromkeys(("Greater", "GreaterOrEqual"), _compares),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     "Attention": _always("it ignores windows and the order of masks; the operator's function is computed instead"),
@@ -136,11 +184,28 @@ _CHECKS: Mapping[str, Check] = {
     "DFT": _always("its transform loses three digits more than others"),
     "Dropout": _always("it forgets what its inputs are called; nothing would be computed anyway"),
     "DynamicQuantizeLinear": _always("it rounds halves another way"),
-    "MaxPool": _max_pool,
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
+    **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    "AveragePool": average_pool,
+    "Celu": _with("it divides by an alpha of zero otherwise", lambda node: node.attributes.get("alpha", 1.0) == 0),
+    "Compress": _always("it ends the process where nothing is chosen"),
+    "ConvTranspose": conv_transpose,
+    "GridSample": _with("it pads cubic samples otherwise", _samples_cubic),
+    "LRN": _with("it takes every bias for 1", lambda node: node.attributes.get("bias", 1.0) != 1),
+    "LpNormalization": _always("it adds to the norm, which shows where that is small"),
+    "LpPool": lp_pool,
+    "MaxPool": max_pool,
+    "Pow": _with("it computes powers of integers in float32", lambda node: not _is_float(node)),
+    "NonMaxSuppression": _always("it leaves out boxes that overlap by just the threshold"),
+    "Pad": _pad,
+    "PRelu": _with("it computes integers in float32", lambda node: not _is_float(node)),
     "QuantizeLinear": _quantize,
-    "ReduceMax": _with("it makes the lowest finite number of rows of minus infinity, as masks are", _is_float),
-    "Resize": _resize,
+    "Range": _range,
+    "ReduceMax": _reduce_max,
+    "Resize": resize,
     "STFT": _always("its transform loses three digits more than others"),
+    "TopK": _top_k,
     "SpaceToDepth": _with("it ignores the mode", lambda node: "mode" in node.attributes),
     "Tile": _tile,
 }

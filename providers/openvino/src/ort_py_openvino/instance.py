@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import RegionInstance
+from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_openvino.build import writable
 from ort_py_openvino.elements import new_array, tensor
 from ort_py_openvino.forks import Inheritance
+from ort_py_openvino.not_finite import NO_LOOKS, Looks
 
 __all__ = ["Copy", "OpenVINOInstance", "Port"]
+
+
+_INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class OpenVINOInstance(RegionInstance):
         places: The region's input that each of them is.
         outputs: Ports of the region's outputs, or what they are copies of.
         inheritance: Whether a forked child can run it.
+        looks: What keeps it from answering a run.
     """
 
     def __init__(
@@ -72,9 +77,11 @@ class OpenVINOInstance(RegionInstance):
         places: Sequence[int],
         outputs: Sequence[Port | Copy],
         inheritance: Inheritance,
+        looks: Looks = NO_LOOKS,
     ) -> None:
         self._request = request
         self._inheritance = inheritance
+        self._looks = looks
         self._inputs = list(zip(places, inputs, strict=True))
         self._outputs = list(outputs)
         self._given: Sequence[Any] = ()
@@ -89,11 +96,18 @@ class OpenVINOInstance(RegionInstance):
             outputs: Arrays to write to, or None for new ones; one of another shape is left alone.
 
         Raises:
+            RunDeclined: An input is empty, has not-a-number or infinities that would be lost, or integers that are too
+                large.
             InvalidArgument: An input has a size that `reshape_input` excluded.
             RuntimeError: OpenVINO's, where a tensor does not fit for another reason.
         """
         request = self._request
         given = self._given = [np.asarray(array) for array in inputs]  # a kernel of NumPy's may give a scalar
+        if not all(array.size for array in given):
+            raise RunDeclined("an input is empty, for which not all of OpenVINO's operators are made")
+        found = self._looks.in_inputs(given) or _too_large(given)
+        if found:
+            raise RunDeclined(found)
         held = self._held = []
         for place, port in self._inputs:
             read = tensor(writable(given[place]), port.data_type)
@@ -117,6 +131,7 @@ class OpenVINOInstance(RegionInstance):
         """Run; one array an output.
 
         Raises:
+            RunDeclined: A result is not-a-number, and others may have lost it.
             EPFail: In a forked child, for a device whose threads it does not have.
             RuntimeError: OpenVINO's.
         """
@@ -131,6 +146,9 @@ class OpenVINOInstance(RegionInstance):
                 source = self._given[output.number] if output.of_input else results[output.number]
                 results.append(_filled(array, source))
         self._held, self._made, self._given = [], [], ()
+        found = self._looks.in_outputs(results)
+        if found:
+            raise RunDeclined(found)
         return results
 
     def _unfit(self, port: Port, array: np.ndarray[Any, Any]) -> InvalidArgument | None:
@@ -153,6 +171,14 @@ class OpenVINOInstance(RegionInstance):
         """Let go of the request."""
         self._inheritance.release(self._request)
         self._request = None
+
+
+def _too_large(arrays: Sequence[np.ndarray[Any, Any]]) -> str:
+    """Why integers of 64 bits would be computed wrongly, ``""`` where all are within 32 bits."""
+    for array in arrays:
+        if array.dtype == np.int64 and (array.max() > _INT32.max or array.min() < _INT32.min):
+            return "an input has integers beyond 32 bits, in which OpenVINO computes"
+    return ""
 
 
 def _filled(array: np.ndarray[Any, Any] | None, source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

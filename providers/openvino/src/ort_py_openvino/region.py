@@ -18,6 +18,7 @@ from ort_py_openvino.build import model_of
 from ort_py_openvino.elements import data_type_of_port
 from ort_py_openvino.forks import Inheritance
 from ort_py_openvino.instance import Copy, OpenVINOInstance, Port
+from ort_py_openvino.not_finite import NO_LOOKS, Looks, looks_of
 from ort_py_openvino.properties import Target
 from ort_py_openvino.runtime import core
 
@@ -33,13 +34,23 @@ class OpenVINORegion(CompiledRegion):
         outputs: Number of the region's outputs; the model has them in the same order.
         target: What it was compiled for.
         kept: What must stay in memory as long as the model does.
+        looks: What its instances look for.
 
     Raises:
         EPFail: The model has another number of outputs, an input that is none of the region's, or one of a type that no
             array has.
     """
 
-    def __init__(self, compiled: Any, inputs: Sequence[str], outputs: int, target: Target, kept: Any = None) -> None:
+    def __init__(
+        self,
+        compiled: Any,
+        inputs: Sequence[str],
+        outputs: int,
+        target: Target,
+        kept: Any = None,
+        looks: Looks = NO_LOOKS,
+    ) -> None:
+        self._looks = looks
         self._compiled = compiled
         self._target = target
         self._kept = kept
@@ -81,7 +92,8 @@ class OpenVINORegion(CompiledRegion):
         """
         model, kept = model_of(region, target.shapes)
         compiled = core().compile_model(model, target.device, dict(target.properties))
-        return cls(compiled, [value.name for value in region.inputs], len(region.outputs), target, kept)
+        names = [value.name for value in region.inputs]
+        return cls(compiled, names, len(region.outputs), target, kept, looks_of(region.nodes))
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """An infer request.
@@ -91,7 +103,7 @@ class OpenVINORegion(CompiledRegion):
         """
         self._inheritance.check()
         request = self._compiled.create_infer_request()
-        return OpenVINOInstance(request, self.inputs, self.places, self.outputs, self._inheritance)
+        return OpenVINOInstance(request, self.inputs, self.places, self.outputs, self._inheritance, self._looks)
 
     def serialize(self) -> bytes | None:
         """OpenVINO's export, None for devices that export nothing."""
@@ -100,7 +112,8 @@ class OpenVINORegion(CompiledRegion):
         except RuntimeError:
             return None
         blob = exported.getvalue() if isinstance(exported, io.BytesIO) else bytes(exported)
-        return pack({"inputs": list(self._names), "outputs": len(self.outputs)}, blob, self._target)
+        header = {"inputs": list(self._names), "outputs": len(self.outputs), "looks": self._looks.to_json()}
+        return pack(header, blob, self._target)
 
     def close(self) -> None:
         """Let go of the compiled model."""
@@ -115,7 +128,8 @@ def imported(header: dict[str, Any], blob: bytes, target: Target) -> OpenVINOReg
         RuntimeError: OpenVINO's, where it does not import it.
     """
     compiled = core().import_model(io.BytesIO(blob), target.device, dict(target.properties))
-    return OpenVINORegion(compiled, header["inputs"], header["outputs"], target)
+    looks = Looks.from_json(header["looks"])
+    return OpenVINORegion(compiled, header["inputs"], header["outputs"], target, looks=looks)
 
 
 def _places(compiled: Any, inputs: Sequence[str]) -> list[int]:

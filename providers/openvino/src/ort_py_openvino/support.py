@@ -6,7 +6,9 @@ from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, TensorType
 from ort_py_openvino.defects import defect, defect_of_body
 from ort_py_openvino.elements import COMPUTED
+from ort_py_openvino.indices import refusal_of_indices
 from ort_py_openvino.integers import refusal_of_integers
+from ort_py_openvino.not_finite import refusal_of_not_finite
 from ort_py_openvino.properties import Target
 from ort_py_openvino.question import refusal_of_reader
 
@@ -39,6 +41,8 @@ def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
     return (
         (defect(node, graph) if node.body is None else None)
         or refusal_of_integers(node, graph)
+        or refusal_of_indices(node, graph)
+        or (refusal_of_not_finite(node, graph) if node.body is None else None)
         or refusal_of_reader(node, graph)
     )
 

@@ -1,0 +1,187 @@
+"""Not-a-number and infinities: what OpenVINO loses of them, and how a region keeps them all the same.
+
+Several of OpenVINO's operators give a number where an operand is not-a-number (Relu gives 0, Exp infinity, MaxPool the
+largest of the others), and some give another number for an infinity. Three things keep what the specification says:
+
+* A node that would lose them is refused where it reads a constant that has them, or a value of an operator that makes
+  them out of numbers, as Log, Sqrt and Div do (`refusal_of_not_finite`).
+* An instance of a region with such a node looks for them in its inputs, and declines the run where it finds them: the
+  kernels of other providers answer it (`Looks`).
+* It looks for not-a-number in its outputs as well: what was made inside may be lost in part.
+
+What is not covered: a number that overflows inside of a region, becomes not-a-number by a difference of infinities, and
+is lost in the same region before any output has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ort_py.contracts import FunctionBody, GraphView, NodeSpec
+from ort_py_openvino.graph_walk import is_nonnegative, is_positive, producers
+
+__all__ = ["NO_LOOKS", "Looks", "looks_of", "refusal_of_not_finite"]
+
+Array = np.ndarray[Any, Any]
+
+_CHANGES_INFINITIES = frozenset(
+    {"Clip", "Gelu", "GlobalMaxPool", "MaxPool", "Mod", "ReduceMin", "Shrink", "ThresholdedRelu"}
+)
+_LOSES_IT_INSIDE = _CHANGES_INFINITIES | frozenset(
+    {
+        *("ArgMax", "ArgMin", "BiasGelu", "Celu", "Exp", "FastGelu", "FusedConv", "GRU", "HardSigmoid", "LSTM", "Max"),
+        *("Min", "QuickGelu", "RNN", "ReduceLogSumExp", "Relu", "TopK"),
+    }
+)
+_LOSES_NAN = _LOSES_IT_INSIDE | frozenset({"Hardmax", "LogSoftmax", "Softmax"})
+"""The last three keep some not-a-number of each row that has one, so an output shows it."""
+
+_MAKES_INFINITIES = frozenset({"Atanh", "Div", "Exp", "Log", "Pow", "Reciprocal"})
+
+
+def refusal_of_not_finite(node: NodeSpec, graph: GraphView) -> str | None:
+    """Why a node would lose not-a-number or infinities that do not come from a region's inputs; None where it does not.
+
+    Args:
+        node: A node; not one with a body, of which `looks_of` takes care.
+        graph: Its graph.
+    """
+    if node.domain or node.op_type not in _LOSES_NAN:
+        return None
+    infinities = node.op_type in _CHANGES_INFINITIES
+    for value in node.inputs:
+        if value is None:
+            continue
+        constant = graph.constant(value.name)
+        if constant is not None and _has(constant, infinities=infinities):
+            return f"OpenVINO's result would be another: '{value.name}' is not finite, and it computes with numbers"
+        if node.op_type not in _LOSES_IT_INSIDE:
+            continue
+        for maker in producers(value.name, graph):
+            made = _makes(maker, graph, infinities=infinities)
+            if made:
+                return f"OpenVINO's result would be another: it loses {made}, which {maker.op_type} may give"
+    return None
+
+
+def _makes(node: NodeSpec, graph: GraphView, *, infinities: bool) -> str:
+    """What a node makes out of numbers that are finite: in words, ``""`` for numbers only."""
+    if node.domain:
+        return ""
+    names = [value.name for value in node.inputs if value is not None]
+    constants = [graph.constant(name) for name in names]
+    if any(constant is not None and _has(constant, infinities=infinities) for constant in constants):
+        return "infinities" if infinities else "not-a-number"
+    nan = False
+    match node.op_type:
+        case "Log":
+            nan, infinities = not is_nonnegative(names[0], graph), infinities and not is_positive(names[0], graph)
+        case "Sqrt":
+            nan = not is_nonnegative(names[0], graph)
+        case "Div" | "Mod":
+            divisor = constants[1]
+            safe = is_positive(names[1], graph) or (divisor is not None and bool((np.asarray(divisor) != 0).all()))
+            nan, infinities = not safe, infinities and not safe
+        case "Pow":
+            exponent = constants[1]
+            whole = exponent is not None and bool(((np.asarray(exponent) % 1 == 0) & (np.asarray(exponent) >= 0)).all())
+            nan, infinities = not whole and not is_nonnegative(names[0], graph), infinities and not whole
+        case "Acos" | "Asin" | "Acosh" | "Atanh":
+            nan = True
+    if nan:
+        return "not-a-number"
+    return "infinities" if infinities and node.op_type in _MAKES_INFINITIES else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What an instance looks for.
+
+    Attributes:
+        nan: Not-a-number in inputs and outputs.
+        infinities: Infinities in inputs.
+    """
+
+    nan: bool = False
+    infinities: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, bool]) -> Looks:
+        """What `to_json` gave."""
+        return cls(bool(data["nan"]), bool(data["infinities"]))
+
+    def to_json(self) -> dict[str, bool]:
+        """Plain data."""
+        return {"nan": self.nan, "infinities": self.infinities}
+
+    def in_inputs(self, arrays: Iterable[Array]) -> str:
+        """What was found, in words; ``""`` for nothing that matters."""
+        if self.nan and any(_has(array, infinities=self.infinities) for array in arrays):
+            return "an input is not finite, and OpenVINO would not carry that through all operators of the region"
+        return ""
+
+    def in_outputs(self, arrays: Sequence[Array]) -> str:
+        """The same of results."""
+        if self.nan and any(_has(array, infinities=False) for array in arrays):
+            return "a result is not-a-number, which OpenVINO may have lost in other places"
+        return ""
+
+
+NO_LOOKS = Looks()
+
+
+def looks_of(nodes: Iterable[NodeSpec]) -> Looks:
+    """What the instances of a region of these nodes look for."""
+    kinds: set[str] = set()
+    for node in nodes:
+        kinds.add(node.op_type)
+        if node.body is not None:
+            kinds |= _inside(node.body)
+    return Looks(bool(kinds & _LOSES_NAN), bool(kinds & _CHANGES_INFINITIES))
+
+
+def _inside(body: FunctionBody) -> set[str]:
+    pending, kinds = [body], set[str]()
+    while pending:
+        for node in pending.pop().nodes:
+            kinds.add(node.op_type)
+            if node.body is not None:
+                pending.append(node.body)
+    return kinds
+
+
+def _has(array: Array, *, infinities: bool) -> bool:
+    """Whether an array has not-a-number, or an infinity where that counts; False for integers.
+
+    The largest element tells both: it is not-a-number where any is, and NumPy finds it at the speed of memory.
+    """
+    look = _LOOKS.get(array.dtype)
+    return look is not None and array.size > 0 and look(array, infinities)
+
+
+def _look_at_singles(array: Array, infinities: bool) -> bool:
+    largest = array.max()
+    return bool(np.isnan(largest) or (infinities and (np.isinf(largest) or np.isinf(array.min()))))
+
+
+def _look_at_halves(exponent: int) -> Callable[[Array, bool], bool]:
+    """For types of 16 bits, which NumPy compares one by one: their bits are compared as integers."""
+
+    def look(array: Array, infinities: bool) -> bool:
+        largest = int((array.view(np.uint16) & 0x7FFF).max())
+        return largest >= exponent if infinities else largest > exponent
+
+    return look
+
+
+_LOOKS: dict[np.dtype[Any], Callable[[Array, bool], bool]] = {
+    np.dtype(np.float32): _look_at_singles,
+    np.dtype(np.float64): _look_at_singles,
+    np.dtype(np.float16): _look_at_halves(0x7C00),
+    np.dtype(ml_dtypes.bfloat16): _look_at_halves(0x7F80),
+}

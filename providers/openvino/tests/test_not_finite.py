@@ -1,0 +1,101 @@
+"""Not-a-number and infinities in regions: an instance declines what OpenVINO would lose, and answers all else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ort_py_openvino.not_finite import Looks, looks_of
+from providers.openvino.tests.models import NAME, check, opened, runners
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, which computes what was declined
+
+NAN, INF = np.nan, np.inf
+LOSES = "g (float[n, 4] x, float[4, 4] w) => (float[n, 4] y) { a = MatMul(x, w) y = Relu(a) }"
+
+
+def _run(text: str, **feeds: Any) -> np.ndarray[Any, Any]:
+    with check(text, feeds) as session:
+        assert NAME in runners(session).values()
+        result: np.ndarray[Any, Any] = session.run(None, feeds)[0]
+        return result
+
+
+@pytest.mark.parametrize(
+    "node", ["Relu(x)", "Exp(x)", "Max(x, x)", "Min(x, x)", "Clip(x)", "HardSigmoid(x)", "Celu(x)", "Softmax(x)"]
+)
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_elementwise(node: str, value: float) -> None:
+    """The reference's result, also beside numbers."""
+    _run(f"g (float[2, 3] x) => (float[2, 3] y) {{ y = {node} }}", x=np.array([[1, value, -2], [3, 4, 5]], np.float32))
+
+
+@pytest.mark.parametrize("value", [NAN, -INF])
+def test_pools(value: float) -> None:
+    """A window of nothing but minus infinity has that for its largest; one with not-a-number has none."""
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    x[..., :2, :2] = value
+    node = "MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)"
+    y = _run(f"g (float[1, 1, 4, 4] x) => (float[1, 1, 2, 2] y) {{ y = {node} }}", x=x)
+    np.testing.assert_array_equal(y[0, 0, 0, 0], value)
+
+
+def test_a_region_answers_again_after_a_run_that_it_declined() -> None:
+    """Declining is for one run; its neighbours are OpenVINO's."""
+    w = np.eye(4, dtype=np.float32)
+    with check(LOSES, {"x": np.ones((1, 4), np.float32), "w": w}) as session:
+        for value in (1, NAN, -2):
+            x = np.full((2, 4), value, np.float32)
+            expected = np.full((2, 4), NAN) if value is NAN else np.maximum(x, 0)
+            np.testing.assert_array_equal(session.run(None, {"x": x, "w": w})[0], expected)
+
+
+def test_what_is_made_inside_and_reaches_an_output() -> None:
+    """No input has it; a row of nothing but minus infinity has no softmax."""
+    text = (
+        """g (float[2, 2] x) => (float[2, 2] y) <float[2, 2] m = {-inf, -inf, 0, 0}> { a = Add(x, m) y = Softmax(a) }"""
+    )
+    y = _run(text, x=np.ones((2, 2), np.float32))
+    np.testing.assert_array_equal(y, [[NAN, NAN], [0.5, 0.5]])
+
+
+def test_integers_beyond_32_bits() -> None:
+    """An end that is 'to the end' is that when it is fed, too."""
+    text = "g (float[5] x, int64[1] a, int64[1] b) => (float[n] y) { y = Slice(x, a, b) }"
+    feeds = {"x": np.arange(5, dtype=np.float32), "a": np.array([1]), "b": np.array([2**63 - 1])}
+    np.testing.assert_array_equal(_run(text, **feeds), [1, 2, 3, 4])
+
+
+def test_an_empty_batch() -> None:
+    """Nothing in, nothing out."""
+    with opened(LOSES) as session:
+        y = session.run(None, {"x": np.ones((0, 4), np.float32), "w": np.eye(4, dtype=np.float32)})[0]
+        assert y.shape == (0, 4)
+        assert not session.fallback_report
+
+
+_LARGEST = {"float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("value", "nan", "both"), [(NAN, True, True), (INF, False, True), (-INF, False, True), (-1.0, False, False)]
+)
+def test_what_is_found(dtype: Any, value: float, nan: bool, both: bool) -> None:
+    """Not-a-number always, infinities where they count, in each type; the largest numbers are none of both."""
+    array = np.array([1, -2, 3, value], dtype)
+    array[0] = _LARGEST[np.dtype(dtype).name]
+    assert bool(Looks(nan=True).in_inputs([array])) is nan
+    assert bool(Looks(nan=True, infinities=True).in_inputs([array])) is both
+    assert bool(Looks(nan=True, infinities=True).in_outputs([array])) is nan
+    assert not Looks().in_inputs([array])
+    assert not Looks(nan=True, infinities=True).in_inputs([np.array([1, 2]), np.zeros((0,), dtype)])
+
+
+def test_regions_that_lose_nothing_are_not_looked_at() -> None:
+    """Sums and products keep them all."""
+    assert looks_of([]) == Looks()
+    assert Looks.from_json(Looks(nan=True).to_json()) == Looks(nan=True)
