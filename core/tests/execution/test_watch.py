@@ -54,6 +54,14 @@ def hooked(operator: str, before: Callable[[], None]) -> HostProvider:
     )
 
 
+def sequence_kernels() -> list[KernelDef]:
+    """SequenceEmpty and SequenceInsert at the end."""
+    return [
+        KernelDef("SequenceEmpty", lambda _ctx: list, since=11),
+        KernelDef("SequenceInsert", lambda _ctx: lambda items, item: [*items, item], since=11),
+    ]
+
+
 def test_nothing_to_watch_is_idle() -> None:
     """A watch without any limit need not be set."""
     assert RunWatch().idle
@@ -152,3 +160,42 @@ def test_a_watch_changes_no_result() -> None:
     watch = RunWatch(terminate=lambda: False, seconds=60, memory_bytes=10**9, recorder=Recorder())
     for got, want in zip(driven.run(feeds, watch), driven.run(feeds), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+GROWING = """
+g (int64 n, float[10] x) => (seq(float[10]) y) <bool go = {1}> {
+  s = SequenceEmpty<dtype = 1>()
+  y = Loop (n, go, s) <body = b (int64 i, bool c, seq(float[10]) v) => (bool c2, seq(float[10]) w) {
+    c2 = Identity(c) a = Neg(x) d = Abs(a) w = SequenceInsert(v, d)
+  }>
+}
+"""
+
+
+def test_a_growing_sequence_is_not_looked_at_after_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is alive is looked at when the first results come, and then not before the limit may be reached."""
+    looks: list[int] = []
+    usual = RunWatch._alive
+
+    def counted(self: RunWatch, slots: Any) -> int:
+        looks.append(1)
+        return usual(self, slots)
+
+    monkeypatch.setattr(RunWatch, "_alive", counted)
+    array_kernels = HostProvider([*fake_kernels(), *sequence_kernels()])
+    driven = drive(GROWING, array_kernels)
+    driven.run({"n": np.array(100), "x": floats(10)}, RunWatch(memory_bytes=1 << 30))
+    assert len(looks) <= 4  # of the graph and of the body, once each, and where a loop holds what it collects
+    with pytest.raises(LimitError, match="The run holds"):
+        driven.run({"n": np.array(100), "x": floats(10)}, RunWatch(memory_bytes=3000))
+
+
+def test_strings_count_with_what_they_say() -> None:
+    """A string is counted once, however many arrays point to it."""
+    chain = "a = StringNormalizer(x) b = StringNormalizer(a) y = StringNormalizer(b)"
+    copying = HostProvider([KernelDef("StringNormalizer", lambda _ctx: np.copy, since=10)])
+    driven = drive(f"g (string[2] x) => (string[2] y) {{ {chain} }}", copying)
+    feeds = {"x": np.array(["a" * 1000, "b" * 1000], object)}
+    driven.run(feeds, RunWatch(memory_bytes=2400))
+    with pytest.raises(LimitError, match="The run holds"):
+        driven.run(feeds, RunWatch(memory_bytes=2000))

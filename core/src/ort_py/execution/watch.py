@@ -14,6 +14,7 @@ import numpy as np
 
 from ort_py.errors import Fail, LimitError, MemoryLimitError
 from ort_py.limits.budget import MEMORY_FIX
+from ort_py.limits.text import array_memory
 from ort_py.planning.steps import FRAME_SLOT, Step
 
 if TYPE_CHECKING:
@@ -24,6 +25,15 @@ __all__ = ["RunWatch"]
 
 _NAMED = 5
 """Arrays named where a run holds too much."""
+
+
+_GATHERING = frozenset(
+    (
+        *("Identity", "If", "Loop", "Optional", "OptionalGetElement", "Scan", "SequenceConstruct", "SequenceEmpty"),
+        *("SequenceErase", "SequenceInsert", "SequenceMap"),
+    )
+)
+"""Operators whose sequences hold tensors that were counted when they were made."""
 
 
 class RunWatch:
@@ -59,9 +69,10 @@ class RunWatch:
         self.recorder = recorder
         self.bounds_memory = memory_bytes is not None
         self.checks = terminate is not None or seconds is not None or memory_bytes is not None
-        # What the frames around the running one hold: bytes by owner, a level each, and the sum of each level.
-        self._outer: list[dict[int, int]] = []
-        self._outer_bytes: list[int] = []
+        # What is alive around the running frame: the slots of each frame further out, and what waits to be stacked.
+        self._outer: list[list[Any]] = []
+        self._at_most: int | None = None  # bytes that can be alive; None where only looking at all arrays tells
+        self._looked_at: set[int] = set()
 
     @property
     def idle(self) -> bool:
@@ -101,54 +112,66 @@ class RunWatch:
     def after(self, step: Step, slots: list[Any]) -> None:
         """Stop the run where its arrays take too much memory.
 
+        All arrays are looked at only where the results since the last look, if all of them are still alive, would pass
+        the limit: else each step of a loop would look at every element of the sequences that the loop makes.
+
         Raises:
             MemoryLimitError: More than `memory_bytes` are alive.
         """
-        if self._memory_bytes is not None:
-            held = self._not_held(slots)
-            self._check(step, sum(self._outer_bytes) + sum(held.values()), slots)
+        if self._memory_bytes is None:
+            return
+        if id(slots) not in self._looked_at:  # a frame comes with constants of its own
+            self._looked_at.add(id(slots))
+            self._at_most = None
+        if self._at_most is not None:
+            gathers = step.location.op_type in _GATHERING and not step.location.domain
+            self._at_most += _at_most(slots[slot] for slot in step.outputs if not (gathers and _is_list(slots[slot])))
+        self._check(step, slots)
 
     def enter(self, slots: list[Any]) -> None:
         """A body begins: what the frame around it holds stays alive, and counts, until `leave`."""
         if self._memory_bytes is not None:
-            held = self._not_held(slots)
-            self._outer.append(held)
-            self._outer_bytes.append(sum(held.values()))
+            self._outer.append([slots])
 
-    def hold(self, step: Step, values: Iterable[Any]) -> None:
+    def hold(self, step: Step, values: Sequence[Any]) -> None:
         """A body's iteration left values that wait outside of any slot to be stacked.
 
         Raises:
             MemoryLimitError: More than `memory_bytes` are alive.
         """
-        if self._memory_bytes is not None:
-            held = self._not_held(values)
-            self._outer[-1].update(held)
-            self._outer_bytes[-1] += sum(held.values())
-            self._check(step, sum(self._outer_bytes))
+        if self._memory_bytes is not None and values:
+            self._outer[-1].extend(values)
+            self._check(step, ())
 
     def leave(self) -> None:
         """The body has ended."""
         if self._memory_bytes is not None:
             self._outer.pop()
-            self._outer_bytes.pop()
 
-    def _not_held(self, values: Iterable[Any]) -> dict[int, int]:
-        """Bytes of the arrays by the identity of their memory's owner; what the frames around hold is left out."""
-        found: dict[int, int] = {}
-        pending = list(values)
+    def _alive(self, slots: Sequence[Any]) -> int:
+        """Bytes of all arrays that are alive; memory that several share counts once."""
+        found: set[int] = set()
+        texts: set[int] = set()
+        total = 0
+        pending = [*slots, *self._outer]
         while pending:
             item = pending.pop()
             if isinstance(item, list):
                 pending.extend(item)
                 continue
             owner = _owner(item)
-            if hasattr(owner, "nbytes") and not any(id(owner) in level for level in self._outer):
-                found[id(owner)] = owner.nbytes
-        return found
+            if hasattr(owner, "nbytes") and id(owner) not in found:
+                found.add(id(owner))
+                total += array_memory(owner, texts)
+        return total
 
-    def _check(self, step: Step, total: int, slots: Sequence[Any] = ()) -> None:
-        if self._memory_bytes is None or total + self._held_bytes <= self._memory_bytes:
+    def _check(self, step: Step, slots: Sequence[Any]) -> None:
+        assert self._memory_bytes is not None  # who calls has asked
+        allowed = self._memory_bytes - self._held_bytes
+        if self._at_most is not None and self._at_most <= allowed:
+            return
+        total = self._at_most = self._alive(slots)
+        if total <= allowed:
             return
         largest = _largest(slots)
         packed = f", {self._held_bytes} of them made of constants" if self._held_bytes else ""
@@ -162,6 +185,23 @@ class RunWatch:
             fix=MEMORY_FIX,
             largest=largest,
         )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _at_most(values: Iterable[Any]) -> int:
+    """Bytes that values may have added: all of them, whether they share memory with others or not."""
+    total = 0
+    pending = list(values)
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list):
+            pending.extend(item)
+        elif hasattr(owner := _owner(item), "nbytes"):
+            total += array_memory(owner)
+    return total
 
 
 def _owner(item: Any) -> Any:
@@ -178,8 +218,9 @@ def _largest(slots: Sequence[Any]) -> tuple[tuple[str, int], ...]:
     for step in program.plan.steps if program is not None else ():
         makers |= dict.fromkeys(step.outputs, step.title)
     found: dict[int, tuple[int, str]] = {}
+    texts: set[int] = set()
     for slot, item in enumerate(slots):
         owner = _owner(item)
         if hasattr(owner, "nbytes"):  # arrays of any device
-            found.setdefault(id(owner), (owner.nbytes, makers.get(slot, "a constant")))
+            found.setdefault(id(owner), (array_memory(owner, texts), makers.get(slot, "a constant")))
     return tuple((name, size) for size, name in nlargest(_NAMED, found.values()))

@@ -3,11 +3,22 @@
 Everything that turns numbers of a model into work asks here first: the loader, the weight store, kernels whose
 result size depends on data, and runs. Knows nothing of graphs, plans or providers.
 
-`limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks one array.
+`limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks one array, `text`
+counts what strings take.
 """
 
 from ort_py.limits.allocation import array_bytes, check_allocation, human_bytes, unquestioned_elements
 from ort_py.limits.budget import Budget
 from ort_py.limits.limits import Limits
+from ort_py.limits.text import array_memory, longest_text
 
-__all__ = ["Budget", "Limits", "array_bytes", "check_allocation", "human_bytes", "unquestioned_elements"]
+__all__ = [
+    "Budget",
+    "Limits",
+    "array_bytes",
+    "array_memory",
+    "check_allocation",
+    "human_bytes",
+    "longest_text",
+    "unquestioned_elements",
+]

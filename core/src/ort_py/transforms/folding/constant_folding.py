@@ -7,15 +7,17 @@ the input. The work is done by the session's own kernels, so a folded model comp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, NodeSpec, RewriteRule, TransformContext, ValueSpec
-from ort_py.dtypes import TensorType, data_type_of, nbytes_of
+from ort_py.dtypes import DataType, TensorType, data_type_of, nbytes_of
 from ort_py.errors import OrtPyError
 from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
+from ort_py.limits import array_memory, longest_text
 from ort_py.transforms.folding.repeatable import is_repeatable
 
 __all__ = ["ConstantFolding"]
@@ -54,6 +56,9 @@ class ConstantFolding(RewriteRule):
         inputs = [graph.constant(value) for value in node.inputs]
         allowed = max(_FREE, _GROWTH * sum(_bytes_of(array) for array in inputs))
         expected = self._expected_bytes(node, graph)
+        if expected is not None and any(longest_text(array) for array in inputs):
+            # What makes strings of strings may double them with each node, so that growth by a factor has no end.
+            allowed, expected = _FREE, expected + _expected_text(node, inputs, expected)
         if expected is not None and expected > allowed and context.reserve(expected):
             allowed = expected
         if expected is None or expected > allowed:
@@ -110,6 +115,13 @@ def _known_shape(node: NodeSpec) -> Array | None:
     return np.array(sizes if node.op_type == "Shape" else prod(sizes), np.int64)
 
 
+def _expected_text(node: NodeSpec, inputs: Sequence[Array | None], pointers: int) -> int:
+    """Bytes of the strings of a result at most, if each is made of one string of each input."""
+    if not any(value is not None and value.data_type is DataType.STRING for value in node.outputs):
+        return 0
+    return pointers // nbytes_of(DataType.STRING, (1,)) * sum(longest_text(array) for array in inputs)
+
+
 def _type_bytes(values: tuple[ValueSpec | None, ...]) -> int | None:
     total = 0
     for value in values:
@@ -130,7 +142,7 @@ def _contradicts(value: ValueSpec, array: Any) -> bool:
 
 
 def _bytes_of(array: Any) -> int:
-    return 0 if array is None else int(array.nbytes)
+    return 0 if array is None else array_memory(array)
 
 
 def _returned(graph: GraphEditor, node: NodeSpec) -> bool:

@@ -6,6 +6,7 @@ call of a method of `str`; what surrounds these calls are array operations.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np  # strings exist on the host only
@@ -16,9 +17,31 @@ from ort_py.errors import InvalidArgument
 from ort_py_array.broadcasting import broadcast_shape
 from ort_py_array.checks import LARGE
 
-__all__ = ["KERNELS", "string_concat", "string_normalizer", "string_split", "text_array"]
+__all__ = ["KERNELS", "check_texts", "string_concat", "string_normalizer", "string_split", "text_array"]
 
 _HOST = frozenset({0})
+
+_EMPTY = sys.getsizeof("") + 8
+"""Bytes of a string of no length, and of the pointer to it."""
+
+
+def _sizes(x: Array) -> Array:
+    """Bytes of each string."""
+    return np.fromiter(map(sys.getsizeof, x.reshape(-1).tolist()), np.int64, x.size).reshape(x.shape)
+
+
+def check_texts(ctx: KernelContext, texts: Sequence[str], overhead: int = 0) -> None:
+    """Refuse to make as many strings anew as are given, and of their lengths, where they take too much memory.
+
+    Args:
+        ctx: The kernel's context.
+        texts: The strings.
+        overhead: Bytes beside them.
+
+    Raises:
+        LimitError: They take more than one allocation may.
+    """
+    ctx.check_allocation((sum(map(sys.getsizeof, texts)) + overhead,), np.uint8)
 
 
 def text_array(texts: Sequence[str], shape: tuple[int, ...]) -> Array:
@@ -38,7 +61,8 @@ def text_array(texts: Sequence[str], shape: tuple[int, ...]) -> Array:
 )
 def string_concat(ctx: KernelContext, x: Array, y: Array) -> Array:
     """StringConcat-20: each string of `x` followed by that of `y`, broadcast."""
-    del ctx
+    sizes = np.add(_sizes(x), _sizes(y))
+    ctx.check_allocation((int(sizes.sum()),), np.uint8)
     # NumPy's addition calls Python's for each pair of objects. Scalars come back bare.
     joined = np.add(x.astype(object, copy=False), y.astype(object, copy=False))
     return joined if isinstance(joined, np.ndarray) else text_array([joined], ())
@@ -57,7 +81,11 @@ def string_split(
             f"maxsplit is {maxsplit}.", where=ctx.node.location, fix="Leave it out to split as often as possible."
         )
     limit = -1 if maxsplit is None else min(maxsplit, 1 << 31)
-    parts = [text.split(delimiter or None, limit) for text in x.reshape(-1).tolist()]
+    texts: list[str] = x.reshape(-1).tolist()
+    # Each part is a string of its own. Without a delimiter, there are at most as many as every other character.
+    pieces = sum(text.count(delimiter) + 1 for text in texts) if delimiter else sum(map(len, texts)) // 2 + x.size
+    check_texts(ctx, texts, overhead=_EMPTY * min(pieces, x.size * (limit + 1) if limit >= 0 else pieces))
+    parts = [text.split(delimiter or None, limit) for text in texts]
     counts = np.fromiter(map(len, parts), np.int64, len(parts))
     most = int(counts.max(initial=0))
     if x.size * most > LARGE:
@@ -97,6 +125,7 @@ def string_normalizer(ctx: KernelContext) -> KernelCallable:
         if stop:
             texts = [text for text in texts if (text if exact else text.lower()) not in stop]
         if change is not None:
+            check_texts(ctx, texts)
             texts = [change(text) for text in texts]
         texts = texts or [""]
         return text_array(texts, (*x.shape[:-1], len(texts)))
