@@ -1,18 +1,72 @@
-"""What all tests share: the `quick` tier is everything that carries no marker of a slower tier.
+"""What all tests share: which of them each tier runs.
 
-Deriving it keeps the two from drifting apart: a test is quick unless somebody says why it is not.
+`quick` and the tier of CI are derived here, so that a new test or a new row of a table needs no mark to be in the right
+one. Without `-m`, pytest runs everything it is pointed at.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 # Sessions of tests must not fill the cache of whoever runs them; tests of the cache name a folder of their own.
 os.environ["ORT_PY_CACHE"] = "off"
 
-SLOWER_TIERS = ("models", "packaging", "slow", "gpu")
+SLOWER_TIERS = ("models", "packaging", "slow", "gpu", "nightly")
+
+QUICK_FILES = 12
+"""Of so many test modules one is in the quick tier; and the first of each folder."""
+
+_SLOWER = re.compile(rf"^pytestmark = .*\bmark\.({'|'.join(SLOWER_TIERS)})\b", re.MULTILINE)
+"""How a whole module is marked; some of them take seconds to import."""
+
+_ROOT = Path(__file__).parent
+
+
+def _place(text: str) -> int:
+    """A number that is the same in every process and on every machine, and has nothing to do with names' order."""
+    return zlib.crc32(text.encode())
+
+
+def _is_quick_run(config: pytest.Config) -> bool:
+    return str(config.option.markexpr) == "quick"
+
+
+def _leaves_nightly(config: pytest.Config) -> bool:
+    return "not nightly" in str(config.option.markexpr)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """In a quick run, leave modules out before they are imported: importing all of them takes longer than the tests."""
+    if not _is_quick_run(config) or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    first = min(file.name for file in collection_path.parent.glob("test_*.py"))
+    chosen = collection_path.name == first or not _place(collection_path.relative_to(_ROOT).as_posix()) % QUICK_FILES
+    return None if chosen and not _SLOWER.search(collection_path.read_text(encoding="utf-8")) else True
+
+
+def _is_about(redundant: pytest.Mark, metafunc: pytest.Metafunc) -> bool:
+    """Whether a function has the table that a mark of its class names; a mark without a name is on the function."""
+    table = redundant.kwargs.get("table")
+    return table is None or table in metafunc.fixturenames
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Thin tables: in a quick run to one row, in the tier of CI those that are marked as redundant to their share."""
+    yield
+    redundant = metafunc.definition.get_closest_marker("redundant")
+    calls = metafunc._calls
+    if _is_quick_run(metafunc.config):
+        calls[:] = sorted(calls, key=lambda call: _place(call.id))[:1]
+    elif redundant is not None and _leaves_nightly(metafunc.config) and _is_about(redundant, metafunc):
+        share = redundant.kwargs["one_in"]
+        calls[:] = [call for call in calls if not _place(call.id) % share] or calls[:1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,7 @@
-"""Set everything up and run the tests: `python3 scripts/test.py [--provider NAME] [pytest arguments]`.
+"""Set everything up and run the tests: `python3 scripts/test.py [--all] [--provider NAME] [pytest arguments]`.
 
 Without arguments it runs what CI runs, on two processes. `python3 scripts/test.py -m quick` answers within a minute.
+`--all` runs everything that needs no GPU: also the nightly tests, and every row of the tables of which CI runs a part.
 `--provider cuda` or `--provider openvino` runs the tests of a provider that `pip install ort-py` does not bring here,
 in an environment of its own beside the other one, as CI does.
 """
@@ -14,19 +15,22 @@ from environment import ensure_beside, ensure_environment, run_in
 
 # Two processes: more do not pay on small machines, and memory for the larger models is bounded this way.
 PROCESSES = ["-n", "2", "--dist", "loadgroup"]
+CI = ["-q", "-m", "not gpu and not nightly"]
 EVERYTHING = ["-q", "-m", "not gpu"]
 
 
 def main(arguments: list[str]) -> int:
     """Run pytest in the project's environment; returns its exit code."""
     python = ensure_environment("dev.txt")
-    everything = EVERYTHING
+    everything = CI
+    if arguments[:1] == ["--all"]:
+        everything, arguments = EVERYTHING, arguments[1:]
     if arguments[:1] == ["--provider"]:
         if len(arguments) < 2:
             raise SystemExit("--provider wants the name of a folder of providers/, cuda for instance.")
         name, arguments = arguments[1], arguments[2:]
         python = ensure_beside(python, name)
-        everything = [*EVERYTHING, f"providers/{name}", f"tests/kit/test_{name}.py"]
+        everything = [*everything, f"providers/{name}", f"tests/kit/test_{name}.py"]
     # Two test processes fill two cores. BLAS pools that spin for the same cores would make each of them ten times
     # slower; who wants another number sets the variable.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -11,6 +11,7 @@ from ort_py.testing import AllocatorSuite, DataTransferSuite, ProviderSuite
 pytestmark = pytest.mark.slow  # two thousand sessions
 
 
+@pytest.mark.redundant(one_in=3, table="backend_case")  # the library's own tests run every case on these kernels
 class TestCpu(ProviderSuite):
     """CPUExecutionProvider, which runs every operator; nothing is known to fail."""
 

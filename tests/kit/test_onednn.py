@@ -29,6 +29,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.redundant(one_in=3, table="backend_case")  # an operator has several cases
 class TestOneDnn(ProviderSuite):
     """DnnlExecutionProvider, which compiles regions; nothing is known to fail."""
 

@@ -21,7 +21,9 @@ every_model = pytest.mark.parametrize("model", CATALOGUE, ids=lambda model: mode
 
 
 @every_model
-@pytest.mark.parametrize("plain", [False, True], ids=["default", "plain"])
+@pytest.mark.parametrize(
+    "plain", [pytest.param(False, id="default"), pytest.param(True, id="plain", marks=pytest.mark.nightly)]
+)
 def test_outputs_equal_onnxruntimes(model: ZooModel, plain: bool) -> None:
     """All outputs of all runs of all cases, states carried on by each runtime for itself.
 

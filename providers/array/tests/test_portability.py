@@ -64,6 +64,7 @@ def _on_device(case: Case) -> bool:
     return all(value is None or (isinstance(value, arrays) and value.dtype.kind != "O") for value in values)
 
 
+@pytest.mark.redundant(one_in=4)  # the same kernels as on NumPy; an operator has several cases
 @pytest.mark.parametrize("name", sorted(name for name, case in cases().items() if _on_device(case)))
 def test_backend_case_on_the_stand_in(name: str, request: pytest.FixtureRequest) -> None:
     """The kernel gives what is expected with arrays that refuse NumPy and every implicit wait."""
@@ -78,6 +79,7 @@ def test_backend_case_on_the_stand_in(name: str, request: pytest.FixtureRequest)
         compare(to_host(left), right, case)
 
 
+@pytest.mark.redundant(one_in=4)
 @pytest.mark.parametrize(
     "name", [name for name in writing_cases() if _on_device(cases()[name]) and name not in HOST_ONLY]
 )
