@@ -83,6 +83,8 @@ class PlannedRuns:
         self._recorded = 0
         self._unsteady: set[int] = set()
         self._reusing: list[ReusingStep] | None = None if reuses_memory else []
+        # What kernels of plug-ins return is looked at where a run is recorded, so new signatures are.
+        self._checked = any(isinstance(step, KernelStep) and step.check is not None for step in plan.steps)
         self._lock = ProcessLock()
 
     def choose(self, frame: Frame) -> None:
@@ -188,7 +190,8 @@ class PlannedRuns:
             self._plans[key] = planned
             if len(self._plans) > _MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            self.over = not self._reusing or (planned is None and not self._asked)
+            nothing_to_plan = not self._reusing or (planned is None and not self._asked)
+            self.over = nothing_to_plan and not self._checked
 
 
 def _is_fixed(value_type: Any) -> bool:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_py.planning.memory_plan import SeenValue
+from ort_py.planning.steps import KernelStep
 
 if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
@@ -62,8 +63,11 @@ class RunRecord:
         return tuple((self._steps[number].title, nbytes) for number, nbytes in found[:_SHOWN])
 
     def _run(self, number: int, instruction: Instruction, inner: Mapping[int, Program], s: Slots) -> None:
-        instruction(s)
         step = self._steps[number]
+        if isinstance(step, KernelStep) and step.check is not None:
+            _run_checked(step, s)
+        else:
+            instruction(s)
         for slot in step.outputs:
             if slot not in step.release:
                 self._note(number, slot, s[slot])
@@ -102,6 +106,16 @@ class RunRecord:
         if not entry[0]:
             self._bytes -= entry[1]
             del self._alive[owner]
+
+
+def _run_checked(step: KernelStep, s: Slots) -> None:
+    """What the step's instruction does, with a look at what the kernel returned."""
+    assert step.check is not None
+    inputs = [s[slot] for slot in step.inputs]
+    for slot, result in zip(step.outputs, step.check(inputs, step.call(*inputs)), strict=True):
+        s[slot] = result
+    for slot in step.release:
+        s[slot] = None
 
 
 def _seen(value: Any) -> SeenValue | None:

@@ -14,6 +14,7 @@ from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.graph.view import SubsetView
 from ort_py.kernels.binding import BoundKernel, KernelConstants, bind_kernel
+from ort_py.kernels.results import result_check
 from ort_py.partition.assignment import Region, Runner
 from ort_py.planning.aliasing import outputs_to_copy
 from ort_py.planning.constants import ConstantPool
@@ -200,6 +201,7 @@ class GraphPlanner:
                 inplace=kernel.inplace,
                 views=kernel.views,
                 device=device,
+                check=result_check(resources.assignment.specs[node], kernel, assigned.provider, device),
             )
         )
 

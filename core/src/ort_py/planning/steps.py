@@ -9,7 +9,7 @@ Slot 0 of every frame holds the frame itself, slot 1 always None: what an absent
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -103,6 +103,7 @@ class KernelStep(BaseStep):
         inplace: (position of an input, position of an output) that may be one array for `into`.
         views: (position of an output, position of an input) that may share memory.
         device: Device of the kernel, and of its outputs where there is an `into`.
+        check: ``f(inputs, result)`` → results, for a kernel whose results are looked at where a run is recorded.
     """
 
     call: Callable[..., Any]
@@ -110,6 +111,7 @@ class KernelStep(BaseStep):
     inplace: tuple[tuple[int, int], ...] = ()
     views: tuple[tuple[int, int], ...] = ()
     device: Device = HOST
+    check: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
