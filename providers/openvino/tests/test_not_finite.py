@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ort_py.errors import OrtPyError
 from ort_py_openvino.not_finite import Looks, looks_of
 from providers.openvino.tests.models import NAME, check, opened, runners
 
@@ -31,6 +32,25 @@ def _run(text: str, **feeds: Any) -> np.ndarray[Any, Any]:
 def test_elementwise(node: str, value: float) -> None:
     """The reference's result, also beside numbers."""
     _run(f"g (float[2, 3] x) => (float[2, 3] y) {{ y = {node} }}", x=np.array([[1, value, -2], [3, 4, 5]], np.float32))
+
+
+def test_not_a_number_is_true() -> None:
+    """Whatever is not zero is."""
+    y = _run("g (float[3] x) => (bool[3] y) { y = Cast <to = 9> (x) }", x=np.array([NAN, 0, -2], np.float32))
+    np.testing.assert_array_equal(y, [True, False, True])
+
+
+@pytest.mark.parametrize("op_type", ["Gather", "GatherElements", "GatherND"])
+def test_indices_out_of_range(op_type: str) -> None:
+    """Are errors, as for every other provider, though OpenVINO would give zeros."""
+    result = "float" if op_type == "GatherND" else "float[n]"
+    text = f"g (float[3] x, int64[1] i) => ({result} y) {{ y = {op_type}(x, i) }}"
+    with opened(text) as session:
+        assert NAME in runners(session).values()
+        for index in (7, -4):
+            with pytest.raises(OrtPyError, match="out of range"):
+                session.run(None, {"x": np.ones(3, np.float32), "i": np.array([index])})
+        session.run(None, {"x": np.ones(3, np.float32), "i": np.array([-3])})
 
 
 @pytest.mark.parametrize("value", [NAN, -INF])

@@ -23,6 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from ort_py.contracts import FunctionBody, GraphView, NodeSpec
+from ort_py.dtypes import DataType
 from ort_py_openvino.graph_walk import is_nonnegative, is_positive, producers
 
 __all__ = ["NO_LOOKS", "Looks", "looks_of", "refusal_of_not_finite"]
@@ -32,9 +33,25 @@ Array = np.ndarray[Any, Any]
 _CHANGES_INFINITIES = frozenset(
     {"Clip", "Gelu", "GlobalMaxPool", "MaxPool", "Mod", "ReduceMin", "Shrink", "ThresholdedRelu"}
 )
+_TO_BOOL = "a cast to bool"
+"""Stands for Cast and CastLike where they give bool, for which not-a-number is true and OpenVINO's is false."""
+
 _LOSES_IT_INSIDE = _CHANGES_INFINITIES | frozenset(
     {
-        *("ArgMax", "ArgMin", "BiasGelu", "Celu", "Exp", "FastGelu", "FusedConv", "GRU", "HardSigmoid", "LSTM", "Max"),
+        *(
+            _TO_BOOL,
+            "ArgMax",
+            "ArgMin",
+            "BiasGelu",
+            "Celu",
+            "Exp",
+            "FastGelu",
+            "FusedConv",
+            "GRU",
+            "HardSigmoid",
+            "LSTM",
+            "Max",
+        ),
         *("Min", "QuickGelu", "RNN", "ReduceLogSumExp", "Relu", "TopK"),
     }
 )
@@ -51,22 +68,30 @@ def refusal_of_not_finite(node: NodeSpec, graph: GraphView) -> str | None:
         node: A node; not one with a body, of which `looks_of` takes care.
         graph: Its graph.
     """
-    if node.domain or node.op_type not in _LOSES_NAN:
+    kind = _kind(node)
+    if node.domain or kind not in _LOSES_NAN:
         return None
-    infinities = node.op_type in _CHANGES_INFINITIES
+    infinities = kind in _CHANGES_INFINITIES
     for value in node.inputs:
         if value is None:
             continue
         constant = graph.constant(value.name)
         if constant is not None and _has(constant, infinities=infinities):
             return f"OpenVINO's result would be another: '{value.name}' is not finite, and it computes with numbers"
-        if node.op_type not in _LOSES_IT_INSIDE:
+        if kind not in _LOSES_IT_INSIDE:
             continue
         for maker in producers(value.name, graph):
             made = _makes(maker, graph, infinities=infinities)
             if made:
                 return f"OpenVINO's result would be another: it loses {made}, which {maker.op_type} may give"
     return None
+
+
+def _kind(node: NodeSpec) -> str:
+    """The operator, or `_TO_BOOL`."""
+    result = node.outputs[0] if node.outputs else None
+    to_bool = node.op_type in {"Cast", "CastLike"} and result is not None and result.data_type is DataType.BOOL
+    return _TO_BOOL if to_bool else node.op_type
 
 
 def _makes(node: NodeSpec, graph: GraphView, *, infinities: bool) -> str:
@@ -139,7 +164,7 @@ def looks_of(nodes: Iterable[NodeSpec]) -> Looks:
     """What the instances of a region of these nodes look for."""
     kinds: set[str] = set()
     for node in nodes:
-        kinds.add(node.op_type)
+        kinds.add(_kind(node))
         if node.body is not None:
             kinds |= _inside(node.body)
     return Looks(bool(kinds & _LOSES_NAN), bool(kinds & _CHANGES_INFINITIES))

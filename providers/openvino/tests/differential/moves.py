@@ -40,7 +40,7 @@ def gather(rng: Rng) -> Case:
     static = bool(rng.random() < 0.5)
     size = shape[axis]
     out = 2 if rng.random() < 0.12 else 0  # how far indices may be out of range
-    constants = frozenset({1}) if out else _some(rng, 1)
+    constants = _some(rng, 1)
     match int(rng.integers(3)):
         case 0:
             indices = integers(rng, shape_of(rng, 0, 2), kind, -size - out, size + out)
@@ -66,7 +66,7 @@ def scatter(rng: Rng) -> Case:
     attributes: dict[str, Any] = {"reduction": reduction} if reduction != "none" else {}
     static = bool(rng.random() < 0.5)
     out = 2 if rng.random() < 0.12 else 0
-    constants = frozenset({1}) if out else _some(rng, 1)
+    constants = _some(rng, 1)
     if rng.random() < 0.5:
         size = shape[axis]
         partial = list(shape)
