@@ -244,6 +244,16 @@ def test_fully_masked_rows() -> None:
     assert "ignores windows and the order of masks" in refusals(session, "Attention")
 
 
+@pytest.mark.parametrize(("size", "taken"), [(1, True), (2, False)])
+def test_older_softmax(size: int, taken: bool) -> None:
+    """Up to opset 12 all axes from one on are normalised together: the same where the others have one place."""
+    x = np.arange(6 * size, dtype=np.float32).reshape(2, 3, size)
+    session = opened(f"g (float[2, 3, {size}] x) => (float[2, 3, {size}] y) {{ y = Softmax <axis = 1> (x) }}", 11)
+    powers = np.exp(x - x.max((1, 2), keepdims=True))
+    assert_close(session.run(None, {"x": x})[0], powers / powers.sum((1, 2), keepdims=True))
+    assert (refusals(session, "Softmax") == "") is taken
+
+
 def test_pools_with_ceil_mode_and_no_such_window_are_taken() -> None:
     """Where both formulas give the same windows."""
     text = """g (float[1, 1, 5, 5] x) => (float[1, 1, a, b] y) {

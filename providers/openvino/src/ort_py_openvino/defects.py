@@ -131,9 +131,9 @@ def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
     value = node.inputs[0]
     if node.since_version >= 13 or value is None or value.shape is None:
         return None
-    rank = len(value.shape)
-    axis = int(node.attributes.get("axis", 1))
-    return None if axis % max(rank, 1) == rank - 1 else "it normalises along one axis, not all from that on"
+    axis = int(node.attributes.get("axis", 1)) % max(len(value.shape), 1)
+    alone = all(size == 1 for size in value.shape[axis + 1 :])
+    return None if alone else "it normalises along one axis, not all from that on"
 
 
 def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
