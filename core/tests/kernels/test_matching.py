@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from ort_py.contracts import KernelDef, NodeSpec, tensors
 from ort_py.dtypes import DataType
 from ort_py.kernels.matching import match_kernel, overlap, refusal_of
+from ort_py.kernels.registry import KernelRegistry
 from ort_py.testing.kernel_runner import make_node_spec
 
 
@@ -90,3 +92,36 @@ def test_overlap_says_what_two_kernels_share(left: KernelDef, right: KernelDef, 
     """Versions and types both kernels claim, in words; None where no node could match both."""
     assert overlap(left, right) == shared
     assert overlap(right, left) == shared
+
+
+def _no_training(node: NodeSpec) -> str | None:
+    return "training_mode is 1" if node.attributes.get("training_mode") else None
+
+
+def test_a_kernel_may_refuse_by_attribute() -> None:
+    """Its reason follows the kernel's title; version and types are looked at first."""
+    refusing = definition(7, 14).replace(refuses=_no_training)
+    training = replace(add(), attributes={"training_mode": 1})
+    assert refusal_of(refusing, add()) is None
+    assert refusal_of(refusing, training) == "kernel Add(7-14): training_mode is 1"
+    assert refusal_of(refusing.replace(until=7), training) == "kernel Add(7): the node needs version 14"
+
+
+def test_a_refusal_that_raises_is_a_reason() -> None:
+    """A plug-in's mistake leaves the node to others, and is told."""
+
+    def broken(node: NodeSpec) -> str | None:
+        raise LookupError("no such attribute")
+
+    text = refusal_of(definition(14).replace(refuses=broken), add())
+    assert text == "kernel Add(14): its refusal raised LookupError: no such attribute"
+
+
+def test_a_registry_asks_for_each_node() -> None:
+    """Nodes of one version and of the same types may be answered differently."""
+    registry = KernelRegistry()
+    registry.register("A", [definition(14).replace(refuses=_no_training)], "test")
+    training = replace(add(), attributes={"training_mode": 1})
+    assert registry.find("A", add()).kernel is not None
+    assert registry.find("A", training).kernel is None
+    assert registry.find("A", add()).kernel is not None

@@ -107,6 +107,10 @@ ShapeFunction: TypeAlias = Callable[..., Sequence[int] | None]
 """``f(*inputs)`` → the shape of an output; None where it cannot tell."""
 
 
+NodeRefusal: TypeAlias = Callable[[NodeSpec], str | None]
+"""``f(node)`` → why a kernel does not run a node, in words; None where it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subgraph:
     """A graph attribute that a kernel runs through the engine, and where its values change hands.
@@ -153,6 +157,10 @@ class KernelDef:
             outer product) and the callable does not itself call `KernelContext.check_allocation`.
         subgraphs: Graph attributes that the kernel runs with `KernelContext.subgraph`; those that a node lacks are
             left out. Graphs that are not declared here are the kernel's own affair: the engine does not plan them.
+        refuses: ``f(node)`` → why the kernel does not run a node whose version and types fit, None where it does: what
+            an attribute, an absent input or a known shape decides, e.g. ``training_mode``. The node then goes to the
+            next provider, and users read the reason. It is asked whenever a session is planned, must answer the same
+            each time, and must not keep the node. What it raises counts as a reason.
         implementation: ``module:qualname`` for reports; filled in by `kernel`.
     """
 
@@ -171,6 +179,7 @@ class KernelDef:
     host_outputs: frozenset[int] = frozenset()
     output_shape: ShapeFunction | None = None
     subgraphs: tuple[Subgraph, ...] = ()
+    refuses: NodeRefusal | None = None
     implementation: str = ""
 
     @property

@@ -1,6 +1,6 @@
 """Whether a kernel fits a node, and if not, why: every reason, for every candidate.
 
-Pure functions over `KernelDef` and `NodeSpec`; the registry keeps the candidates.
+Functions over `KernelDef` and `NodeSpec`; the registry keeps the candidates.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ def refusal_of(definition: KernelDef, node: NodeSpec) -> str | None:
         bound = node.type_bindings.get(variable)
         if bound is not None and bound not in allowed:
             reasons.append(f"{variable} is {bound}")
+    if not reasons and definition.refuses is not None:
+        try:
+            reason = definition.refuses(node)
+        except Exception as error:  # a plug-in's code: the node is left to others, with the reason
+            reason = f"its refusal raised {type(error).__name__}: {error}"
+        reasons += [reason] if reason else []
     return f"kernel {definition}: {', '.join(reasons)}" if reasons else None
 
 

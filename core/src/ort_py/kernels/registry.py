@@ -76,8 +76,10 @@ class KernelRegistry:
         key = (provider, node.domain, node.op_type, node.since_version, *node.type_bindings.items())
         found = self._matches.get(key)
         if found is None:
-            entries = self._list(provider, node.domain, node.op_type)
-            found = self._matches[key] = match_kernel([entry.kernel for entry in entries], node)
+            kernels = [entry.kernel for entry in self._list(provider, node.domain, node.op_type)]
+            found = match_kernel(kernels, node)
+            if all(one.refuses is None for one in kernels):  # else attributes decide too
+                self._matches[key] = found
         return found
 
     def lookup(self, provider: str) -> KernelLookup:

@@ -6,11 +6,14 @@ Data, with one rule. Comes before `work_table`, which prices a graph with it. A 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ort_py.partition.rates import Calibration
 
-__all__ = ["CostModel", "always_pays", "transfer_costs"]
+__all__ = ["EXPLICIT_ORDER_MARGIN", "CostModel", "always_pays", "transfer_costs"]
+
+EXPLICIT_ORDER_MARGIN = 2.0
+"""`CostModel.order_margin` where the user named the providers in their order: a strong wish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ def transfer_costs(calibration: Calibration | None = None, *, explicit: bool = F
 
     Args:
         calibration: What was measured on this machine; orders of magnitude where None.
-        explicit: Whether the user named the providers in this order: a strong wish, which only twice the speed beats.
+        explicit: Whether the user named the providers in this order: `EXPLICIT_ORDER_MARGIN` counts then.
     """
-    return CostModel(calibration or Calibration(), order_margin=2.0 if explicit else 1.25)
+    model = CostModel(calibration or Calibration())
+    return replace(model, order_margin=EXPLICIT_ORDER_MARGIN) if explicit else model
