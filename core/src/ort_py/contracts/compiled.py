@@ -123,7 +123,14 @@ class CompiledRegion(ABC):
         return 0
 
     def serialize(self) -> bytes | None:
-        """Optional. The artifact for the compile cache; None where it cannot be kept."""
+        """Optional. The artifact for the compile cache; None where it cannot be kept.
+
+        Called once, right after `IExecutionProvider.compile`, on the thread that makes the session and before the first
+        instance is made. It is called only where the session has a cache, and, unless the user named the folder of the
+        cache, only where compiling took long enough to be worth keeping; never for a region that was restored. All that
+        a run needs has to be in the artifact, weights too: it is restored in other processes. What it raises counts as
+        a failure to compile the region.
+        """
         return None
 
     def remarks(self) -> Sequence[str]:

@@ -44,6 +44,9 @@ class NodeTemplate:
 class FunctionBody:
     """What a node computes, in operators that every provider of last resort runs.
 
+    A body is shared by nodes of different types, so it has none itself. `GraphView.function` gives the body of one node
+    as a graph, whose nodes have the versions of their operators and whose values have types.
+
     Equal bodies are one object in a graph, so they may be compared by identity there.
 
     Attributes:

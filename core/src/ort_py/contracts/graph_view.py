@@ -73,7 +73,8 @@ class NodeSpec:
         type_bindings: The schema's type variables as bound here, e.g. ``{"T": "tensor(float)"}``.
         path: Names of the enclosing control-flow nodes, outermost first.
         body: What the node computes, in other operators, where a transform made it of several nodes; else None. A
-            provider that lacks the operator need not look: the engine puts the body in its place.
+            provider that lacks the operator need not look: the engine puts the body in its place. `GraphView.function`
+            shows it with versions and types.
     """
 
     index: int
@@ -130,6 +131,19 @@ class GraphView(ABC):
     def consumers(self, name: str) -> Sequence[int]:
         """Indices of the nodes that read a value, nested graphs counted as their owning node."""
 
+    def function(self, node: NodeSpec) -> GraphView | None:
+        """What a node that carries a `body` computes, as a graph; None for other nodes.
+
+        Its nodes have versions, type bindings and attributes like those of any graph, its values have the names of the
+        body and the types that follow from this node's inputs, and what is a constant for this node is one there. So
+        whatever decides about the nodes of a graph can decide about a fused node. A view of its own each time the node
+        belongs to another view; a node in it may carry a body again.
+
+        Args:
+            node: A node of this view.
+        """
+        return None
+
     @abstractmethod
     def region(self, nodes: Iterable[int]) -> RegionView:
         """The part made of these nodes, for compiling or for asking a vendor's parser."""
@@ -147,6 +161,7 @@ class RegionView(GraphView):
     def weight(self, name: str) -> RegionWeight | None:
         """A constant that the compiled region may keep and take over, None where `name` is not constant.
 
+        Its array is read-only and is never written to, by anybody: sessions share it, and it may be pages of a file.
         Nothing is read before it is asked for its array.
         """
 

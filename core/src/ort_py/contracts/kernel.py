@@ -43,7 +43,9 @@ __all__ = [
 KernelCallable: TypeAlias = Callable[..., Any]
 """``f(*inputs)``: stateless, thread-safe, with as many arguments as the node has inputs, None for what is absent.
 
-It must not write to an input, nor return one or a view of one unless it declares `views`.
+It must not write to an input, nor return one or a view of one unless it declares `views`. Inputs that are weights are
+read-only on the host, where NumPy raises ValueError, because sessions share them and they may be pages of a file; on
+devices nobody checks.
 
 Where the `KernelDef` declares `out`, it is called in two forms, and may not know which one comes next:
 

@@ -38,7 +38,11 @@ class KernelContext(ABC):
 
     @abstractmethod
     def constant(self, index: int) -> Array | None:
-        """Input `index` as a host array if it is known when the session is planned, else None."""
+        """Input `index` as a host array if it is known when the session is planned, else None.
+
+        The array is read-only: it may be shared by sessions, or be pages of a file. Writing to it raises ValueError;
+        copy it, or make what a kernel needs of it with `packed`.
+        """
 
     def packed(
         self, replaced: Sequence[int], form: str, make: Callable[..., T], others: Sequence[int] = ()

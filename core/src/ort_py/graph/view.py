@@ -142,6 +142,7 @@ class NodesView(GraphView):
         self._names: dict[str, Value] | None = None
         self._nested_returns: dict[Value, dict[Node, None]] | None = None
         self._readers: dict[str, Sequence[int]] = {}
+        self._functions: dict[int, GraphView] = {}
 
     @property
     def name(self) -> str:
@@ -188,6 +189,18 @@ class NodesView(GraphView):
                 fix="Name nodes by `NodeSpec.index` of the view they came from.",
             )
         return SubsetView(self.graph, [self._members[index] for index in indices], self._cache)
+
+    def function(self, node: NodeSpec) -> GraphView | None:
+        member = self._members[node.index]
+        if member.body is None:
+            return None
+        # Typing a function needs the operators' schemas; a view alone does not.
+        from ort_py.graph.editing.function_views import function_view
+
+        found = self._functions.get(node.index)
+        if found is None:
+            found = self._functions[node.index] = function_view(member, member.body)
+        return found
 
     def _position(self, node: Node) -> int | None:
         """Index of a node; None where it is not in the view."""

@@ -187,6 +187,8 @@ def _only_asymmetric(draft: Draft) -> None:
     """Version 10 of Resize knew one way to map coordinates, which its successor calls asymmetric."""
     attributes = draft.attributes
     mode = attributes.get("mode", b"nearest")
+    if mode == b"cubic":
+        raise CannotRewrite("there was no mode 'cubic'")
     if attributes.pop("coordinate_transformation_mode", b"half_pixel") != b"asymmetric":
         raise CannotRewrite("coordinates were mapped in one way")
     if attributes.pop("nearest_mode", b"round_prefer_floor") != b"floor" and mode == b"nearest":
