@@ -32,6 +32,7 @@ from ort_py.partition.partitioner import partition
 from ort_py.partition.rates import Calibration
 from ort_py.planning.builder import build_plan
 from ort_py.planning.constants import ConstantPool
+from ort_py.planning.host_inputs import host_inputs
 from ort_py.planning.resources import PlanResources
 from ort_py.planning.stand_in import Declined, StandIns
 
@@ -90,7 +91,7 @@ class Assembler:
         services: KernelServices,
         contributions: Contributions,
         on_provider_error: Callable[[str, Exception, str], None],
-        compile_region: Callable[[IExecutionProvider, Region, PackedForms], CompiledRegion],
+        compile_region: Callable[[IExecutionProvider, Region, PackedForms, frozenset[str]], CompiledRegion],
         threads: int,
         calibration: Calibration,
         explicit: bool,
@@ -179,7 +180,8 @@ class Assembler:
             with report.stage("compile"):
                 for region in (region for regions in assignment.regions.values() for region in regions):
                     provider = by_name[region.provider]
-                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device))
+                    host = host_inputs(region, assignment, by_name)
+                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device), host)
             return self._plan(assignment, compiled, providers, constants, report)
         except BaseException:
             for done in compiled.values():
@@ -263,7 +265,8 @@ class Assembler:
             for region in regions:
                 provider = by_name[region.provider]
                 try:
-                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device))
+                    host = host_inputs(region, assignment, by_name)
+                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device), host)
                 except Exception as error:  # a plug-in's code: another provider may take over
                     for done in compiled.values():
                         done.close()

@@ -56,19 +56,22 @@ class RegionCompiler:
         self._cache = cache
         self._least_seconds = least_seconds
 
-    def compile(self, provider: IExecutionProvider, region: Region, forms: PackedForms) -> CompiledRegion:
+    def compile(
+        self, provider: IExecutionProvider, region: Region, forms: PackedForms, host: frozenset[str] = frozenset()
+    ) -> CompiledRegion:
         """A region, restored where a valid artifact is kept, else compiled and kept.
 
         Args:
             provider: Who compiles it.
             region: The region.
             forms: Where the session holds what is made of constants on the provider's device.
+            host: Names of its inputs whose values are on the host when it runs.
 
         Raises:
             Exception: Whatever the provider raises.
         """
         start = time.perf_counter()
-        view = SubsetView(region.nodes[0].graph, region.nodes, forms=forms)
+        view = SubsetView(region.nodes[0].graph, region.nodes, forms=forms, host=host)
         key = self._key(provider, region, view) if self._cache is not None else ""
         compiled = self._restored(provider, key)
         from_cache = compiled is not None
@@ -98,6 +101,7 @@ class RegionCompiler:
             parts: list[str | bytes] = [provider.name, repr(options), self._precision, view.to_model("reference")]
             # Large constants are told apart by what the store knows of them: nothing is read, copied or hashed for it.
             weights = [(value.name, view.weight(value.name)) for value in view.initializers]
+            parts.append(repr(sorted(view.host_inputs)))
             parts += [f"{name} {weight.key}" for name, weight in weights if weight is not None]
             found = self.keys[region] = artifact_key(parts)
         return found

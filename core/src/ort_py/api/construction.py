@@ -30,10 +30,8 @@ from ort_py.api.retired_programs import RetiredPrograms, close_regions
 from ort_py.api.run_callbacks import end_run, wants_runs
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import (
-    CPU_ROLE,
     FallbackKind,
     FallbackRecord,
-    Origin,
     ProviderInstances,
     ProviderRecord,
     Selected,
@@ -189,14 +187,6 @@ class Construction:
         return [pair for pair in self._instances or () if pair[1].name not in self._unusable]
 
     @property
-    def _named(self) -> frozenset[str]:
-        """Providers that the user asked for by name; the CPU provider's role, whoever fills it, is none."""
-        chosen = self.selection.selected
-        return frozenset(
-            [one.record.name for one in chosen if one.origin is Origin.NAMED and one.requested_as != CPU_ROLE]
-        )
-
-    @property
     def has_run_callbacks(self) -> bool:
         """Whether a provider wants to hear of runs."""
         return any(wants_runs(provider) for provider in self.providers)
@@ -262,9 +252,9 @@ class Construction:
 
     def restore(self, source: Any) -> bool:
         """Take the model from the cache and plan it; False where it has to be loaded."""
-        wishes = (self.policy.strictness.value, self.threads.count, self.placing, sorted(self._named))
-        records = {provider.name: record for record, provider in self._usable}
-        in_use = [(records[provider.name], provider) for provider in self.providers]
+        wishes = (self.policy.strictness.value, self.threads.count, self.placing, sorted(self.selection.named))
+        records = {provider.name: (record, provider) for record, provider in self._usable}
+        in_use = [records[provider.name] for provider in self.providers]
         start = time.perf_counter_ns()
         before = len(self.report.stages)
         restored = self._cache.look(source, in_use, self.contributions, wishes, self.report)
@@ -300,8 +290,9 @@ class Construction:
         self.fingerprint = model.fingerprint
         self.metadata = metadata_of(model)
         self.inputs = [node_arg(value) for value in graph.inputs]
-        declared = model.declared_outputs
-        self.outputs = [node_arg(value, said) for value, said in zip(graph.outputs, declared, strict=True)]
+        self.outputs = [
+            node_arg(value, said) for value, said in zip(graph.outputs, model.declared_outputs, strict=True)
+        ]
         self.overridable = [node_arg(value) for value in graph.initializers.values() if value.overridable]
         report_negative_sizes([*self.inputs, *self.outputs], self._options.additions().dimensions)
         if self._options.enable_cpu_mem_arena:
@@ -319,7 +310,7 @@ class Construction:
             threads=self.threads.count,
             calibration=self.placing.calibration,
             explicit=self.placing.explicit,
-            named=self._named,
+            named=self.selection.named,
             on_declined=self._cache.compiler.tell_declined,
         )
         return self._assembler

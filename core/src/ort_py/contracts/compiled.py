@@ -118,6 +118,15 @@ class CompiledRegion(ABC):
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """Required. Make the state of one frame. Called once a frame, on the thread that runs it."""
 
+    @property
+    def host_inputs(self) -> frozenset[int]:
+        """Optional. Places of the inputs that its instances want as arrays of the host, whatever the region's device.
+
+        Right for those of `RegionView.host_inputs`; for another one each run waits for what computes it and copies it.
+        Read once, when the session is planned. An instance reads such an array in `bind` or in the call, no later.
+        """
+        return frozenset()
+
     def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
         """Optional. Scratch one instance needs for these input shapes. Not called by this core."""
         return 0

@@ -157,6 +157,16 @@ class RegionView(GraphView):
     def initializers(self) -> Sequence[ValueSpec]:
         """Constants its nodes read."""
 
+    @property
+    def host_inputs(self) -> frozenset[str]:
+        """Names of the inputs whose values are on the host when the region runs, wherever it runs itself.
+
+        What the caller feeds, and what kernels leave on the host: results of Shape, sizes, axes. A compiled region may
+        ask for such an input there (`CompiledRegion.host_inputs`) and read it without waiting for its device; an input
+        that it does not ask for is copied to its device. All inputs where the region runs on the host.
+        """
+        return frozenset()
+
     @abstractmethod
     def weight(self, name: str) -> RegionWeight | None:
         """A constant that the compiled region may keep and take over, None where `name` is not constant.

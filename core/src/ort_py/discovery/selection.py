@@ -98,6 +98,13 @@ class Selection:
     reserve: tuple[Selected, ...] = ()
 
     @property
+    def named(self) -> frozenset[str]:
+        """Providers that the user asked for by name; who fills the CPU provider's role was not named."""
+        return frozenset(
+            [one.record.name for one in self.selected if one.origin is Origin.NAMED and one.requested_as != CPU_ROLE]
+        )
+
+    @property
     def names(self) -> list[str]:
         """Providers as asked for, those skipped left out: what ``get_providers()`` gives. A role has its last place."""
         asked = [one.requested_as for one in self.selected if one.origin is not Origin.COMPLETION]

@@ -264,6 +264,7 @@ class SubsetView(NodesView, RegionView):
         members: The nodes, in its order.
         cache: Records made already.
         forms: Where the session holds what a region packs.
+        host: Names of inputs whose values are on the host when the region runs.
     """
 
     def __init__(
@@ -272,8 +273,10 @@ class SubsetView(NodesView, RegionView):
         members: Sequence[Node],
         cache: SpecCache | None = None,
         forms: PackedForms | None = None,
+        host: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(graph, members, cache or SpecCache())
+        self._host = host
         self._border: tuple[list[Value], list[Value], list[Value]] | None = None
         self._forms = forms
 
@@ -288,6 +291,10 @@ class SubsetView(NodesView, RegionView):
     @property
     def initializers(self) -> Sequence[ValueSpec]:
         return tuple([self._cache.value(value) for value in self.border[2]])
+
+    @property
+    def host_inputs(self) -> frozenset[str]:
+        return self._host
 
     def weight(self, name: str) -> RegionWeight | None:
         value = self.ir_value(name)

@@ -230,7 +230,9 @@ class GraphPlanner:
         provider = resources.providers[region.provider]
         # The same order as in the view the provider compiled.
         inputs, outputs, _ = SubsetView(self.graph, region.nodes).border
-        slots = self.slots.acquire([(value, provider.device, True) for value in inputs])
+        wanted = resources.compiled[region].host_inputs
+        places = [HOST if place in wanted else provider.device for place in range(len(inputs))]
+        slots = self.slots.acquire([(value, device, True) for value, device in zip(inputs, places, strict=True)])
         results = tuple(self.slots.define(value, provider.device, strided=False) for value in outputs)
         self.slots.steps.append(
             RegionStep(

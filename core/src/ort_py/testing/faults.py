@@ -307,6 +307,10 @@ class _FaultyRegion(CompiledRegion):
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         return _FaultyInstance(self._inner.instantiate(frame), self._faults)
 
+    @property
+    def host_inputs(self) -> frozenset[int]:
+        return self._inner.host_inputs
+
     def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
         return self._inner.workspace_bytes(shapes)
 
