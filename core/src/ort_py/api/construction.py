@@ -116,8 +116,7 @@ class Construction:
         profiling_started_ns: When profiling started, in nanoseconds since 1970; 0 where it is off.
         threads: Threads of one run.
         placing: Which providers take part in the placement, and what is known of their times.
-        names, records: Provider names as asked for, and the providers that were created.
-        provider_options: Options of each provider.
+        names, records, provider_options: Provider names as asked for, the providers that were created, their options.
         assembled: The program and the decisions behind it; None before it is made and after closing.
         title: The model's file name, for messages.
         fingerprint: Hash of the model's content.
@@ -290,9 +289,8 @@ class Construction:
         self.fingerprint = model.fingerprint
         self.metadata = metadata_of(model)
         self.inputs = [node_arg(value) for value in graph.inputs]
-        self.outputs = [
-            node_arg(value, said) for value, said in zip(graph.outputs, model.declared_outputs, strict=True)
-        ]
+        declared = model.declared_outputs
+        self.outputs = [node_arg(value, said) for value, said in zip(graph.outputs, declared, strict=True)]
         self.overridable = [node_arg(value) for value in graph.initializers.values() if value.overridable]
         report_negative_sizes([*self.inputs, *self.outputs], self._options.additions().dimensions)
         if self._options.enable_cpu_mem_arena:
