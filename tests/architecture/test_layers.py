@@ -15,7 +15,18 @@ SUBPACKAGES = {"backend", "capi", "datasets", "quantization", "tools", "transfor
 """Rooms that are onnxruntime's subpackages; they use `ort_py` as a user would."""
 
 LAYERS = (
-    {"errors", "dtypes", "devices", "files", "suggestions", "tolerances", "lazy_names", "homes", "onnx_version"},
+    {
+        "errors",
+        "dtypes",
+        "devices",
+        "files",
+        "printable",
+        "suggestions",
+        "tolerances",
+        "lazy_names",
+        "homes",
+        "onnx_version",
+    },
     {"contracts", "hooks"},
     {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache", "constraints"},
     {"transforms", "partition", "planning"},

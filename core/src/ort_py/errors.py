@@ -1,6 +1,6 @@
 """Every exception ort-py raises, and the four parts each message has.
 
-A leaf: imports nothing of ort-py. Everything else may import it, plug-ins included.
+A leaf. Everything else may import it, plug-ins included.
 
 A message answers *what* happened, *where* (node, provider, value, file), *why* (all reasons, not the
 first) and *what to do*. The class names and codes are onnxruntime's, so ``except`` clauses written for it
@@ -51,6 +51,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+
+from ort_py.printable import one_line, printable
 
 __all__ = [
     "AbsentInputError",
@@ -131,7 +133,7 @@ class Location:
             f"inside {' > '.join(repr(step) for step in self.path)}" if self.path else "",
             f"file '{self.file}'" if self.file else "",
         ]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(one_line(part) for part in parts if part)
 
 
 class OrtPyError(Exception):
@@ -171,22 +173,28 @@ class OrtPyError(Exception):
         return self.where if isinstance(self.where, Location) else Location()
 
     def __str__(self) -> str:
-        lines = [self.what]
+        # Names of a model are in every part: none of them begins a line of its own.
+        lines = [_part(self.what, "  ")]
         where = str(self.where)
         if where:
-            lines.append(f"  where: {where}")
+            lines.append(_part(f"  where: {where}", "    "))
         if len(self.why) == 1:
-            lines.append(f"  why: {self.why[0]}")
+            lines.append(_part(f"  why: {self.why[0]}", "    "))
         elif self.why:
             lines.append("  why:")
-            lines.extend(f"    - {reason}" for reason in self.why)
+            lines.extend(_part(f"    - {reason}", "      ") for reason in self.why)
         if self.fix:
-            lines.append(f"  what to do: {self.fix}")
+            lines.append(_part(f"  what to do: {self.fix}", "    "))
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exception's own pickling replays `args` only and would lose the keyword parts.
         return (_rebuild, (type(self), self.what, self.where, self.why, self.fix))
+
+
+def _part(text: str, indent: str) -> str:
+    """A part of a message; where it has several lines, as what another library says, they are further in."""
+    return text if text.isprintable() else printable(text).replace("\n", f"\n{indent}| ")
 
 
 def _rebuild(cls: type[OrtPyError], what: str, where: Location | str, why: tuple[str, ...], fix: str) -> OrtPyError:

@@ -40,10 +40,12 @@ from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
 from ort_py.hooks import RunEvent, SessionEvent
 from ort_py.hooks.process_lock import ProcessLock
+from ort_py.printable import escape_in_logs
 
 __all__ = ["InferenceSession"]
 
 _logger = logging.getLogger("ort_py.session")
+escape_in_logs()
 
 
 class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Reopenable):

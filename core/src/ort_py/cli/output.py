@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.printable import one_line
+
 __all__ = ["plain", "print_json", "shape_text", "table", "time_text"]
 
 
@@ -21,7 +23,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "
         indent: Put before each line.
         width: Columns but the last are cut to so many characters.
     """
-    lines = [tuple(head), *(tuple(str(cell).replace("\n", " ") for cell in row) for row in rows)]
+    lines = [tuple(head), *(tuple(one_line(str(cell)) for cell in row) for row in rows)]
     last = len(head) - 1
     widths = [min(width, max(len(line[column]) for line in lines)) for column in range(last)]
     aligned = ([_cut(cell, size).ljust(size) for cell, size in zip(line, widths, strict=False)] for line in lines)

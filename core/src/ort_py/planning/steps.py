@@ -20,6 +20,7 @@ from ort_py.dtypes import ValueType
 from ort_py.errors import Location
 from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.memory.transfer import Hop
+from ort_py.printable import one_line
 
 if TYPE_CHECKING:
     from ort_py.planning.plan import ExecutionPlan
@@ -70,7 +71,7 @@ class BaseStep:
     @property
     def title(self) -> str:
         """What it does, in a few words."""
-        return f"{self.location.op_type} '{self.location.node}'"
+        return one_line(f"{self.location.op_type} '{self.location.node}'")
 
     @property
     def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument, operator_title
 from ort_py.partition.assignment import Assignment
+from ort_py.printable import one_line
 
 if TYPE_CHECKING:
     from ort_py.api.placement.flow import Flow
@@ -239,7 +240,8 @@ class Placement:
             operator = operator_title(item.op_type, item.domain)
             name = " > ".join((*item.path, item.node))
             refused = "; ".join(f"{provider} refused: {reason}" for provider, reason in item.refusals)
-            rows.append((name, operator, item.provider, item.region or item.runner, refused or item.reason))
+            cells = (name, operator, item.provider, str(item.region or item.runner), refused or item.reason)
+            rows.append((one_line(cells[0]), one_line(cells[1]), cells[2], one_line(cells[3]), one_line(cells[4])))
         widths = [min(48, max(len(row[column]) for row in rows)) for column in range(4)]
         return "\n".join(
             "  ".join([*(text[:width].ljust(width) for text, width in zip(row, widths, strict=False)), row[4]]).rstrip()
