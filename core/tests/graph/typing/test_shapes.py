@@ -464,6 +464,24 @@ def test_nodes_that_would_crash_onnx_are_an_error(body: str, text: str) -> None:
         typed_model(f"g (float[2, 3] x, float[3] w) => (float[A, B] y) {{ {body} }}")
 
 
+@pytest.mark.parametrize(
+    ("body", "shape", "expected"),
+    [
+        ("y = Squeeze <axes = [4, 0, 3]> (x)", "1,5,4,1,1", (5, 4)),
+        ("y = Squeeze <axes = [-1, 0]> (x)", "1,5,1", (5,)),
+        ("y = Unsqueeze <axes = [-1, 0]> (x)", "5,4", (1, 5, 4, 1)),
+    ],
+)
+def test_axes_in_any_order_before_version_11(body: str, shape: str, expected: tuple[int, ...]) -> None:
+    """Axes that are not sorted, or count from the end, give no wrong shape where ONNX's inference misreads them."""
+    text = f'<ir_version: 5, opset_import: ["" : 10]> g (float[{shape}] x) => (float[?] y) {{ {body} }}'
+    proto = onnx.parser.parse_model(text)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    (output,) = typed_model(proto).graph.outputs
+    assert isinstance(output.type, TensorType)
+    assert output.type.shape in {None, expected}
+
+
 def test_twenty_thousand_nodes_are_quick() -> None:
     """A large graph is typed in a fraction of a second."""
     nodes = [helper.make_node("Add", [f"x{i}", "w"], [f"x{i + 1}"]) for i in range(20_000)]

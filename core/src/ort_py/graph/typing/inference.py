@@ -90,7 +90,7 @@ class _StandInWriter(GraphWriter):
         kept: list[Node] = []
         nested: list[tuple[int, Node]] = []
         for node in nodes:
-            if node.op_type in UNSAFE and not node.domain:
+            if (node.op_type in UNSAFE or _is_misread(node)) and not node.domain:
                 self._declare_outputs(proto, node)
                 continue
             if node.attributes:
@@ -176,6 +176,14 @@ class _StandInWriter(GraphWriter):
         elif not value.overridable or value.graph.owner is not None:
             # Overridable ones of the main graph are declared as inputs already.
             value_info(proto.value_info.add(), value.name, TensorType(value.weight.data_type, value.weight.shape))
+
+
+def _is_misread(node: Node) -> bool:
+    """Whether ONNX infers a wrong shape: version 1 of Squeeze takes its axes to be sorted, and both count none back."""
+    if node.op_type not in {"Squeeze", "Unsqueeze"} or node.opset_version >= 11:
+        return False
+    axes = list(node.attributes.get("axes") or ())
+    return axes != sorted(axes) or min(axes, default=0) < 0
 
 
 def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:

@@ -218,6 +218,7 @@ class Fused:
                 or operation.kind != "eltwise"
                 or operation.inputs != (value,)
                 or self._uses.get(gate) != 1
+                or operation.posts_read()
             ):
                 continue
             functions = _gated([post for post in operation.posts if isinstance(post, Function)])

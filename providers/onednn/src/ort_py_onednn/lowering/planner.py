@@ -6,6 +6,7 @@ primitive as far as that takes it; the rest are primitives of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -178,14 +179,16 @@ class Planner(LayoutPlanner):
                 first, second = self.reshaped(left, narrow[0]), self.reshaped(right, narrow[1])
                 found = self.combine(algorithm, first, second)
                 return self.apply(self.reshaped(found, shape), posts)
-        return self.with_posts(
+        taken = _without_vectors(posts, dims)
+        found = self.with_posts(
             build,
             lambda _: {Argument.SRC: left, Argument.SRC_1: right},
             desc,
             shape,
-            posts,
+            posts[:taken],
             in_place=Argument.SRC,
         )
+        return self.apply(found, posts[taken:])
 
     def _is_slow(self, build: Build, size: Desc) -> bool:
         """Whether a primitive can be had as reference code only, if at all."""
@@ -233,6 +236,17 @@ class Planner(LayoutPlanner):
         if padded == dims:
             return Operand(algorithm, Desc.any(dims, value.dtype))
         return Operand(algorithm, Desc.plain(padded, value.dtype))
+
+
+def _without_vectors(posts: Sequence[Post], dims: tuple[int, ...]) -> int:
+    """How many of the posts a function of two values takes.
+
+    Where all axes behind the channels have one element, oneDNN 3.2's code for such a function takes the first channel's
+    number of an operand for all channels. So operands do not follow it there.
+    """
+    if len(dims) < 3 or math.prod(dims[2:]) != 1:
+        return len(posts)
+    return next((place for place, post in enumerate(posts) if isinstance(post, Combine)), len(posts))
 
 
 def _scaled_sum(chain: list[PostOp], place: int) -> list[PostOp]:

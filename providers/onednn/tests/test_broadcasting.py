@@ -1,0 +1,50 @@
+"""Functions of two values that broadcast: several operands in a row, and gates that read their value again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ort_py as ort
+from ort_py.testing.graphs import model_from_text
+from ort_py.testing.tolerances import assert_close
+
+_HERE = [("DnnlExecutionProvider", {"claim_small": "1"})]
+"""Even what is too small to pay."""
+
+_ONES = [(2, 17, 1, 1), (9, 4, 1, 1), (5, 5, 1), (2, 3, 4, 1), (3, 1, 5, 1)]
+
+
+@pytest.mark.parametrize("shape", _ONES)
+@pytest.mark.parametrize("form", ["a=Add(x,c) y=Mul(a,d)", "a=Mul(x,c) r=Relu(a) y=Max(r,d)", "a=Max(x,c) y=Min(a,d)"])
+def test_operands_beside_axes_of_one_element(shape: tuple[int, ...], form: str) -> None:
+    """Two operands that each have one number a channel, or one an entry of any axis, are read at the right places."""
+    rng = np.random.default_rng(0)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for axis in range(len(shape)):
+        vector = tuple(size if place == axis else 1 for place, size in enumerate(shape))
+        dims = [",".join(map(str, one)) for one in (shape, vector)]
+        text = f"g (float[{dims[0]}] x, float[{dims[1]}] c, float[{dims[1]}] d) => (float[{dims[0]}] y) {{{form}}}"
+        x, c, d = (rng.standard_normal(one).astype(np.float32) for one in (shape, vector, vector))
+        session = ort.InferenceSession(
+            model_from_text(text, 21).SerializeToString(),
+            options,
+            providers=[("DnnlExecutionProvider", {"claim_small": "1"})],
+        )
+        steps = {"Add": np.add, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum}
+        first, last = (step.split("=")[1].split("(")[0] for step in (form.split()[0], form.split()[-1]))
+            form.split("=")[1].split("(", maxsplit=1)[0],
+            form.rsplit("=", maxsplit=1)[-1].split("(", maxsplit=1)[0],
+        )
+        between = steps[first](x, c)
+        between = np.maximum(between, 0) if "Relu" in form else between
+        assert_close(session.run(None, {"x": x, "c": c, "d": d})[0], steps[last](between, d))
+
+
+def test_a_gate_that_reads_its_value_again() -> None:
+    """max(σ(x), x) · x is no Swish, though its last factor is what the sigmoid reads."""
+    text = "g (float[N] x) => (float[N] y) {s=Sigmoid(x) m=Max(s,x) y=Mul(m,x)}"
+    x = np.linspace(-4, 4, 33, dtype=np.float32)
+    session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
+    assert_close(session.run(None, {"x": x})[0], np.maximum(1 / (1 + np.exp(-x)), x) * x)
