@@ -141,6 +141,18 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "LpNormalization",
         "it adds to the norm",
     ),
+    "activations of two directions": (
+        """g (float[2, 1, 2] x, float[2, 4, 2] w, float[2, 4, 4] r) => (float[2, 2, 1, 4] y) {
+            y = RNN <hidden_size = 4, direction = "bidirectional", activations = ["Tanh", "Relu"]> (x, w, r)
+        }""",
+        {
+            "x": np.array([1, -2, -3, 4], np.float32).reshape(2, 1, 2),
+            "w": np.full((2, 4, 2), 0.3, np.float32),
+            "r": np.full((2, 4, 4), 0.1, np.float32),
+        },
+        "RNN",
+        "takes the activations of the first direction",
+    ),
     "powers of integers": (
         "g (int32[1] x, int32[1] n) => (int32[1] y) { y = Pow(x, n) }",
         {"x": np.array([9999], np.int32), "n": np.array([2], np.int32)},
@@ -212,7 +224,12 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
 
 
 NOT_BY_THE_REFERENCE = frozenset(
-    {"sequence lengths", "a norm over windows at the border", "the bias of a normalisation"}
+    {
+        "activations of two directions",
+        "sequence lengths",
+        "a norm over windows at the border",
+        "the bias of a normalisation",
+    }
 )
 """Cases in which onnx's reference departs from the operator's text; onnxruntime is their oracle."""
 

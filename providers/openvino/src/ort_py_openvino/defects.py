@@ -88,6 +88,12 @@ def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
         return "it ignores peepholes"
     if len(node.inputs) > 4 and node.inputs[4] is not None:
         return "it ignores sequence_lens where a state is not given, and computes lengths of zero otherwise"
+    activations = list(node.attributes.get("activations") or ())
+    ways = 2 if node.attributes.get("direction", "forward") in {"bidirectional", b"bidirectional"} else 1
+    half = len(activations) // ways
+    constants = node.attributes.get("activation_alpha") or node.attributes.get("activation_beta")
+    if ways == 2 and activations and (activations[:half] != activations[half:] or constants):
+        return "it takes the activations of the first direction for both"
     return "it ignores input_forget" if node.attributes.get("input_forget", 0) else None
 
 
