@@ -69,6 +69,17 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "Resize",
         "antialias and exclude_outside",
     ),
+    "the largest sample": (
+        """g (float[1, 1, 4, 4] x, float[1, 4] r) => (float[1, 1, 2, 2] y) <int64[1] b = {0}> {
+            y = RoiAlign <mode = "max", output_height = 2, output_width = 2, sampling_ratio = 2> (x, r, b)
+        }""",
+        {
+            "x": np.random.default_rng(1).standard_normal((1, 1, 4, 4), np.float32),
+            "r": np.array([[0, 0, 3, 2]], np.float32),
+        },
+        "RoiAlign",
+        "its largest sample is another",
+    ),
     "layout 1": (
         """g (float[3, 1, 2] x, float[1, 4, 2] w, float[1, 4, 4] r) => (float[3, 1, 1, 4] y) {
             y = RNN <hidden_size = 4, layout = 1> (x, w, r)
@@ -278,3 +289,11 @@ def test_pools_with_ceil_mode_and_no_such_window_are_taken() -> None:
     }"""
     session = check(text, {"x": np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)})
     assert refusals(session, "MaxPool") == ""
+
+
+@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceLogSum"])
+def test_axes_of_version_13(op_type: str) -> None:
+    """An attribute at opset 13, which OpenVINO takes for absent there."""
+    text = f"g (float[2, 3, 4] x) => (float[2, 4] y) {{ y = {op_type} <axes = [1], keepdims = 0> (x) }}"
+    x = np.random.default_rng(2).uniform(0.1, 1, (2, 3, 4)).astype(np.float32)
+    assert "ignores the axes of version 13" in refusals(check(text, {"x": x}, opset=13), op_type)

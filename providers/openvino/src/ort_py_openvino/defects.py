@@ -145,6 +145,8 @@ def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
 def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     given = None if axes is None else graph.constant(axes.name)
+    if node.op_type in {"ReduceL1", "ReduceLogSum"} and node.since_version == 13 and "axes" in node.attributes:
+        return "it ignores the axes of version 13, which are an attribute"
     if node.attributes.get("noop_with_empty_axes", 0) and (given is None or not given.size):
         return "noop_with_empty_axes, where it leaves out what the operator does to each element"
     if not _is_float(node) and node.op_type in {"ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "ReduceMean"}:
@@ -210,6 +212,7 @@ _CHECKS: Mapping[str, Check] = {
     "Range": _range,
     "ReduceMax": _reduce_max,
     "Resize": resize,
+    "RoiAlign": _with("its largest sample is another", lambda node: node.attributes.get("mode") == "max"),
     "STFT": _always("its transform loses three digits more than others"),
     "TopK": _top_k,
     "SpaceToDepth": _with("it ignores the mode", lambda node: "mode" in node.attributes),
