@@ -33,9 +33,8 @@ def test_operands_beside_axes_of_one_element(shape: tuple[int, ...], form: str) 
             providers=[("DnnlExecutionProvider", {"claim_small": "1"})],
         )
         steps = {"Add": np.add, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum}
-        first, last = (step.split("=")[1].split("(")[0] for step in (form.split()[0], form.split()[-1]))
-            form.split("=")[1].split("(", maxsplit=1)[0],
-            form.rsplit("=", maxsplit=1)[-1].split("(", maxsplit=1)[0],
+        first, last = (
+            step.split("=")[1].split("(")[0] for step in (form.split(maxsplit=1)[0], form.rsplit(maxsplit=1)[-1])
         )
         between = steps[first](x, c)
         between = np.maximum(between, 0) if "Relu" in form else between
