@@ -8,69 +8,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-__all__ = ["Builder", "Input", "Rejected", "Value", "np_dtype"]
+from tests.fuzzing.schemas import FLOATS, INTEGERS, ONNX_TYPES, TYPE_NAMES, Rejected, Value, inferred_outputs, np_dtype
 
-FLOATS = ("float32", "float64", "float16", "bfloat16")
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+__all__ = ["Builder", "Input"]
+
 MOST_ELEMENTS = 6000
 """Elements of one value: large enough for blocked layouts, small enough for the Python reference."""
 
-_ONNX_TYPES = {
-    "float32": TensorProto.FLOAT,
-    "float64": TensorProto.DOUBLE,
-    "float16": TensorProto.FLOAT16,
-    "bfloat16": TensorProto.BFLOAT16,
-    "int8": TensorProto.INT8,
-    "uint8": TensorProto.UINT8,
-    "int16": TensorProto.INT16,
-    "uint16": TensorProto.UINT16,
-    "int32": TensorProto.INT32,
-    "uint32": TensorProto.UINT32,
-    "int64": TensorProto.INT64,
-    "uint64": TensorProto.UINT64,
-    "bool": TensorProto.BOOL,
-}
-_TYPE_NAMES: dict[int, str] = {number: name for name, number in _ONNX_TYPES.items()}
-_SCHEMA_TYPES = {"float32": "float", "float64": "double"}
 _SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17)
-
-
-class Rejected(Exception):
-    """A form asked for a node that the operator set does not have, or that does not fit."""
-
-
-def np_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of a type's name; bfloat16 is that of ml_dtypes."""
-    return np.dtype(helper.tensor_dtype_to_np_dtype(_ONNX_TYPES[name]))
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A tensor of the graph.
-
-    Attributes:
-        name: Its name.
-        shape: Its shape under the graph's first sizes.
-        dtype: Name of its element type, such as ``"float32"``.
-        constant: What it holds, where that is known.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    constant: np.ndarray[Any, Any] | None = field(default=None, compare=False)
-
-    @property
-    def rank(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +124,7 @@ class Builder:
         """A constant: an initializer, or a Constant node sometimes."""
         with np.errstate(over="ignore"):  # -1e5 is -inf in float16, which masks as well
             array = np.asarray(array, np_dtype(dtype) if dtype else None)
-        made = Value(self.name("c"), array.shape, _TYPE_NAMES[helper.np_dtype_to_tensor_dtype(array.dtype)], array)
+        made = Value(self.name("c"), array.shape, TYPE_NAMES[helper.np_dtype_to_tensor_dtype(array.dtype)], array)
         tensor = numpy_helper.from_array(array, made.name)
         if self.chance(0.12) and self.opset >= 9:
             tensor.name = ""
@@ -321,7 +273,7 @@ class Builder:
         made = [self.name() for _ in range(outputs)]
         node = helper.make_node(op_type, names, made, domain=domain, **attributes)
         if not domain:
-            found = self._infer(node, [one for one in inputs if one is not None])
+            found = inferred_outputs(node, [one for one in inputs if one is not None], self.opset)
         else:
             self.domains.add(domain)
             found = [(None, "")] * outputs
@@ -332,7 +284,7 @@ class Builder:
                 shape = tuple(shapes[place])
             if place < len(dtypes):
                 dtype = dtypes[place]
-            if shape is None or dtype not in _ONNX_TYPES:
+            if shape is None or dtype not in ONNX_TYPES:
                 raise Rejected(f"{op_type}: the shape of output {place} is unknown")
             size = int(np.prod(shape)) if shape else 1
             if size > MOST_ELEMENTS or any(one < 0 for one in shape):
@@ -341,54 +293,6 @@ class Builder:
         self.nodes.append(node)
         self.values.extend(results[:keep])
         return results
-
-    def _infer(self, node: onnx.NodeProto, inputs: Sequence[Value]) -> list[tuple[tuple[int, ...] | None, str]]:
-        try:
-            schema = onnx.defs.get_schema(node.op_type, self.opset)
-        except onnx.defs.SchemaError as error:
-            raise Rejected(str(error)) from None
-        if schema.deprecated:
-            raise Rejected(f"{node.op_type} is deprecated")
-        if any(one.name not in schema.attributes for one in node.attribute):
-            raise Rejected(f"{node.op_type}-{schema.since_version} has no such attribute")
-        if len(node.input) > schema.max_input or len(node.output) > schema.max_output:
-            raise Rejected(f"{node.op_type}-{schema.since_version} has fewer inputs or outputs")
-        by_name = {one.name: one for one in inputs}
-        bound: dict[str, str] = {}
-        for place, name in enumerate(node.input):
-            if not name:
-                continue
-            formal = schema.inputs[min(place, len(schema.inputs) - 1)]
-            kind = f"tensor({_SCHEMA_TYPES.get(by_name[name].dtype, by_name[name].dtype)})"
-            if kind not in formal.types:
-                raise Rejected(f"{node.op_type}-{schema.since_version} takes no {kind}")
-            if formal.is_homogeneous and bound.setdefault(formal.type_str, kind) != kind:
-                raise Rejected(f"{node.op_type}: {kind} beside {bound[formal.type_str]}")
-        types = {one.name: helper.make_tensor_type_proto(_ONNX_TYPES[one.dtype], one.shape) for one in inputs}
-        data = {one.name: numpy_helper.from_array(one.constant, one.name) for one in inputs if one.constant is not None}
-        try:
-            inferred = onnx.shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=[helper.make_opsetid("", self.opset)]
-            )
-        except (
-            onnx.shape_inference.InferenceError,
-            onnx.checker.ValidationError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise Rejected(f"{node.op_type}: {error}") from None
-        found: list[tuple[tuple[int, ...] | None, str]] = []
-        for name in node.output:
-            told = inferred.get(name)
-            if told is None or not told.HasField("tensor_type"):
-                found.append((None, ""))
-                continue
-            dims = told.tensor_type.shape.dim if told.tensor_type.HasField("shape") else None
-            known = dims is not None and all(dim.HasField("dim_value") for dim in dims)
-            shape = tuple([dim.dim_value for dim in dims]) if known and dims is not None else None
-            found.append((shape, _TYPE_NAMES.get(told.tensor_type.elem_type, "")))
-        return found
 
     # -- snapshots ----------------------------------------------------------------------------------------------
 

@@ -105,6 +105,7 @@ class _Child:
             "OMP_NUM_THREADS": "1",
             "ORT_PY_CACHE": "off",
             "PYTHONFAULTHANDLER": "1",
+            "ORT_PY_PROBE_TIMEOUT": "60",
         }
         self.said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(

@@ -11,8 +11,10 @@ import onnx
 from onnx import helper
 
 from tests.fuzzing import forms
-from tests.fuzzing.builder import _ONNX_TYPES, FLOATS, INTEGERS, Builder, Input, Rejected, np_dtype
+from tests.fuzzing.builder import Builder, Input
 from tests.fuzzing.forms.registry import FORMS
+from tests.fuzzing.pruning import pruned
+from tests.fuzzing.schemas import FLOATS, INTEGERS, ONNX_TYPES, Rejected, np_dtype
 
 __all__ = ["Case", "Feeds", "draw_case"]
 
@@ -69,9 +71,10 @@ def draw_case(seed: int, *, opset: int = 0, main: str = "", most_nodes: int = 40
     first = rng.choice(FLAVOURS)
     sizes = dict(g.sizes)
     other = _other_sizes(rng, sizes)
-    feeds = [draw_feeds(g.inputs, sizes, first, seed)]
+    kept = {one.name for one in model.graph.input}
+    inputs = [one for one in g.inputs if one.name in kept]
     second = rng.choice(FLAVOURS)
-    feeds.append(draw_feeds(g.inputs, other, second, seed + 1))
+    feeds = [draw_feeds(inputs, sizes, first, seed), draw_feeds(inputs, other, second, seed + 1)]
     return Case(model, feeds, f"opset {opset}, {g.main}, {first} then {second}, sizes {sizes} then {other}", used)
 
 
@@ -111,26 +114,14 @@ def _model(g: Builder) -> onnx.ModelProto:
             value = by_name[name]
             outputs.append(
                 helper.make_tensor_value_info(
-                    name, _ONNX_TYPES[value.dtype], [None] * value.rank if g.chance(0.5) else None
+                    name, ONNX_TYPES[value.dtype], [None] * value.rank if g.chance(0.5) else None
                 )
             )
-    used = {name for node in g.nodes for name in node.input} | _captured(g.nodes)
-    inputs = [helper.make_tensor_value_info(one.name, _ONNX_TYPES[one.dtype], one.shape) for one in g.inputs]
-    constants = [one for one in g.initializers if one.name in used]
-    graph = helper.make_graph(g.nodes, "fuzz", inputs, outputs, constants)
+    inputs = [helper.make_tensor_value_info(one.name, ONNX_TYPES[one.dtype], one.shape) for one in g.inputs]
+    graph = helper.make_graph(g.nodes, "fuzz", inputs, outputs, g.initializers)
     ir = max([version for since, version in _IR_VERSIONS.items() if since <= g.opset], default=4)
     imports = [helper.make_opsetid("", g.opset), *[helper.make_opsetid(domain, 1) for domain in sorted(g.domains)]]
-    return helper.make_model(graph, opset_imports=imports, ir_version=max(ir, 4))
-
-
-def _captured(nodes: Any) -> set[str]:
-    """Names that nested graphs read."""
-    found: set[str] = set()
-    for node in nodes:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                found |= {name for inner in graph.node for name in inner.input} | _captured(graph.node)
-    return found
+    return pruned(helper.make_model(graph, opset_imports=imports, ir_version=max(ir, 4)))
 
 
 def _other_sizes(rng: random.Random, sizes: dict[str, int]) -> dict[str, int]:

@@ -13,8 +13,8 @@ import onnx
 import onnx.parser
 import onnx.printer
 
-from tests.fuzzing.builder import np_dtype
 from tests.fuzzing.cases import Case
+from tests.fuzzing.schemas import np_dtype
 
 __all__ = ["as_code", "case_of", "read_case", "write_case"]
 
@@ -132,7 +132,8 @@ print('onnxruntime'); t(lambda: onnxruntime.InferenceSession(m, providers=['CPUE
 def _array_code(array: np.ndarray[Any, Any]) -> str:
     """An expression that makes an array."""
     if array.dtype.name == "bfloat16":
-        return f"np.array({array.astype(np.float32).tolist()}).astype('bfloat16')".replace("nan", "np.nan")
+        numbers = str(array.astype(np.float32).ravel().tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
+        return f"np.array({numbers}).astype('bfloat16').reshape({array.shape})"
     kind = f"np.{array.dtype.name}" if array.dtype.kind != "b" else "bool"
     if array.size <= 64:
         numbers = str(array.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")

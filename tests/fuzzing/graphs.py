@@ -12,6 +12,7 @@ from typing import Any
 from tests.fuzzing.cases import Case, draw_case
 from tests.fuzzing.contradictions import contradict
 from tests.fuzzing.files import as_code, write_case
+from tests.fuzzing.pruning import pruned
 from tests.fuzzing.shrink import shrink
 from tests.fuzzing.verdict import VARIANTS, Finding, judge
 
@@ -51,13 +52,20 @@ class GraphSearch:
         case = draw_case(seed, opset=self.opset, main=self.main, most_nodes=self.most_nodes)
         rng = random.Random(seed)
         if rng.random() < CONTRADICTED:
-            case.model, done = contradict(case.model, rng)
+            model, done = contradict(case.model, rng)
+            case.model = pruned(model)
+            read = {one.name for one in case.model.graph.input}
+            case.feeds = [{name: array for name, array in feeds.items() if name in read} for feeds in case.feeds]
             case.about += f"; {done}"
         chosen = [VARIANTS[0], rng.choice(VARIANTS[1:])]
         if self.providers is not None:
             chosen = [replace(one, providers=tuple(self.providers)) for one in chosen]
-        findings = judge(case, chosen, lambda stage: self.say(stage=stage))
         counts: Counter[str] = Counter()
+
+        def placed(placement: dict[str, int]) -> None:
+            counts["sessions with regions"] += any(name != "CPUExecutionProvider" for name in placement)
+
+        findings = judge(case, chosen, lambda stage: self.say(stage=stage), placed)
         reported: set[tuple[str, str]] = set()
         for one in findings:
             if (one.kind, one.who) in reported:

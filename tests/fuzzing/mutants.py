@@ -20,10 +20,10 @@ import numpy as np
 import onnx
 
 import ort_py
-from tests.fuzzing.builder import np_dtype
 from tests.fuzzing.cases import draw_case
 from tests.fuzzing.contradictions import contradict
 from tests.fuzzing.mutations import EXTREMES, mutate, mutate_bytes
+from tests.fuzzing.schemas import np_dtype
 
 __all__ = ["MutantSearch"]
 

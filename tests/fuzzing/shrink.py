@@ -12,9 +12,10 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tests.fuzzing.cases import Case, Feeds
+from tests.fuzzing.pruning import pruned, read_by
 from tests.fuzzing.runners import Variant, guarded, options_of
 
-__all__ = ["pruned", "shrink"]
+__all__ = ["shrink"]
 
 Test = Callable[[Case], bool]
 
@@ -71,33 +72,6 @@ def _with(case: Case, model: onnx.ModelProto, feeds: list[Feeds] | None = None) 
     names = {one.name for one in model.graph.input}
     kept = [{name: array for name, array in some.items() if name in names} for some in (feeds or case.feeds)]
     return Case(model, kept, case.about)
-
-
-def pruned(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy without the nodes, constants and inputs that no output needs."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    needed = {one.name for one in model.graph.output}
-    nodes = []
-    for node in reversed(model.graph.node):
-        if needed & set(node.output):
-            nodes.append(node)
-            needed |= _read(node)
-    del made.graph.node[:], made.graph.initializer[:], made.graph.input[:]
-    made.graph.node.extend(reversed(nodes))
-    made.graph.initializer.extend([one for one in model.graph.initializer if one.name in needed])
-    made.graph.input.extend([one for one in model.graph.input if one.name in needed])
-    del made.graph.value_info[:]
-    return made
-
-
-def _read(node: onnx.NodeProto) -> set[str]:
-    found = set(node.input)
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                found |= _read(inner)
-    return found - {""}
 
 
 def _fewer_feeds(case: Case) -> Iterator[Case]:
@@ -175,7 +149,7 @@ def _without(case: Case, cut: set[int], values: list[dict[str, Any]]) -> Case | 
     nodes = list(case.model.graph.node)
     returned = {one.name for one in case.model.graph.output}
     rest = [node for place, node in enumerate(nodes) if place not in cut]
-    read = set().union(*[_read(node) for node in rest]) if rest else set()
+    read = set().union(*[read_by(node) for node in rest]) if rest else set()
     fed = [name for place in sorted(cut) for name in nodes[place].output if name in read]
     if any(name in returned for place in cut for name in nodes[place].output) or not rest:
         return None

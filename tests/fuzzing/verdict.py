@@ -21,6 +21,7 @@ VARIANTS = (
     Variant("all, two threads", threads=True),
     Variant("all, bound outputs", bound=True),
     Variant("all, as placed by cost", always=False),
+    Variant("all, NumPy alone", plain=True),
 )
 
 
@@ -76,7 +77,10 @@ class Oracles:
 
 
 def judge(
-    case: Case, variants: Sequence[Variant] = VARIANTS[:2], stage: Callable[[str], None] = lambda name: None
+    case: Case,
+    variants: Sequence[Variant] = VARIANTS[:2],
+    stage: Callable[[str], None] = lambda name: None,
+    placed: Callable[[dict[str, int]], None] = lambda placement: None,
 ) -> list[Finding]:
     """What is wrong with a case.
 
@@ -84,6 +88,7 @@ def judge(
         case: The case.
         variants: The ways in which ort-py runs it.
         stage: Told who runs next, so that a crash has a name.
+        placed: Told how many nodes each provider has, for each variant.
     """
     findings: list[Finding] = []
     stage("numpy")
@@ -98,6 +103,7 @@ def judge(
     for variant in variants:
         stage(variant.name)
         ran = run_variant(case, variant)
+        placed(ran.placement)
         stage("comparison")
         for run, outcome in enumerate(ran.outcomes):
             findings += _against_numpy(oracles, run, variant.name, outcome, numpy.outcomes[run])

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from tests.fuzzing.builder import _ONNX_TYPES, Builder
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.registry import form
+from tests.fuzzing.schemas import ONNX_TYPES
 
 __all__: list[str] = []
 
 
 def _info(name: str, dtype: str, shape: tuple[int, ...] | None = None) -> Any:
-    return helper.make_tensor_value_info(name, _ONNX_TYPES[dtype], shape)
+    return helper.make_tensor_value_info(name, ONNX_TYPES[dtype], shape)
 
 
 @form(0.8)

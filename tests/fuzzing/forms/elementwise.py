@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from tests.fuzzing.builder import FLOATS, INTEGERS, Builder, Value, np_dtype
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.registry import form
+from tests.fuzzing.schemas import FLOATS, INTEGERS, Value, np_dtype
 
 __all__ = ["unary_node"]
 
@@ -104,6 +105,8 @@ def binary(g: Builder) -> None:
     op_type = g.one(*BINARY)
     if g.opset < 8 and op_type in {"Max", "Min", "Mean", "Sum"}:
         other = g.like(source)
+    if op_type == "PRelu" and other.rank > source.rank:
+        other = g.like(source)  # the slope broadcasts to the input, never the other way round
     pair = [source, other] if g.chance(0.6) or op_type == "PRelu" else [other, source]
     g.emit(op_type, pair, fmod=1 if op_type == "Mod" else None)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.fuzzing.builder import Builder, Value
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.elementwise import unary_node
 from tests.fuzzing.forms.registry import form
 from tests.fuzzing.forms.views import parts_of, view_of
+from tests.fuzzing.schemas import Value
 
 __all__ = ["gated"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.fuzzing.builder import Builder, Rejected, Value
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.registry import form
+from tests.fuzzing.schemas import Rejected, Value
 
 __all__ = ["indices"]
 
@@ -107,7 +108,7 @@ def made_from_nothing(g: Builder) -> None:
     else:
         from onnx import numpy_helper
 
-        from tests.fuzzing.builder import np_dtype
+        from tests.fuzzing.schemas import np_dtype
 
         filled = numpy_helper.from_array(np.array([g.one(0, 1, 2)], np_dtype(g.main)))
         g.emit("ConstantOfShape", [g.ints(*[g.integer(1, 4) for _ in range(g.integer(0, 3))])], value=filled)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.fuzzing.builder import Builder, Rejected, Value
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.elementwise import unary_node
 from tests.fuzzing.forms.registry import form
+from tests.fuzzing.schemas import Rejected, Value
 
 __all__ = ["swapped"]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzzing.builder import Builder, Rejected, Value
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.registry import form
+from tests.fuzzing.schemas import Rejected, Value
 
 __all__: list[str] = []
 

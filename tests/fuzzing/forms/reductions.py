@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.fuzzing.builder import Builder, Rejected, Value
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.registry import form
+from tests.fuzzing.schemas import Rejected, Value
 
 __all__ = ["reduced"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.fuzzing.builder import FLOATS, Builder, Rejected, Value
+from tests.fuzzing.builder import Builder
 from tests.fuzzing.forms.registry import form
+from tests.fuzzing.schemas import FLOATS, Rejected, Value
 
 __all__ = ["parts_of", "view_of"]
 
