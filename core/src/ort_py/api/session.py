@@ -345,6 +345,9 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
     def __del__(self) -> None:
         # Dropped without `close`. At interpreter exit nothing is left to do, and this module's names may be gone.
         if sys is not None and not sys.is_finalizing() and hasattr(self, "_built"):
+            if not hasattr(self, "_own_attributes"):  # interrupted while it was made: no hook has heard of it
+                self._built.close()
+                return
             if hasattr(self, "_placement"):
                 self._placement = self._placement.counted()  # no records for nobody
             self.close()

@@ -1,0 +1,56 @@
+"""Ctrl-C while a session is created."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ort_py as ort
+
+
+@pytest.fixture
+def unraisable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What would be printed as "Exception ignored in"."""
+    seen: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    return iter([seen])
+
+
+def _model() -> bytes:
+    """A chain of products whose weights no other test has."""
+    generator = np.random.default_rng(1907)
+    nodes, weights, name = [], [], "x"
+    for level in range(20):
+        weights.append(numpy_helper.from_array(generator.random((32, 32), np.float32), f"w{level}"))
+        nodes.append(helper.make_node("MatMul", [name, f"w{level}"], [f"a{level}"]))
+        nodes.append(helper.make_node("Relu", [f"a{level}"], [f"b{level}"]))
+        name = f"b{level}"
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [info("x", TensorProto.FLOAT, ["n", 32])], [info(name, TensorProto.FLOAT, None)], weights
+    )
+    return bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    )
+
+
+def test_an_interrupted_last_step_is_released_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, unraisable: Iterator[list[Any]]
+) -> None:
+    """Between the construction and the first report, the session has parts that `close` would look for in vain."""
+    (seen,) = unraisable
+
+    def interrupted(_self: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ort.InferenceSession, "_install", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ort.InferenceSession(_model())
+    gc.collect()
+    assert seen == []
