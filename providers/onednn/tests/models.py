@@ -58,9 +58,12 @@ def narrow_weights(rng: np.random.Generator, shape: Sequence[int]) -> np.ndarray
     return rng.integers(-64, 64, tuple(shape)).astype(np.int8)
 
 
-def open_session(data: bytes, threads: int = 1, precision: str = "float32") -> ort.InferenceSession:
+def open_session(
+    data: bytes, threads: int = 1, precision: str = "float32", *, fast_math: bool = False
+) -> ort.InferenceSession:
     """A session in which oneDNN takes all it can."""
     options = ort.SessionOptions()
+    options.fast_math = fast_math
     options.intra_op_num_threads = threads
     return ort.InferenceSession(
         data,

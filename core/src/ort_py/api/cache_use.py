@@ -62,6 +62,7 @@ def session_context(options: SessionOptions, threads: int) -> SessionContext:
         cache_folder=named_folder(options),
         deterministic=options.use_deterministic_compute,
         caches=may_keep(options),
+        fast_math=options.calculates_fast,
     )
 
 

@@ -27,7 +27,7 @@ class RegionCompiler:
     """Compiles for one session.
 
     Args:
-        options: The session's options: precision and cache folder.
+        options: The session's options: precision, fast arithmetic and cache folder.
         provider_options: Options of each provider, as they are filled in; part of an artifact's key.
         hooks: Plug-ins' hooks.
         session_id: For the observers.
@@ -49,7 +49,8 @@ class RegionCompiler:
         least_seconds: float = 0.0,
     ) -> None:
         self.keys: dict[Region, str] = {}
-        self._precision: str = options.precision
+        # What the provider was told of how to calculate.
+        self._arithmetic: str = options.precision + (" fast" if options.calculates_fast else "")
         self._provider_options = provider_options
         self._hooks = hooks
         self._session_id = session_id
@@ -98,7 +99,7 @@ class RegionCompiler:
         found = self.keys.get(region)
         if found is None:
             options = sorted(self._provider_options.get(provider.name, {}).items())
-            parts: list[str | bytes] = [provider.name, repr(options), self._precision, view.to_model("reference")]
+            parts: list[str | bytes] = [provider.name, repr(options), self._arithmetic, view.to_model("reference")]
             # Large constants are told apart by what the store knows of them: nothing is read, copied or hashed for it.
             weights = [(value.name, view.weight(value.name)) for value in view.initializers]
             parts.append(repr(sorted(view.host_inputs)))

@@ -84,6 +84,8 @@ class SessionContext:
         precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what it may compute float32 models in.
         cache_folder: Folder that the program names for compiled artifacts, None where it names none.
         deterministic: Results must not depend on timing.
+        fast_math: Whether it may give a number for NaN, and merge constants though intermediate results may overflow,
+            underflow or be rounded: the session's program said that it does not matter.
         caches: Whether it may keep what it compiles on disk: neither the program nor the environment forbids it.
     """
 
@@ -92,6 +94,7 @@ class SessionContext:
     cache_folder: str | None = None
     deterministic: bool = False
     caches: bool = True
+    fast_math: bool = False
 
 
 class ArtifactValidity(Enum):

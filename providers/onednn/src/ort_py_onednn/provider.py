@@ -40,6 +40,7 @@ class DnnlProvider(IExecutionProvider):
         self._steady = context.deterministic
         self._engine = engine()
         self._precision = precision or context.precision
+        self._fast_math = context.fast_math
         guard_forks(self._engine.library)
 
     @property
@@ -71,4 +72,6 @@ class DnnlProvider(IExecutionProvider):
 
         with gate.making():
             chosen = product_type(self._precision, self._engine.library)
-            return DnnlRegion(region, self._engine, self._threads, chosen, steady=self._steady)
+            return DnnlRegion(
+                region, self._engine, self._threads, chosen, steady=self._steady, fast_math=self._fast_math
+            )

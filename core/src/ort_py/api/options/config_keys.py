@@ -24,6 +24,7 @@ HONOURED: frozenset[str] = frozenset(
         "session.disable_cpu_ep_fallback",
         "session.fallback_failures",
         "session.fallback_retry_seconds",
+        "session.fast_math",
         "session.keep_model_bytes",
         "session.load_model_format",
         "session.model_cache",

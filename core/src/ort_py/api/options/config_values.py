@@ -38,6 +38,9 @@ def check_session_entries(entries: Mapping[str, str], threads: int) -> None:
     level = entries.get("session.qdq_matmulnbits_accuracy_level", "0").strip()
     if not level.isascii() or not level.isdigit() or int(level) > _ACCURACY_LEVELS:
         raise _refusal(Fail, "session.qdq_matmulnbits_accuracy_level", level, f"0 to {_ACCURACY_LEVELS}")
+    fast = entries.get("session.fast_math", "0")
+    if fast not in ("0", "1"):
+        raise _refusal(InvalidArgument, "session.fast_math", fast, "'0' or '1'")
     minimal = entries.get("optimization.minimal_build_optimizations", "")
     if minimal not in ("", "save", "apply"):
         raise _refusal(InvalidArgument, "optimization.minimal_build_optimizations", minimal, "'save' or 'apply'")

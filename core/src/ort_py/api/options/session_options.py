@@ -46,6 +46,9 @@ class SessionOptions(CheckedOptions):
     * `memory_limit_bytes`: bytes the session may hold, constants and the arrays of a run; the `total_memory_bytes` of
       `limits`. Beyond it `MemoryLimitError` is raised, and the session stays usable.
     * `precision`: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what providers may compute float32 models in.
+    * `fast_math`: compiled regions may give a number for NaN, and constants are merged though intermediate results may
+      overflow, underflow or be rounded; False by default, see ``docs/user/semantics.md``. The config entry
+      ``session.fast_math`` (``"0"`` or ``"1"``) says the same.
     * `strict`: ``""``, ``"provider"`` or ``"node"``; None leaves it to the environment variable ``ORT_PY_STRICT``.
     * `pin_cpu`: the CPU role is filled by the plain NumPy provider only.
     * `disabled_transforms`: names of graph transforms that are not run.
@@ -68,6 +71,11 @@ class SessionOptions(CheckedOptions):
     def __init__(self) -> None:
         super().__init__()
         object.__setattr__(self, "_added", Added())
+
+    @property
+    def calculates_fast(self) -> bool:
+        """Whether `fast_math` is asked for, by the attribute or the config entry."""
+        return bool(self.fast_math) or self.entry("session.fast_math") == "1"
 
     @property
     def memory_limit_bytes(self) -> int | None:

@@ -116,6 +116,7 @@ int dnnl_lbr_gru_forward_primitive_desc_create(pd_t *pd, void *engine, int prop,
 void omp_set_num_threads(int count);
 int omp_get_max_threads(void);
 int omp_pause_resource_all(int kind);
+void GOMP_parallel(void *function, void *data, unsigned threads, unsigned flags);
 
 int mprotect(void *address, size_t length, int protection);
 void *memcpy(void *target, const void *source, size_t count);

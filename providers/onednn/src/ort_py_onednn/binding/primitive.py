@@ -11,6 +11,7 @@ by several threads at once (`generation`), or at the latest when somebody wants 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,19 @@ from typing import Any, TypeAlias
 
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList
-from ort_py_onednn.binding.constants import AS_DESTINATION, SCRATCHPAD_USER, Argument, Element, Query, Status
+from ort_py_onednn.binding.constants import (
+    AS_DESTINATION,
+    INTEGERS,
+    SCRATCHPAD_USER,
+    Argument,
+    Binary,
+    Element,
+    Query,
+    Status,
+)
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import Engine, engine
+from ort_py_onednn.binding.hazards import hazards_of
 from ort_py_onednn.binding.openmp import threads
 from ort_py_onednn.binding.room import leave_room, room_for_threads
 from ort_py_onednn.binding.status import check
@@ -104,9 +115,10 @@ class Primitive:
         arguments: Every argument it wants when it runs, with its layout: a call that lacks one computes nothing, and
             one without the scratchpad crashes, so bindings are checked against this.
         implementation: oneDNN's name of the code, e.g. ``"jit:avx512_core"``; begins with ``"ref"`` where it is slow.
+        hazards: What it does to NaN.
     """
 
-    __slots__ = ("_call", "_count", "_handle", "_lock", "_pd", "_reach", "arguments", "implementation")
+    __slots__ = ("_call", "_count", "_handle", "_lock", "_pd", "_reach", "arguments", "hazards", "implementation")
 
     def __init__(
         self,
@@ -115,6 +127,7 @@ class Primitive:
         arguments: Mapping[int, tuple[Query, int]],
         posts: Sequence[PostOp],
         scaling: Scaling = UNSCALED,
+        algorithm: int = 0,
     ) -> None:
         e = engine()
         c = e.c
@@ -131,6 +144,20 @@ class Primitive:
         name = ffi.new("const char **")
         check(c.dnnl_primitive_desc_query(pd, Query.IMPL_INFO_STR, 0, name), "dnnl_primitive_desc_query")
         self.implementation = ffi.string(name[0]).decode()
+        target = self.arguments.get(Argument.DST)
+        divisors = [post.desc.dims for post in posts if isinstance(post, Operand) and post.algorithm == Binary.DIV]
+        divides = any(math.prod(dims) > 1 for dims in divisors)
+        if algorithm == Binary.DIV:
+            dims = self.arguments[Argument.SRC_1].dims
+            divides |= math.prod(dims) > 1 or dims == self.arguments[Argument.SRC].dims
+        self.hazards = hazards_of(
+            call,
+            algorithm,
+            [post.algorithm for post in posts if not isinstance(post, Accumulate)],
+            self.implementation,
+            whole=target is not None and target.dtype in INTEGERS,
+            divides=divides,
+        )
         self._call = call
         self._count = int(c.omp_get_max_threads()) if e.library.threaded else 1
         self._pd: Any = pd

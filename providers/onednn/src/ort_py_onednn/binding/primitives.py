@@ -147,7 +147,7 @@ def eltwise(function: Function, src: Desc, dst: Desc, posts: Sequence[PostOp] = 
             )
         )
 
-    return Primitive("eltwise", create, _SRC | _DST, posts)
+    return Primitive("eltwise", create, _SRC | _DST, posts, algorithm=function.algorithm)
 
 
 @remembered
@@ -167,7 +167,7 @@ def binary(
             e.c.dnnl_binary_primitive_desc_create(pd, e.handle, algorithm, src0.handle, src1.handle, dst.handle, attr)
         )
 
-    return Primitive("binary", create, _SRC | {Argument.SRC_1: (Query.SRC_MD, 1)} | _DST, posts, scaling)
+    return Primitive("binary", create, _SRC | {Argument.SRC_1: (Query.SRC_MD, 1)} | _DST, posts, scaling, algorithm)
 
 
 @remembered
@@ -218,7 +218,7 @@ def pooling(
             )
         )
 
-    return Primitive("pooling", create, _SRC | _DST, posts)
+    return Primitive("pooling", create, _SRC | _DST, posts, algorithm=algorithm)
 
 
 @remembered
@@ -232,7 +232,7 @@ def reduction(algorithm: int, src: Desc, dst: Desc, posts: Sequence[PostOp] = ()
             e.c.dnnl_reduction_primitive_desc_create(pd, e.handle, algorithm, src.handle, dst.handle, 1.0, 0.0, attr)
         )
 
-    return Primitive("reduction", create, _SRC | _DST, posts)
+    return Primitive("reduction", create, _SRC | _DST, posts, algorithm=algorithm)
 
 
 @remembered

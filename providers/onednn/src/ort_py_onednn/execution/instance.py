@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.contracts import NativeEntryPoint, RegionInstance
+from ort_py.contracts import NativeEntryPoint, RegionInstance, RunDeclined
+from ort_py.errors import EPFail
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList, Repeated, native_loop
+from ort_py_onednn.binding.flags import INVALID, Flags, can_look
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import prepare
 from ort_py_onednn.binding.room import leave_room
@@ -24,20 +26,31 @@ from ort_py_onednn.execution.crowding import Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
 from ort_py_onednn.execution.plan import Place, Plan
+from ort_py_onednn.execution.repeat import Repeat
 from ort_py_onednn.execution.work import Memories, work_of
 
 if TYPE_CHECKING:
     from ort_py_onednn.execution.region import DnnlRegion, Shapes
 
-__all__ = ["DnnlInstance"]
+__all__ = ["DnnlInstance", "Refused"]
 
 _FORMS_KEPT = 64
 """Sets of shapes whose native handles a frame keeps: small, and a millisecond of a large model to make anew."""
 
 _NOTHING = np.empty(0, np.uint8)
 
+_WHY = {
+    INVALID: "a value inside it is not a number, and its functions might turn that into one",
+    0: "the largest element of a window is -infinity, or as large as float32 can hold",
+}
+"""Reasons for declining a run, by the flag that was raised."""
+
 # What each run calls, without looking for it.
 _data, _empty = ffi.from_buffer, np.empty
+
+
+class Refused(EPFail):
+    """oneDNN has nothing for some shapes; with others the region runs."""
 
 
 class _Form:
@@ -49,19 +62,21 @@ class _Form:
         inputs: (number, words of `calls` that hold the address of the array).
         opaque: The same for inputs whose arrays do not speak the buffer protocol.
         outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
+        flags: The processor's flags of a run; None where nobody looks at them.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.
         judged: Whether it is worth asking how many threads it should take.
     """
 
-    __slots__ = ("_kept", "calls", "inputs", "judged", "opaque", "outputs", "plan", "restore", "size")
+    __slots__ = ("_kept", "calls", "flags", "inputs", "judged", "opaque", "outputs", "plan", "restore", "size")
 
     def __init__(self, region: DnnlRegion, plan: Plan, arena: np.ndarray[Any, Any], *, size: int, judged: bool) -> None:
         self.plan = plan
         self.size = size
         self.judged = judged
         memories = Memories(region.engine, arena)
-        work = work_of(region.engine, plan, memories)
+        flags, threads = _look(region, plan)
+        work = work_of(region.engine, plan, memories, flags)
         rebind = region.engine.c.dnnl_memory_set_data_handle
         calls: list[Call | Repeated] = []
         places: dict[tuple[Place, int], list[int]] = {}
@@ -70,14 +85,22 @@ class _Form:
                 places.setdefault(array, []).append(CallList.place(len(calls), 1))
                 calls.append((rebind, (handle, 0), True))
         ahead = len(calls)
+        first = ahead + (flags is not None)
         for number, buffer in work.zeroed:
             if buffer.place is Place.OUTPUT:
-                places.setdefault((Place.OUTPUT, buffer.index), []).append(CallList.place(ahead + number, 0))
-        calls += work.calls
+                places.setdefault((Place.OUTPUT, buffer.index), []).append(CallList.place(first + number, 0))
         titles = ["an array of the run"] * ahead + work.titles
+        records = ahead + work.records
+        if flags is not None:
+            calls += [flags.forget(INVALID), *work.calls, flags.note(INVALID, threads)]
+            titles = [*titles[:ahead], "the processor's flags", *titles[ahead:], "the processor's flags"]
+            records += 2
+        else:
+            calls += work.calls
+        self.flags = flags
         self.restore = -1
         if region.engine.library.threaded:
-            self.restore = CallList.place(ahead + work.records, 0)
+            self.restore = CallList.place(records, 0)
             calls.append((region.engine.c.omp_set_num_threads, (1,), False))
             titles.append("omp_set_num_threads")
         fed = [(number, tuple(words)) for (place, number), words in places.items() if place is Place.INPUT]
@@ -94,6 +117,15 @@ class _Form:
         )
         self.calls = CallList(calls, titles)
         self._kept = [plan, memories]
+
+
+def _look(region: DnnlRegion, plan: Plan) -> tuple[Flags | None, int]:
+    """Where the flags of a plan's runs are noted, None where it loses no NaN; and how many threads may raise them."""
+    steps = [inner for step in plan.steps for inner in (step.body if isinstance(step, Repeat) else (step,))]
+    threads = [one.threads for one in steps if one.primitive is not None and one.primitive.hazards.clamps]
+    if not region.looks or not threads or not can_look(region.engine.library):
+        return None, 1
+    return Flags(region.engine.library), max(threads)
 
 
 class DnnlInstance(RegionInstance):
@@ -121,6 +153,10 @@ class DnnlInstance(RegionInstance):
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
         """Note this run's arrays.
+
+        Raises:
+            RunDeclined: oneDNN has nothing for these shapes.
+            EPFail: It failed otherwise while their plan was made.
 
         Args:
             inputs: C-contiguous, of the region's types; kept alive until the run is over.
@@ -169,12 +205,14 @@ class DnnlInstance(RegionInstance):
             form.calls.run()
         self._inputs = ()
         made, self._outputs = self._outputs, []
+        if form.flags is not None and (raised := form.flags.raised()):
+            raise RunDeclined(_WHY[raised & INVALID])
         return made
 
     def native_entry_point(self) -> NativeEntryPoint | None:
         """The same run as a C function, between `bind` and the next: it returns the address of the call that failed, 0
-        for none."""
-        if self._form is None or not native_loop():
+        for none. There is none where the processor's flags are to be looked at afterwards."""
+        if self._form is None or self._form.flags is not None or not native_loop():
             return None
         return NativeEntryPoint(native_loop(), self._form.calls.address)
 
@@ -198,7 +236,10 @@ class DnnlInstance(RegionInstance):
         leave_room()
         prepare(self._region.engine.library, max(threads, self._threads))
         with gate.making():  # what is made here is behind locks that a forked child must not find closed
-            plan = self._region.plan(shapes, threads)
+            try:
+                plan = self._region.plan(shapes, threads)
+            except Refused as error:
+                raise RunDeclined(error.what) from error
             if plan.arena_bytes > self._arena.nbytes:
                 # The addresses of the old arena are in the handles of every form.
                 self._forms.clear()

@@ -25,7 +25,7 @@ from ort_py_onednn.binding.generation import Generation
 from ort_py_onednn.binding.primitive import Unimplemented
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.elements import ELEMENTS
-from ort_py_onednn.execution.instance import DnnlInstance
+from ort_py_onednn.execution.instance import DnnlInstance, Refused
 from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
 from ort_py_onednn.execution.plan import Plan
 from ort_py_onednn.graph.operation import Operation
@@ -57,15 +57,24 @@ class DnnlRegion(CompiledRegion):
         chosen: Type of the products of float32 values.
         steady: Whether runs take the same number of threads whatever else the machine does: parts of sums are added in
             an order that depends on it.
+        fast_math: Whether NaN may be lost and chains of constants merged; see `docs/user/semantics.md`.
     """
 
     def __init__(
-        self, view: RegionView, engine: Engine, threads: int, chosen: Element = F32, *, steady: bool = False
+        self,
+        view: RegionView,
+        engine: Engine,
+        threads: int,
+        chosen: Element = F32,
+        *,
+        steady: bool = False,
+        fast_math: bool = False,
     ) -> None:
         fused = fuse(view)
         parts = split_sums(fused, view) if chosen == F32 else {}
         self.engine = engine
         self.steady = steady
+        self.looks = not fast_math
         self.inputs = tuple(value.name for value in view.inputs)
         self.outputs = tuple(value.name for value in view.outputs)
         looked_at = read_while_planning(fused.nodes, fused.known)
@@ -104,7 +113,7 @@ class DnnlRegion(CompiledRegion):
         """The plan for shapes of the inputs, made where it is new.
 
         Raises:
-            EPFail: oneDNN cannot do this with these shapes.
+            Refused: oneDNN has nothing for these shapes.
         """
         key = shapes, threads
         with gate.making(), self._lock:
@@ -138,6 +147,7 @@ class DnnlRegion(CompiledRegion):
         count = len(self.inputs)
         planner = Planner(self.engine.library, self._weights, self._small, threads, self._uses, generation.add)
         planner.alone = self._alone
+        planner.looks = self.looks
         for index, (name, shape) in enumerate(zip(self.inputs, shapes[:count], strict=True)):
             element = self.input_types[index]
             if element is not None:
@@ -151,7 +161,7 @@ class DnnlRegion(CompiledRegion):
             try:
                 LOWERINGS[operation.kind](planner, operation)
             except Unimplemented as error:
-                raise EPFail(
+                raise Refused(
                     f"oneDNN has no way to compute '{operation.name}' ({operation.kind}) for inputs of "
                     f"{', '.join(map(str, shapes))}.",
                     why=(str(error),),

@@ -16,6 +16,7 @@ from ort_py_onednn.binding.calls import Call, Repeated
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import Engine
+from ort_py_onednn.binding.flags import INVALID, OVERFLOW, Flags
 from ort_py_onednn.binding.openmp import allowed
 from ort_py_onednn.binding.status import check
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
@@ -93,9 +94,16 @@ class Work:
         self.records += len(call) if isinstance(call, Repeated) else 1
 
 
-def work_of(engine: Engine, plan: Plan, memories: Memories) -> Work:
-    """The calls of a plan's steps."""
-    writer = _Writer(engine, memories)
+def work_of(engine: Engine, plan: Plan, memories: Memories, flags: Flags | None = None) -> Work:
+    """The calls of a plan's steps.
+
+    Args:
+        engine: The engine.
+        plan: The plan.
+        memories: Where its buffers are.
+        flags: Where the processor's flags are noted; None where nobody looks at them.
+    """
+    writer = _Writer(engine, memories, flags)
     work = Work()
     for step in plan.steps:
         if isinstance(step, Repeat):
@@ -108,8 +116,9 @@ def work_of(engine: Engine, plan: Plan, memories: Memories) -> Work:
 class _Writer:
     """Calls for steps, on the number of threads that each wants."""
 
-    def __init__(self, engine: Engine, memories: Memories) -> None:
+    def __init__(self, engine: Engine, memories: Memories, flags: Flags | None) -> None:
         c = engine.c
+        self._flags = flags
         self._stream = engine.stream
         self._memories = memories
         self._execute, self._rebind, self._fill, self._copy = (
@@ -131,7 +140,17 @@ class _Writer:
         for index, (code, desc) in enumerate(descs.items()):
             arguments[index].arg = code
             arguments[index].memory = self._memories.of(desc, step.buffers[code])
-        work.add((self._execute, (step.primitive.handle, self._stream, len(descs), arguments), True), step.title)
+        call = self._execute, (step.primitive.handle, self._stream, len(descs), arguments), True
+        hazards, flags = step.primitive.hazards, self._flags
+        ahead: list[Call] = []
+        behind: list[Call] = []
+        if flags is not None and hazards.idle and not hazards.clamps:
+            # It raises the flag idly, and loses nothing.
+            ahead, behind = [flags.note(INVALID, step.threads)], [flags.forget(INVALID, step.threads)]
+        elif flags is not None and hazards.doubles:
+            ahead, behind = [flags.forget(OVERFLOW, step.threads)], [flags.note(OVERFLOW, step.threads)]
+        for one in (*ahead, call, *behind):
+            work.add(one, step.title)
 
     def again(self, step: Repeat, work: Work) -> None:
         """Append a `Repeat`. Memory objects are moved ahead of each time: they are left elsewhere by the run before."""

@@ -14,6 +14,7 @@ import numpy as np
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import INTEGERS, Argument, Binary, Eltwise
 from ort_py_onednn.binding.descriptors import Desc
+from ort_py_onednn.binding.hazards import may_clamp
 from ort_py_onednn.binding.primitive import Accumulate, Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Post
@@ -29,7 +30,13 @@ Build = Callable[[Sequence[PostOp]], Primitive]
 
 
 class Planner(LayoutPlanner):
-    """Makes a plan; see `LayoutPlanner` for its arguments."""
+    """Makes a plan; see `LayoutPlanner` for its arguments.
+
+    Attributes:
+        looks: Whether the processor's flags are looked at after a run: no code may lose NaN without raising one.
+    """
+
+    looks = True
 
     def with_posts(
         self,
@@ -84,6 +91,8 @@ class Planner(LayoutPlanner):
                 except Unimplemented:
                     if not chosen:
                         raise
+                    continue
+                if not whole and self._hides(primitive, chosen):
                     continue
                 if chosen and primitive.is_reference:
                     plain_made = plain_made or make(())
@@ -189,6 +198,27 @@ class Planner(LayoutPlanner):
             in_place=Argument.SRC,
         )
         return self.apply(found, posts[taken:])
+
+    def _hides(self, primitive: Primitive, posts: Sequence[Post]) -> bool:
+        """Whether a post-op may lose NaN and the processor's flags would not tell: in code that raises none, or that
+        raises them idly."""
+        hazards = primitive.hazards
+        if not self.looks or not (hazards.silent or hazards.idle):
+            return False
+        return any(may_clamp(post.algorithm & ~PER_CHANNEL) for post in posts)
+
+    def probe(self, value: Value) -> None:
+        """Append a step that raises the Invalid flag where an element is NaN, ahead of code that loses it silently.
+
+        Raises:
+            Unimplemented: There is no such step for this value.
+        """
+        value = self.plain(value)
+        desc = value.desc
+        primitive = self.make(lambda: primitives.eltwise(Function(Eltwise.RELU), desc, desc), desc)
+        if primitive.hazards.silent:
+            raise Unimplemented("a step that finds what is not a number")
+        self.emit(primitive, {Argument.SRC: value, Argument.DST: self.new(desc, value.shape)})
 
     def _is_slow(self, build: Build, size: Desc) -> bool:
         """Whether a primitive can be had as reference code only, if at all."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import F32, Algorithm, Argument
+from ort_py_onednn.binding.constants import F32, INTEGERS, Algorithm, Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.primitive import Geometry, PostOp, Primitive, Unimplemented
+from ort_py_onednn.binding.primitive import Function, Geometry, PostOp, Primitive, Unimplemented
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Operation, Post
 from ort_py_onednn.lowering.geometry import window
@@ -73,11 +73,14 @@ def _pooled(
         # Plain pictures are pooled fast only where channels are innermost or blocked.
         descs.append(Desc.channels_last(source.dims, dtype))
 
+    largest = planner.looks and algorithm == Algorithm.POOLING_MAX and dtype not in INTEGERS
+    doubled = _doubled(dtype) if largest else ()
+
     def build(chain: Sequence[PostOp]) -> Primitive:
         best: Primitive | None = None
         for desc in descs:
             try:
-                found = primitives.pooling(algorithm, desc, Desc.any(dims, dtype), kernel, geometry, chain)
+                found = primitives.pooling(algorithm, desc, Desc.any(dims, dtype), kernel, geometry, (*doubled, *chain))
             except Unimplemented:
                 continue
             if not found.is_reference:
@@ -88,9 +91,25 @@ def _pooled(
         return best
 
     def values(primitive: Primitive) -> Mapping[int, Value]:
-        return {Argument.SRC: planner.in_layout(source, primitive.arguments[Argument.SRC])}
+        given = planner.in_layout(source, primitive.arguments[Argument.SRC])
+        if largest and primitive.hazards.silent:
+            count = planner.count
+            planner.probe(given)
+            planner.count = count
+        return {Argument.SRC: given}
 
-    return planner.with_posts(build, values, Desc.plain(dims, dtype), dims, posts, math.prod(source.dims) * 2.0)
+    size, work = Desc.plain(dims, dtype), math.prod(source.dims) * 2.0
+    if not largest:
+        return planner.with_posts(build, values, size, dims, posts, work)
+    # Operands of post-ops go by their place in the chain, so they stay outside.
+    return planner.apply(planner.with_posts(build, values, size, dims, (), work), posts)
+
+
+def _doubled(dtype: Element) -> tuple[Function, Function]:
+    """Post-ops that change no element, but raise the Overflow flag where a maximum is the lowest finite number of its
+    type: oneDNN begins with that, so it is what becomes of a window that holds nothing but -infinity."""
+    factor = 2.0**113 if dtype == Element.F16 else 2.0
+    return linear(factor), linear(1 / factor)
 
 
 def reduce(planner: Planner, operation: Operation) -> None:

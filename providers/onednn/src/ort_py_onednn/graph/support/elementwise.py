@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ort_py.contracts import GraphView, NodeSpec
 from ort_py_onednn.graph.functions import UNARY
 from ort_py_onednn.graph.fusion import BINARY
@@ -35,6 +37,10 @@ def _clip(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _prelu(node: NodeSpec, graph: GraphView) -> str | None:
+    slopes = graph.constant(value_name(node, 1))
+    if slopes is None or not np.isfinite(slopes.astype(np.float32)).all():
+        # It adds the slope times what is negative, which is 0 elsewhere: NaN and infinities would spread.
+        return "the slopes are no finite constants"
     return None if len(shape_of(node, 1)) <= len(shape_of(node, 0)) else "slopes of a higher rank"
 
 

@@ -1,0 +1,76 @@
+"""What the code of a primitive does to NaN and infinities: which primitives may lose one, and which raise flags idly.
+
+oneDNN clamps with instructions that give the other operand where one is not a number; they raise the processor's
+Invalid flag then (`flags`). Everything here follows from the kind of a primitive, its algorithm and its post-ops, and
+was found by running each with NaN at every place; `tests/test_not_a_number.py` does so again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ort_py_onednn.binding.constants import Algorithm, Binary, Eltwise
+
+__all__ = ["Hazards", "hazards_of", "may_clamp"]
+
+_KEEPING = frozenset(
+    {
+        *(Eltwise.ABS, Eltwise.LINEAR, Eltwise.ROUND, Eltwise.SQRT, Eltwise.SQUARE),
+        *(Binary.ADD, Binary.DIV, Binary.MUL, Binary.SUB),
+        *(Algorithm.POOLING_AVG_EXCLUDE_PADDING, Algorithm.POOLING_AVG_INCLUDE_PADDING),
+        *(Algorithm.REDUCTION_MEAN, Algorithm.REDUCTION_SUM),
+    }
+)
+"""Algorithms that give NaN where an operand is NaN, whatever else happens."""
+
+_COMPARISONS = frozenset({Binary.GE, Binary.GT, Binary.LE, Binary.LT, Binary.EQ, Binary.NE})
+"""They give 0 or 1 for NaN, as they should."""
+
+_MOVING = frozenset({"concat", "convolution", "layer normalization", "matmul", "reorder", "resampling"})
+"""Primitives without an algorithm of their own that keep NaN too; what is not known here counts as clamping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazards:
+    """Of one primitive.
+
+    Attributes:
+        clamps: It may make a number of NaN, and raises the Invalid flag if it does.
+        idle: It raises the Invalid flag though no element is NaN: a division of vectors by vectors, for places behind
+            the end of a row are then 0 / 0; and comparisons, whose masks are NaN where they are read as numbers.
+        doubles: It is a maximum that shows by the Overflow flag where it found nothing but -infinity.
+        silent: Its code is compiled C++, whose comparisons raise no flag.
+    """
+
+    clamps: bool
+    idle: bool
+    doubles: bool
+    silent: bool
+
+
+def may_clamp(algorithm: int) -> bool:
+    """Whether a function, or a function of two operands, may make a number of NaN."""
+    return algorithm not in _KEEPING and algorithm not in _COMPARISONS
+
+
+def hazards_of(
+    call: str, algorithm: int, posts: Sequence[int], implementation: str, *, whole: bool, divides: bool
+) -> Hazards:
+    """What a primitive does.
+
+    Args:
+        call: Its kind.
+        algorithm: Its own algorithm; 0 where it has none.
+        posts: Algorithms of its post-ops.
+        implementation: oneDNN's name of its code.
+        whole: Whether its result is rounded to integers.
+        divides: Whether it divides by a vector.
+    """
+    own = may_clamp(algorithm) if algorithm else call not in _MOVING
+    return Hazards(
+        clamps=whole or own or any(map(may_clamp, posts)),
+        idle=divides or not _COMPARISONS.isdisjoint((algorithm, *posts)),
+        doubles=algorithm == Algorithm.POOLING_MAX and len(posts) > 1,
+        silent=implementation.startswith(("ref", "simple")) or "gemm" in implementation,
+    )
