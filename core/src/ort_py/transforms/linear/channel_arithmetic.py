@@ -14,6 +14,10 @@ from ort_py.transforms.linear.linear_weights import LINEAR, linear, per_channel
 __all__ = ["FoldChannelArithmetic", "channel_rules"]
 
 
+_LARGE = 2.0**12
+"""Factors up to this and down to its reciprocal, and the bias that they change."""
+
+
 class FoldChannelArithmetic(RewriteRule):
     """An operator of a constant, -1 for Neg, and of what a linear operator computes for it alone.
 
@@ -65,7 +69,11 @@ class FoldChannelArithmetic(RewriteRule):
         number = per_channel(array, one, None if computed.shape is None else len(computed.shape))
         if isinstance(number, str):
             return number
-        made = one.affine(*_factors(node.op_type, number, constant_first=constant_first), graph, result.name)
+        factor, shift = _factors(node.op_type, number, constant_first=constant_first)
+        reason = _refusal(factor, shift, one.bias)
+        if reason:
+            return reason
+        made = one.affine(factor, shift, graph, result.name)
         if isinstance(made, str):
             return made
         graph.replace_nodes([front, node], [made])
@@ -83,6 +91,22 @@ def _factors(op_type: str, number: Array, *, constant_first: bool) -> tuple[Arra
     if op_type == "Add":
         return ones, number
     return (-ones, number) if constant_first else (ones, -number)
+
+
+def _refusal(factor: Array, shift: Array | None, bias: Array | None) -> str:
+    """Why constants may not go into those of the operator; empty where they may.
+
+    A sum of two numbers is rounded after each of them, which is how some models round to integers; and a large factor
+    or summand may let what is between overflow, or keep it from that.
+    """
+    biased = bias is not None and bool(np.any(bias))
+    if shift is not None and biased and np.any(shift):
+        return "a sum of numbers is rounded after each of them"
+    sizes = np.abs(factor[(factor != 0) & np.isfinite(factor)])  # others make weights that are refused
+    extreme = sizes.size and (sizes.max() > _LARGE or sizes.min() < 1 / _LARGE)
+    if extreme or (biased and np.any(sizes != 1) and np.abs(bias).max() > _LARGE):
+        return "constants as large or as small as these may overflow or underflow what is between"
+    return ""
 
 
 def channel_rules() -> list[FoldChannelArithmetic]:

@@ -1,7 +1,9 @@
 """Chains of additions or multiplications with constants: one, with the constants put together.
 
-``(x + a) - b`` becomes ``x + (a - b)``, ``(x * a) / b`` becomes ``x * (a / b)``. Integers wrap around, so the order
-does not matter to them; floating results may differ in the last place.
+Integers wrap around, so the order does not matter to them. Of floating numbers only factors are merged, and only those
+that both make numbers larger, or both smaller: nothing overflows or underflows in between then that would not do so
+together, and results may differ in the last place. Sums stay as they are: each addition rounds, and ``x + M - M`` with
+a large M is how some models round to integers.
 """
 
 from __future__ import annotations
@@ -17,9 +19,6 @@ __all__ = ["MergeConstantChains"]
 
 _SUMS = frozenset({"Add", "Sub"})
 _PRODUCTS = frozenset({"Div", "Mul"})
-
-_CANCELLED = 0.125
-"""What must be left of the larger summand: where less is, the order of additions decides the last places."""
 
 
 class MergeConstantChains(RewriteRule):
@@ -65,19 +64,31 @@ class MergeConstantChains(RewriteRule):
             if whole:
                 left, right = (-a if inner == "Sub" else a), (-b if outer == "Sub" else b)
                 return np.asarray(left + right if outer in _SUMS else left * right)
-            left, right = a.astype(np.float64), b.astype(np.float64)
             if outer in _SUMS:
-                left, right = (-left if inner == "Sub" else left), (-right if outer == "Sub" else right)
-                exact = left + right
-                # Adding and subtracting a large number is how some round.
-                if np.any((exact != 0) & (np.abs(exact) < _CANCELLED * np.maximum(np.abs(left), np.abs(right)))):
-                    return "the constants nearly cancel each other"
-                if np.any((exact == 0) & (left != 0)):
-                    return "the constants cancel each other, which rounds what is between"
-            else:
-                exact = (1 / left if inner == "Div" else left) * (1 / right if outer == "Div" else right)
+                return "a sum of numbers is rounded after each of them"
+            left, right = a.astype(np.float64), b.astype(np.float64)
+            if (inner == "Div" and not _exact(left)) or (outer == "Div" and not _exact(right)):
+                return "a quotient is another number than a product with the reciprocal"
+            left, right = (1 / left if inner == "Div" else left), (1 / right if outer == "Div" else right)
+            if not _one_way(left, right):
+                return "what is between may overflow or underflow where the product of both does not"
+            exact = left * right
         together = rounded(a, exact)
-        return "the constants together leave the range of their type" if together is None else together
+        if together is None or np.any(np.abs(together) < np.finfo(a.dtype).tiny):
+            return "the constants together leave the range of their type"
+        return together
+
+
+def _exact(numbers: Any) -> bool:
+    """Whether all reciprocals are exact: powers of two, and none at the ends of the range."""
+    fraction, exponent = np.frexp(numbers)
+    return bool(np.all(np.abs(fraction) == 0.5) and np.all(np.abs(exponent) < 120))
+
+
+def _one_way(left: Any, right: Any) -> bool:
+    """Whether both make numbers larger, or both smaller."""
+    left, right = np.abs(left), np.abs(right)
+    return bool((np.all(left >= 1) and np.all(right >= 1)) or (np.all(left <= 1) and np.all(right <= 1)))
 
 
 def _operands(node: NodeSpec) -> tuple[ValueSpec, ValueSpec] | None:

@@ -15,6 +15,9 @@ from ort_py.transforms.fusion import CONTRIB, Fusion, adds_axes, dtype_refusal, 
 __all__ = ["FuseMatMulScale", "FuseMatMulTranspose"]
 
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE)
+_LARGE = 2.0**12
+"""Factors up to this, and down to its reciprocal."""
+
 _DOMAINS = (("MatMul", ""), ("FusedMatMul", CONTRIB))
 
 
@@ -84,6 +87,9 @@ class FuseMatMulScale(Fusion):
             return f"'{factor.name}' is no single number"
         if match.get("divisor") is not None and number == 0:
             return "it divides by zero"
+        sizes = [abs(number), abs(product.attributes.get("alpha", 1.0)) if product is not None else 1.0]
+        if any(size and not 1 / _LARGE <= size <= _LARGE for size in sizes):
+            return "factors as large or as small as these may overflow or underflow what is between"
         return adds_axes(match, result) or dtype_refusal(match["a"], _FLOATS)
 
     def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:

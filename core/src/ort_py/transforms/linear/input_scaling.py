@@ -16,6 +16,10 @@ from ort_py.transforms.linear.linear_weights import rounded
 __all__ = ["FoldInputScale"]
 
 
+_LARGE = 2.0**12
+"""Factors up to this, and down to its reciprocal."""
+
+
 class FoldInputScale(RewriteRule):
     """Mul or Div by a constant, read by one operator with constant weights.
 
@@ -67,8 +71,11 @@ class FoldInputScale(RewriteRule):
             number = factor.astype(np.float64)
             number = 1 / number if front.op_type == "Div" else number
             exact = _scaled(node, position, weight, number, len(source.shape), source)
+            sizes = np.abs(number[(number != 0) & np.isfinite(number)])
         if isinstance(exact, str):
             return exact
+        if sizes.size and (sizes.max() > _LARGE or sizes.min() < 1 / _LARGE):
+            return "factors as large or as small as these may overflow or underflow what is between"
         new = rounded(weight, exact)
         if new is None:
             return "the new weights would not be finite, or be too small for their type"

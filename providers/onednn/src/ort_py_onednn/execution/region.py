@@ -70,7 +70,7 @@ class DnnlRegion(CompiledRegion):
         steady: bool = False,
         fast_math: bool = False,
     ) -> None:
-        fused = fuse(view)
+        fused = fuse(view, fast_math=fast_math)
         parts = split_sums(fused, view) if chosen == F32 else {}
         self.engine = engine
         self.steady = steady

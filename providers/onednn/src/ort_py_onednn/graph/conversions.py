@@ -49,8 +49,8 @@ class Waiting:
 class Conversions(Fused):
     """`Fused` that knows what integers stand for."""
 
-    def __init__(self, region: RegionView) -> None:
-        super().__init__(region)
+    def __init__(self, region: RegionView, *, fast_math: bool = False) -> None:
+        super().__init__(region, fast_math=fast_math)
         self._waiting: dict[str, Waiting] = {}
         self._readers: dict[str, list[NodeSpec]] = {}
         self._done: set[str] = set()
@@ -211,7 +211,7 @@ class Conversions(Fused):
         while host.posts and isinstance(last := host.posts[-1], Function):
             tail.insert(0, last)
             host.posts.pop()
-        host.posts += merged([*tail, *functions])
+        host.posts += merged([*tail, *functions], freely=True)
 
     # What takes integers as they are ----------------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class Conversions(Fused):
         if node.attributes.get("count_include_pad", 0) and zero and any(node.attributes.get("pads") or ()):
             return False
         factor = scale / wanted
-        posts = merged([linear(factor, -zero * factor), *_rounded(target)])
+        posts = merged([linear(factor, -zero * factor), *_rounded(target)], freely=True)
         operation = Operation(
             node.op_type,
             node.name,

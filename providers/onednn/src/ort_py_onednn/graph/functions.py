@@ -15,11 +15,14 @@ from ort_py_onednn.graph.operation import Chain, Post
 
 __all__ = ["UNARY", "constant_operand", "linear", "merged", "rounded"]
 
+_LEAST, _MOST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+"""The smallest normal number of float32, and the largest."""
+
 Attributes = Mapping[str, Any]
 
 
-def linear(scale: float, offset: float = 0.0) -> Function:
-    """scale · x + offset."""
+def linear(scale: float, offset: float = -0.0) -> Function:
+    """scale · x + offset. Adding the negative zero changes nothing; adding the other one would make it of both."""
     return Function(Eltwise.LINEAR, scale, offset)
 
 
@@ -61,7 +64,7 @@ UNARY: Mapping[str, Callable[[Attributes], list[Function]]] = {
     "Log": _one(Eltwise.LOG),
     "Sqrt": _one(Eltwise.SQRT),
     "Abs": _one(Eltwise.ABS),
-    "Neg": _one(Eltwise.LINEAR, -1.0),
+    "Neg": lambda _: [linear(-1.0)],
     "Reciprocal": _one(Eltwise.POW, 1.0, -1.0),
     "Round": _one(Eltwise.ROUND),
     "Identity": lambda _: [],
@@ -90,7 +93,8 @@ def constant_operand(algorithm: int, constant: float, *, first: bool) -> Functio
         case Binary.DIV:
             if first:
                 return Function(Eltwise.POW, constant, -1.0)
-            return linear(1 / constant) if constant and math.isfinite(1 / constant) else None
+            # Else the product may be another number than the quotient: 21 / 7 would be a little less than 3.
+            return linear(1 / constant) if _is_power_of_two(constant) else None
         case Binary.MAX:
             return Function(Eltwise.CLIP_V2, constant, math.inf)
         case Binary.MIN:
@@ -98,24 +102,54 @@ def constant_operand(algorithm: int, constant: float, *, first: bool) -> Functio
     return None
 
 
-def merged(functions: Sequence[Function]) -> list[Function]:
-    """The same chain with neighbouring linear functions made one, and none that does nothing."""
+def merged(functions: Sequence[Function], *, freely: bool = False) -> list[Function]:
+    """The same chain with neighbouring linear functions made one, and none that does nothing.
+
+    Only factors are put together, and only where nothing can overflow or underflow in between that would not do so
+    together: all of them make numbers larger, or all smaller. A product and a sum stay two, because one instruction
+    for both rounds once: ``x * 100 + 12582912 - 12582912`` is how some models round.
+
+    Args:
+        functions: The chain.
+        freely: Merge all linear functions: those that a lowering made itself, or of a session with `fast_math`.
+    """
     found: list[Function] = []
     for function in functions:
         last = found[-1] if found else None
+        both = None
         if function.algorithm == Eltwise.LINEAR and last is not None and last.algorithm == Eltwise.LINEAR:
-            function = linear(  # noqa: PLW2901 - the two become the one that is looked at
-                function.alpha * last.alpha, function.alpha * last.beta + function.beta
-            )
+            both = _both(last, function, freely=freely)
+        if both is not None:
             found.pop()
-        if (
-            function.algorithm == Eltwise.LINEAR
-            and math.isclose(function.alpha, 1.0, rel_tol=1e-6)
-            and function.beta == 0.0
-        ):
+            function = both  # noqa: PLW2901 - the two become the one that is looked at
+        if function.algorithm == Eltwise.LINEAR and function.beta == 0.0 and _is_one(function.alpha, freely=freely):
             continue
         found.append(function)
     return found
+
+
+def _both(first: Function, second: Function, *, freely: bool) -> Function | None:
+    """Two linear functions as one; None where that might give other numbers."""
+    alpha = second.alpha * first.alpha
+    summed = bool(first.beta or second.beta)
+    whole = linear(alpha, second.alpha * first.beta + second.beta) if summed else linear(alpha)
+    if freely:
+        return whole
+    if (abs(first.alpha) == 1 and first.beta == 0) or (abs(second.alpha) == 1 and second.beta == 0):
+        return whole  # a change of sign is exact
+    factors = abs(first.alpha), abs(second.alpha)
+    if first.beta or second.beta or not (min(factors) >= 1 or max(factors) <= 1):
+        return None
+    return whole if _LEAST <= abs(alpha) <= _MOST else None
+
+
+def _is_one(alpha: float, *, freely: bool) -> bool:
+    return math.isclose(alpha, 1.0, rel_tol=1e-6) if freely else alpha == 1.0
+
+
+def _is_power_of_two(number: float) -> bool:
+    """Whether a number has a reciprocal in float32 that is exact."""
+    return abs(math.frexp(number)[0]) == 0.5 and _LEAST <= abs(number) <= 1 / _LEAST
 
 
 def rounded(chain: Chain, low: float, high: float) -> Chain:

@@ -17,7 +17,7 @@ from ort_py_onednn.binding.constants import Binary, Eltwise
 from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.expansion import expand
 from ort_py_onednn.graph.functions import UNARY, constant_operand, linear, merged
-from ort_py_onednn.graph.operation import Combine, Operation
+from ort_py_onednn.graph.operation import Combine, Operation, Post
 from ort_py_onednn.graph.recurrent import RECURRENT, recurrent_operation
 from ort_py_onednn.graph.shape_values import WHOLE, is_shape_operator
 
@@ -65,7 +65,8 @@ class Fused:
         known: Values that follow from shapes.
     """
 
-    def __init__(self, region: RegionView) -> None:
+    def __init__(self, region: RegionView, *, fast_math: bool = False) -> None:
+        self._fast_math = fast_math
         self.operations: list[Operation] = []
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self._region = region
@@ -132,14 +133,17 @@ class Fused:
     def _apply(self, title: str, source: str, output: str, functions: list[Function], uses: int = 1) -> None:
         host = self._host(source, uses)
         if host is None:
-            self._append(Operation("eltwise", title, (source,), (output,), posts=list(merged(functions))))
+            self._append(Operation("eltwise", title, (source,), (output,), posts=self._merged(functions)))
             return
         tail: list[Function] = []
         while host.posts and isinstance(last := host.posts[-1], Function):
             tail.insert(0, last)
             host.posts.pop()
-        host.posts += merged([*tail, *functions])
+        host.posts += self._merged([*tail, *functions])
         self._renamed(host, output)
+
+    def _merged(self, functions: list[Function]) -> list[Post]:
+        return list(merged(functions, freely=self._fast_math))
 
     # Functions of two arguments ---------------------------------------------------------------------------------------
 
@@ -221,7 +225,8 @@ class Fused:
                 or operation.posts_read()
             ):
                 continue
-            functions = _gated([post for post in operation.posts if isinstance(post, Function)])
+            inner = [post for post in operation.posts if isinstance(post, Function)]
+            functions = _gated(inner) if len(inner) == len(operation.posts) else None
             if functions is None or len(functions) == 0:
                 continue
             self.operations.remove(operation)
@@ -274,6 +279,9 @@ class Fused:
         return float(array.reshape(()))
 
 
+_SMALL = 16.0
+"""A summand that rounds nothing of note."""
+
 _PER_CHANNEL = 1 << 24
 """Bit of an algorithm: the operand is a vector of channels, dimension 1, whatever the rank."""
 
@@ -286,6 +294,9 @@ def _gated(functions: list[Function]) -> list[Function] | None:
             return [Function(Eltwise.SWISH, 1.0)]
         if only.algorithm == Eltwise.HARDSIGMOID:
             return [Function(Eltwise.HARDSWISH, only.alpha, only.beta)]
+    if len(functions) > 2 and functions[0].algorithm == functions[1].algorithm == Eltwise.LINEAR:
+        # x / 6 + 1/2: between bounds as small as these it makes no difference that it is rounded once.
+        functions = [*merged(functions[:2], freely=abs(functions[1].beta) <= _SMALL), *functions[2:]]
     if len(functions) in {2, 3}:
         # clip(x + 3, 0, 6), perhaps over 6 already: top · hardsigmoid((x + 3) / 6).
         first, second = functions[:2]

@@ -32,8 +32,8 @@ _INTEGERS_DO = 4
 class QuantizedFused(Conversions):
     """`Conversions` that knows products."""
 
-    def __init__(self, region: RegionView) -> None:
-        super().__init__(region)
+    def __init__(self, region: RegionView, *, fast_math: bool = False) -> None:
+        super().__init__(region, fast_math=fast_math)
         self._exact = has_exact_integers()
 
     def _convolution(self, node: NodeSpec) -> bool:
@@ -250,9 +250,9 @@ class QuantizedFused(Conversions):
     }
 
 
-def fuse(region: RegionView) -> Fused:
-    """A region's operations."""
-    fused = QuantizedFused(region)
+def fuse(region: RegionView, *, fast_math: bool = False) -> Fused:
+    """A region's operations; with `fast_math` all chains of constants are merged."""
+    fused = QuantizedFused(region, fast_math=fast_math)
     for node in fused.nodes:
         fused.add(node)
     fused.finish()
