@@ -99,12 +99,12 @@ def _refusal(factor: Array, shift: Array | None, bias: Array | None) -> str:
     A sum of two numbers is rounded after each of them, which is how some models round to integers; and a large factor
     or summand may let what is between overflow, or keep it from that.
     """
-    biased = bias is not None and bool(np.any(bias))
-    if shift is not None and biased and np.any(shift):
+    largest = 0.0 if bias is None else float(np.abs(bias).max(initial=0))
+    if shift is not None and largest and np.any(shift):
         return "a sum of numbers is rounded after each of them"
     sizes = np.abs(factor[(factor != 0) & np.isfinite(factor)])  # others make weights that are refused
     extreme = sizes.size and (sizes.max() > _LARGE or sizes.min() < 1 / _LARGE)
-    if extreme or (biased and np.any(sizes != 1) and np.abs(bias).max() > _LARGE):
+    if extreme or (largest > _LARGE and np.any(sizes != 1)):
         return "constants as large or as small as these may overflow or underflow what is between"
     return ""
 
