@@ -162,7 +162,7 @@ class Primitive:
         self._count = int(c.omp_get_max_threads()) if e.library.threaded else 1
         self._pd: Any = pd
         self._handle: Any = None
-        self._reach: tuple[tuple[int, int, int], ...] | None = None
+        self._reach: tuple[tuple[int, int, int, bool], ...] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -222,10 +222,12 @@ class Primitive:
                     one._pd = None
 
     @property
-    def reach(self) -> tuple[tuple[int, int, int], ...]:
-        """Each argument with the first byte that it takes, counted from its address, and the one behind the last."""
+    def reach(self) -> tuple[tuple[int, int, int, bool], ...]:
+        """Each argument with the first byte that it takes, counted from its address, the one behind the last, and
+        whether it is written."""
         if self._reach is None:
-            self._reach = tuple((code, *desc.reach) for code, desc in self.arguments.items())
+            written = Argument.WRITTEN
+            self._reach = tuple((code, *desc.reach, code in written) for code, desc in self.arguments.items())
         return self._reach
 
     @property

@@ -71,9 +71,9 @@ def may_share(timeline: Timeline, time: int, step: Step, code: int, home: tuple[
     if end > root.nbytes:
         return False
     own = timeline.of(target)
-    if any(one.first < time for one in own) or sum(one.first == time for one in own) != 1:
+    if own[0].first != time or (len(own) > 1 and own[1].first == time):
         return False  # it has a content already, or is used in another way by this step
-    if not any(one.first == one.last == time for one in own):
+    if own[0].last != time:
         return False  # it is written again in a later round
     for one in timeline.of(root):
         if one.last < time or not one.overlaps(start, end):
@@ -168,9 +168,10 @@ class _Coalescing:
         return found
 
     def _placed(self, step: Step) -> Step:
-        buffers = {code: self._place(buffer) for code, buffer in step.buffers.items()}
+        places = self._places
+        buffers = {code: places.get(buffer) or self._place(buffer) for code, buffer in step.buffers.items()}
         if not isinstance(step, Repeat):
-            return replace(step, buffers=buffers)
+            return Step(step.primitive, buffers, step.threads, step.title)
         body = tuple(self._placed(one) for one in step.body if id(one) not in self._left_out)
         strides = {self._place(buffer): stride for buffer, stride in step.strides.items()}
         return replace(step, buffers=buffers, body=body, strides=strides)
@@ -203,7 +204,8 @@ class _Coalescing:
         for _, step in self._timeline.steps:
             copies = step.primitive is None and len(step.buffers) > 1 and id(step) not in self._left_out
             for buffer in step.buffers.values():
-                root, _ = self._home(buffer)
-                if copies or buffer.whole is not None or buffer.nbytes != root.nbytes:
-                    found.add(root)
+                if copies or buffer.whole is not None or buffer in self._homes:
+                    root, _ = self._home(buffer)
+                    if copies or buffer.whole is not None or buffer.nbytes != root.nbytes:
+                        found.add(root)
         return found

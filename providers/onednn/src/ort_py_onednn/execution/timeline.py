@@ -17,31 +17,8 @@ from ort_py_onednn.execution.repeat import Repeat
 
 __all__ = ["Access", "Timeline"]
 
-_GIVEN = frozenset({Place.INPUT, Place.CONSTANT})
+_DST = Argument.DST
 _REPORT = "this is a mistake in ort-py-onednn: please report it with the model"
-
-
-class Access(NamedTuple):
-    """Bytes of a buffer that a step reads or writes.
-
-    Attributes:
-        begin, end: The bytes, counted from the begin of the whole buffer; bytes that a layout skips are counted.
-        first, last: The time of the step; the first and last time of all of a `Repeat` for what outlives one round.
-        code: The argument.
-        reads, writes: What is done.
-    """
-
-    begin: int
-    end: int
-    first: int
-    last: int
-    code: int
-    reads: bool
-    writes: bool
-
-    def overlaps(self, begin: int, end: int) -> bool:
-        """Whether any of the bytes are among these."""
-        return self.begin < end and begin < self.end
 
 
 class _Round(NamedTuple):
@@ -52,12 +29,31 @@ class _Round(NamedTuple):
     step: Repeat
 
 
-class _Found(NamedTuple):
-    """An access as it was found: at the time of its own step, and whether its bytes move from round to round."""
+class Access(NamedTuple):
+    """Bytes of a buffer that a step reads or writes.
 
-    access: Access
-    one: _Round | None
-    moves: bool
+    Attributes:
+        begin, end: The bytes, counted from the begin of the whole buffer; bytes that a layout skips are counted.
+        first, last: The time of the step; the first and last time of all of a `Repeat` for what outlives one round.
+        code: The argument.
+        reads, writes: What is done.
+        one: The round that the step is in; None outside of a `Repeat`.
+        moves: Whether the bytes move from round to round.
+    """
+
+    begin: int
+    end: int
+    first: int
+    last: int
+    code: int
+    reads: bool
+    writes: bool
+    one: _Round | None = None
+    moves: bool = False
+
+    def overlaps(self, begin: int, end: int) -> bool:
+        """Whether any of the bytes are among these."""
+        return self.begin < end and begin < self.end
 
 
 class Timeline:
@@ -80,7 +76,6 @@ class Timeline:
 
     def __init__(self, steps: Sequence[Step], results: Sequence[Buffer] = ()) -> None:
         self.steps: list[tuple[int, Step]] = []
-        self._found: dict[Buffer, list[_Found]] = {}
         self._accesses: dict[Buffer, list[Access]] = {}
         time = 0
         for step in steps:
@@ -97,25 +92,25 @@ class Timeline:
         for buffer in results:
             root, start = _whole(buffer)
             access = Access(start, start + buffer.nbytes, time, time, Argument.SRC, reads=True, writes=False)
-            self._found.setdefault(root, []).append(_Found(access, None, False))
-        for root, found in self._found.items():
-            self._accesses[root] = _settled(found)
+            self._accesses.setdefault(root, []).append(access)
+        for root, found in self._accesses.items():
             if not root.carried:
                 self._check_order(found)
+            self._accesses[root] = _settled(found)
 
     @property
     def buffers(self) -> Iterator[Buffer]:
-        """Every buffer that is used and is no piece."""
+        """Every buffer of the arena, and every output, that is used and is no piece."""
         return iter(self._accesses)
 
     def of(self, root: Buffer) -> list[Access]:
-        """The accesses of a buffer that is no piece."""
+        """The accesses of a buffer that is no piece, the earliest first."""
         return self._accesses[root]
 
     def life(self, root: Buffer) -> tuple[int, int]:
         """The first and last time at which a buffer is used."""
         found = self._accesses[root]
-        return min(one.first for one in found), max(one.last for one in found)
+        return found[0].first, max([one.last for one in found])
 
     def join(self, first: Buffer, second: Buffer, shift: int) -> None:
         """Take the accesses of a second buffer for accesses of a first, from so many bytes on."""
@@ -125,20 +120,18 @@ class Timeline:
 
     def append(self, step: Step) -> None:
         """Add a step behind the last: one that reads what is there, and writes an array of the run."""
-        for code, begin, end in _reach(step):
-            root, start = _whole(step.buffers[code])
-            writes = code in Argument.WRITTEN
-            access = Access(begin + start, end + start, self.end, self.end, code, not writes, writes)
-            self._accesses.setdefault(root, []).append(access)
+        self._add(self.end, step, None)
         self.end += 1
 
-    def _check_order(self, found: Sequence[_Found]) -> None:
-        """Refuse what is written after it was read, or never may be written."""
-        written = [other.access for other in found if other.access.writes]
-        if not written or all(other.access.first > written[-1].first for other in found[len(written) :]):
+    def _check_order(self, found: Sequence[Access]) -> None:
+        """Refuse what is written after it was read."""
+        written = [one for one in found if one.writes]
+        if not written or (
+            len(written) == 1 and found[0].writes and (len(found) == 1 or found[1].first > found[0].first)
+        ):
             return  # all is written, and read after that
         for access in written:
-            earlier = [one for one, _, _ in found if one is not access and one.reads and one.first <= access.first]
+            earlier = [one for one in found if one is not access and one.reads and one.first <= access.first]
             if any(one.overlaps(access.begin, access.end) for one in earlier):
                 raise self._overwritten(access.first)
 
@@ -148,51 +141,64 @@ class Timeline:
 
     def _add(self, time: int, step: Step, one: _Round | None) -> None:
         self.steps.append((time, step))
-        for code, low, high in _reach(step):
-            buffer = step.buffers[code]
-            root, start = _whole(buffer)
-            stride = one.step.strides.get(buffer, 0) if one is not None else 0
+        buffers, accesses = step.buffers, self._accesses
+        for code, low, high, writes in _reach(step):
+            buffer = buffers[code]
             if not 0 <= low <= high <= buffer.nbytes:
                 raise _outside(step, code, low, high, buffer.nbytes)
-            begin, end = low + start, high + start
-            if one is not None and stride:
-                way = stride * (one.step.count - 1)
-                begin, end = begin + min(0, way), end + max(0, way)
-            if not 0 <= begin <= end <= root.nbytes:
-                raise _outside(step, code, begin, end, root.nbytes)
-            writes = code in Argument.WRITTEN
-            if writes and root.place in _GIVEN:
-                raise self._overwritten(time)
-            reads = not writes or (step.accumulates and code == Argument.DST)
-            access = Access(begin, end, time, time, code, reads, writes)
-            self._found.setdefault(root, []).append(_Found(access, one, bool(stride)))
+            if buffer.place is Place.INPUT or buffer.place is Place.CONSTANT:
+                if writes:
+                    raise self._overwritten(time)
+                continue
+            root, begin, end, moves = buffer, low, high, False
+            if buffer.whole is not None:
+                root, begin, end = buffer.whole, low + buffer.start, high + buffer.start
+                if one is not None and (stride := one.step.strides.get(buffer, 0)):
+                    way = stride * (one.step.count - 1)
+                    begin, end, moves = begin + min(0, way), end + max(0, way), True
+                if not 0 <= begin <= end <= root.nbytes:
+                    raise _outside(step, code, begin, end, root.nbytes)
+            reads = not writes or (step.accumulates and code == _DST)
+            access = Access(begin, end, time, time, code, reads, writes, one, moves)
+            known = accesses.get(root)
+            if known is None:
+                accesses[root] = [access]
+            else:
+                known.append(access)
 
 
-def _reach(step: Step) -> Sequence[tuple[int, int, int]]:
+def _reach(step: Step) -> Sequence[tuple[int, int, int, bool]]:
     if step.primitive is not None:
         return step.primitive.reach
-    count = step.buffers[Argument.DST].nbytes
-    return [(code, 0, count) for code in step.buffers]
+    count = step.buffers[_DST].nbytes
+    return [(code, 0, count, code == _DST) for code in step.buffers]
 
 
 def _whole(buffer: Buffer) -> tuple[Buffer, int]:
     return (buffer, 0) if buffer.whole is None else (buffer.whole, buffer.start)
 
 
-def _settled(found: Sequence[_Found]) -> list[Access]:
+def _settled(found: list[Access]) -> list[Access]:
     """The accesses of one buffer, with the times of a whole `Repeat` where it outlives a round."""
     one = found[0].one
-    if all(other.one is one and not other.moves for other in found) and (one is None or _is_written_first(found)):
-        return [other.access for other in found]
-    return [access if one is None else access._replace(first=one.first, last=one.last) for access, one, _ in found]
+    same = True
+    for other in found:
+        if other.one is not one or other.moves:
+            same = False
+    if same and (one is None or _is_written_first(found)):
+        return found
+    return [
+        access if access.one is None else access._replace(first=access.one.first, last=access.one.last)
+        for access in found
+    ]
 
 
-def _is_written_first(found: Sequence[_Found]) -> bool:
+def _is_written_first(found: Sequence[Access]) -> bool:
     """Whether no byte is read in a round that an earlier step of the round did not write."""
     written: list[tuple[int, int]] = []
     ready: list[tuple[int, int]] = []
     time = -1
-    for access in sorted((other.access for other in found), key=lambda access: access.first):
+    for access in found:
         if access.first > time:
             written, time = [*written, *ready], access.first
             ready = []
