@@ -208,6 +208,8 @@ class Primitive:
         e = engine()
         create, destroy = e.c.dnnl_primitive_create, e.c.dnnl_primitive_destroy
         missing = [(one, ffi.new("void **")) for one in held if one._handle is None]
+        if not missing:
+            return
         calls: list[tuple[Call, str]] = []
         for one, place in missing:
             if e.library.threaded:
