@@ -18,6 +18,11 @@ from ort_py_onednn.lowering.planner import Planner, Value
 
 __all__ = ["global_pool", "pool", "reduce"]
 
+_MOST_IN_ONE = 4096
+"""Elements that are added one after the other: the error grows with their number."""
+
+_LEAST_BLOCK = 8
+
 _REDUCTIONS = {
     "ReduceMean": Algorithm.REDUCTION_MEAN,
     "ReduceSum": Algorithm.REDUCTION_SUM,
@@ -50,6 +55,15 @@ def global_pool(planner: Planner, operation: Operation) -> None:
 
 def _everywhere(planner: Planner, average: bool, source: Value, posts: Sequence[Post]) -> Value:
     spatial = source.dims[2:]
+    block = _block(math.prod(spatial)) if average else 0
+    if block:
+        # Means of blocks, then their mean: added one after the other, many elements lose digits.
+        outer, count = source.dims[:2], math.prod(spatial)
+        blocks = planner.reshaped(source, (*outer, count // block, block))
+        dims, geometry = (*outer, count // block, 1), ((1, 1), (1, 1), (0, 0), (0, 0))
+        means = _pooled(planner, Algorithm.POOLING_AVG_EXCLUDE_PADDING, blocks, dims, (1, block), geometry, ())
+        found = _everywhere(planner, True, planner.reshaped(means, (*outer, count // block, 1)), posts)
+        return planner.reshaped(found, (*outer, *(1,) * len(spatial)))
     ones, none = (1,) * len(spatial), (0,) * len(spatial)
     algorithm = Algorithm.POOLING_AVG_EXCLUDE_PADDING if average else Algorithm.POOLING_MAX
     return _pooled(planner, algorithm, source, (*source.dims[:2], *ones), spatial, (ones, ones, none, none), posts)
@@ -174,9 +188,25 @@ def _in_one(planner: Planner, kind: str, source: Value, target: tuple[int, ...])
     return found
 
 
+def _block(count: int) -> int:
+    """The size of equal blocks into which many elements are cut before they are added; 0 for few, or if there is none.
+
+    It is the divisor that is nearest to the square root.
+    """
+    if count <= _MOST_IN_ONE:
+        return 0
+    root = math.isqrt(count)
+    found = next((size for size in range(root, 1, -1) if count % size == 0), 0)
+    return found if found >= _LEAST_BLOCK else 0
+
+
 def _sums(planner: Planner, kind: str, rows: Value) -> Value:
     """Sums or means of rows; of short ones, for which oneDNN has reference code only, as a product with a constant."""
     outer, count = rows.dims
+    block = _block(count)
+    if block:
+        parts = _sums(planner, kind, planner.reshaped(rows, (outer * (count // block), block)))
+        return _sums(planner, kind, planner.reshaped(parts, (outer, count // block)))
     desc, target = rows.desc, Desc.plain((outer, 1), planner.result_type(rows))
     trial = planner.make(lambda: primitives.reduction(_REDUCTIONS[kind], desc, target), desc)
     if not trial.is_reference:

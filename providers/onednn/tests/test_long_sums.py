@@ -1,0 +1,21 @@
+"""Sums and means of many elements keep the digits that NumPy's sums in pairs keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from providers.onednn.tests.models import model, node, run_here
+
+
+@pytest.mark.parametrize("size", [64, 250, 1000])
+@pytest.mark.parametrize("name", ["GlobalAveragePool", "ReduceMean 2 3", "ReduceMean 1 2 3", "ReduceSum 1 2 3"])
+def test_many_elements(name: str, size: int) -> None:
+    """A million numbers between 100 and 101: added one after the other they are 1 % off."""
+    op_type, *axes = name.split()
+    x = (np.random.default_rng(0).random((1, 1, size, size)) + 100).astype(np.float32)
+    made = node(op_type, "x axes" if axes else "x", "y")
+    data = model([made], {"x": x}, {"axes": np.array(axes, np.int64)} if axes else {})
+    (found,) = run_here(data, {"x": x})
+    wanted = x.astype(np.float64).sum() if op_type == "ReduceSum" else x.astype(np.float64).mean()
+    np.testing.assert_allclose(found.reshape(()), wanted, rtol=1e-6)
