@@ -7,6 +7,7 @@ import pytest
 
 from core.tests.transforms.support import operators, optimise
 from ort_py.dtypes import TensorType
+from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.folding.constant_if import ConstantIf
 
 X = np.array([1.0, -2.0], np.float32)
@@ -73,3 +74,14 @@ def test_what_reads_the_result_is_typed_anew() -> None:
     model, _ = optimise(text, ConstantIf(), feeds={"x": np.ones((2, 1, 4), np.float32)})
     types = [node.outputs[0].type for node in model.graph.nodes if node.outputs[0] is not None]
     assert [len(known.shape or ()) for known in types if isinstance(known, TensorType)] == [2, 2, 2, 2]
+
+
+def test_nodes_of_a_branch_fold_where_graph_outputs_have_folded_already() -> None:
+    """The copy that gives a folded graph output its name stands behind the If, and the branch's nodes before it."""
+    text = """g () => (float[2] v, float[2] y) <float[2] k = {1, -2}, bool c = {1}> {
+        v = Relu(k)
+        y = If(c) <then_branch = t () => (float[2] p) { a = Abs(v) p = Add(a, k) },
+                   else_branch = e () => (float[2] q) { q = Exp(v) }>
+    }"""
+    model, _ = optimise(text, ConstantIf(), ConstantFolding(), feeds={})
+    assert operators(model) == {"Identity": 2}

@@ -89,12 +89,14 @@ class NodeList:
         self._put(node, self._after(self._last))
 
     def insert_before(self, nodes: Iterable[Node], holder: Node) -> None:
-        """Put nodes, in order, directly before one of the list."""
+        """Put nodes, in order, directly before one of the list, which keeps its rank."""
         place = self.of(holder)
-        rank = self._rank[holder]
+        previous = self._rank[self._graph.nodes[place - 1]] if place else _FRONT
         added = list(nodes)
-        for node in (*added, holder):
-            self._rank[node] = self._after(rank)
+        # Serial numbers only grow, so the negative of a new one sorts before all that was ever put behind `previous`.
+        self._serial += 1
+        for index, node in enumerate(added):
+            self._rank[node] = (*previous, -self._serial, index)
         self._graph.nodes[place:place] = added
 
     def insert(self, nodes: Sequence[Node], free: Rank | None) -> None:
