@@ -47,3 +47,37 @@ def test_a_gate_that_reads_its_value_again() -> None:
     x = np.linspace(-4, 4, 33, dtype=np.float32)
     session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
     assert_close(session.run(None, {"x": x})[0], np.maximum(1 / (1 + np.exp(-x)), x) * x)
+
+
+def test_a_product_with_a_vector_and_what_follows() -> None:
+    """What is added to a product with a vector broadcasts to its result, which has an axis less than a matrix."""
+    rng = np.random.default_rng(1)
+    x, w, c = (rng.standard_normal(shape).astype(np.float32) for shape in ((16, 7, 17), (17,), (7,)))
+    text = "g (float[N,7,17] x, float[17] w, float[7] c) => (float[N,7] y) {m=MatMul(x,w) r=Relu(m) y=Add(r,c)}"
+    session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
+    assert_close(session.run(None, {"x": x, "w": w, "c": c})[0], np.maximum(x @ w, 0) + c)
+
+
+@pytest.mark.parametrize("alpha", [-0.5, 0.5, 2.0])
+def test_celu_of_any_alpha(alpha: float) -> None:
+    """max(0, x) + min(0, α (exp(x / α) − 1)), which an α below 0 makes no exponential linear unit."""
+    x = np.linspace(-2, 2, 33, dtype=np.float32)
+    text = f"g (float[N] x) => (float[N] y) {{y=Celu<alpha: float = {alpha}>(x)}}"
+    session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
+    assert_close(session.run(None, {"x": x})[0], np.maximum(x, 0) + np.minimum(0, alpha * (np.exp(x / alpha) - 1)))
+
+
+def test_a_layer_without_time_steps_keeps_its_state() -> None:
+    """An LSTM of no steps gives the initial states: the region leaves empty inputs to the kernels."""
+    rng = np.random.default_rng(2)
+    w, r, h, c = (
+        rng.standard_normal(shape).astype(np.float32) for shape in ((1, 12, 2), (1, 12, 3), (1, 5, 3), (1, 5, 3))
+    )
+    text = (
+        "g (float[T,5,2] x, float[1,12,2] w, float[1,12,3] r, float[1,5,3] h, float[1,5,3] c) "
+        "=> (float[1,5,3] yh, float[1,5,3] yc) {y, yh, yc = LSTM<hidden_size=3>(x,w,r,,,h,c)}"
+    )
+    session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
+    found = session.run(None, {"x": np.zeros((0, 5, 2), np.float32), "w": w, "r": r, "h": h, "c": c})
+    assert_close(found[0], h)
+    assert_close(found[1], c)

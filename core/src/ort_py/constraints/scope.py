@@ -171,11 +171,11 @@ class NodeScope:
             Unchecked: They are not known before the node runs.
             Violation: The input has more than one axis, or is absent.
         """
-        found = self.optional_content(place)
+        tensor = self.tensor(place)
+        if tensor.shape is not None and len(tensor.shape) > 1:
+            raise Violation(f"input {place} has {len(tensor.shape)} axes where a list of numbers has one")
+        found = content_of(tensor)
         if found is None:
-            tensor = self.tensor(place)
-            if tensor.shape is not None and len(tensor.shape) > 1:
-                raise Violation(f"input {place} has {len(tensor.shape)} axes where a list of numbers has one")
             raise Unchecked(f"the values of input {place} are not known before the node runs")
         return found
 

@@ -22,7 +22,7 @@ def _batch(n: NodeScope) -> Outputs:
     channels: Amount = shape[1] if len(shape) > 1 else 1
     if n.integer("spatial", 1):
         for place, name in enumerate(("scale", "bias", "mean", "variance"), 1):
-            _entries(n, place, channels, name)
+            n.require_same(place, (channels,), name)
     return [shape, *(None,) * (n.outputs - 1)]
 
 

@@ -151,6 +151,13 @@ class DnnlRegion(CompiledRegion):
         for index, (name, shape) in enumerate(zip(self.inputs, shapes[:count], strict=True)):
             element = self.input_types[index]
             if element is not None:
+                if 0 in shape:
+                    # Primitives do nothing then, though what follows from nothing need not be nothing.
+                    raise Refused(
+                        f"oneDNN computes nothing of the empty input '{name}'.",
+                        why=(f"its shape is {list(shape)}",),
+                        fix="run these shapes with another provider",
+                    )
                 planner.feed(name, index, shape, element)
         for index, numbers in zip(self.looked_at, shapes[count:], strict=True):
             planner.know(self.inputs[index], np.array(numbers, self._input_kinds[index]).reshape(shapes[index]))

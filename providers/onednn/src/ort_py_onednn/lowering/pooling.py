@@ -80,6 +80,9 @@ def _pooled(
 ) -> Value:
     dtype = planner.result_type(source)
     source = planner.converted(source, dtype)
+    if source.desc.has_offset:
+        # Some of oneDNN 3.2's code for pools reads a part of a tensor from the tensor's beginning.
+        source = planner.in_layout(source, Desc.plain(source.dims, dtype))
     descs = [source.desc]
     if not source.desc.is_plain:
         descs.append(Desc.plain(source.dims, dtype))

@@ -33,7 +33,13 @@ def matmul(planner: Planner, operation: Operation, numbers: Numbers | None = Non
         del shape[-1]
     if len(left.shape) == 1:
         del shape[-1 - (len(right.shape) > 1)]
-    planner.bind(operation.outputs[0], _product(planner, a, b, shape, operation.posts, numbers))
+    posts = operation.posts
+    taken = len(posts)
+    if len(left.shape) == 1 or len(right.shape) == 1:
+        # Operands broadcast to the result, which lacks an axis of the product.
+        taken = next((place for place, post in enumerate(posts) if isinstance(post, Combine)), taken)
+    found = _product(planner, a, b, shape, posts[:taken], numbers)
+    planner.bind(operation.outputs[0], planner.apply(found, posts[taken:]))
 
 
 def gemm(planner: Planner, operation: Operation, numbers: Numbers | None = None) -> None:

@@ -48,10 +48,15 @@ def _logarithm(node: NodeSpec, graph: GraphView) -> str | None:
     return "oneDNN's logarithm has few digits near one: 1 % of log(1.00005)"
 
 
+def _celu(node: NodeSpec, graph: GraphView) -> str | None:
+    return None if node.attributes.get("alpha", 1.0) > 0 else "alpha is not above 0"
+
+
 RULES: Rules = {
     **{("", name): Rule(_function) for name in UNARY},
     ("", "Log"): Rule(_logarithm),
     **{("", name): Rule() for name in BINARY},
+    ("", "Celu"): Rule(_celu),
     ("", "Clip"): Rule(_clip, frozenset({1, 2})),
     ("", "PRelu"): Rule(_prelu),
     ("", "Pow"): Rule(_pow, frozenset({1})),
