@@ -7,6 +7,7 @@ spoiled and how. NumPy alone and the default providers must both refuse, or give
 from __future__ import annotations
 
 import random
+import resource
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from tests.fuzzing.runners import Variant
 from tests.fuzzing.verdict import judge
 
 __all__ = ["ATTACKS", "Attack", "AttackSearch", "attack_case"]
+
+ADDRESS_SPACE = 6 << 30
 
 I8, I32, I64, F32 = np.int8, np.int32, np.int64, np.float32
 
@@ -303,7 +306,8 @@ def _spoil(array: np.ndarray[Any, Any], rng: random.Random) -> np.ndarray[Any, A
                 found.flat[place] = not found.flat[place]
             else:
                 near = [int(found.flat[place]) + step for step in (-1, 1, 2, -5, 3)]
-                found.flat[place] = np.array(rng.choice((*near, *EXTREMES)), I64).astype(found.dtype)
+                wanted = min(max(rng.choice((*near, *EXTREMES)), -(2**63)), 2**63 - 1)
+                found.flat[place] = np.array(wanted, I64).astype(found.dtype)
     return found
 
 
@@ -318,6 +322,10 @@ class AttackSearch:
 
     say: Callable[..., None]
     folder: str = ""
+
+    def __post_init__(self) -> None:
+        judge(attack_case(0)[0])  # imports first: the bound is for what hostile sizes ask for
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
 
     def run(self, seed: int) -> dict[str, int]:
         """Run one attack; returns how often each kind of finding occurred."""

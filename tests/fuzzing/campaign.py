@@ -5,6 +5,7 @@ A child that dies or hangs is started again behind the seed that it was at; that
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -172,6 +173,7 @@ class _Child:
             code = self.process.wait()
         self.said.seek(0)
         said = self.said.read()
+        self._close()
         kind = "peer" if "onnxruntime" in self.stage else "hang" if hung else "signal"
         text = f"stage '{self.stage}', exit {code}: {said[-1500:]}"
         report.done += 1
@@ -195,6 +197,13 @@ class _Child:
             self.alive = False
             self.process.kill()
             self.process.wait()
+            self._close()
+
+    def _close(self) -> None:
+        for stream in (self.process.stdin, self.process.stdout, self.said):
+            if stream is not None:
+                with contextlib.suppress(OSError):  # what was not read by who is dead
+                    stream.close()
 
 
 def quiet() -> None:

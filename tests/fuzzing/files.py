@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def case_of(data: dict[str, Any]) -> Case:
     return Case(model, feeds, data.get("about", ""))
 
 
-def as_code(case: Case, level: str = "ORT_ENABLE_ALL") -> str:
+def as_code(case: Case, level: str = "ORT_ENABLE_ALL", providers: Sequence[str] | None = None) -> str:
     """A program that shows what the default providers, the NumPy provider and onnxruntime give, run for run."""
     text = _text_of(case.model)
     lines = [
@@ -112,7 +113,7 @@ def as_code(case: Case, level: str = "ORT_ENABLE_ALL") -> str:
     for feeds in case.feeds:
         shown = ", ".join([f"{name!r}: {_array_code(array)}" for name, array in feeds.items()])
         lines.append(f"fs.append({{{shown}}})")
-    return "\n".join(lines) + _PROGRAM.replace("LEVEL", level)
+    return "\n".join(lines) + _PROGRAM.replace("LEVEL", level).replace("PROVIDERS", repr(providers and list(providers)))
 
 
 _PROGRAM = """
@@ -124,7 +125,7 @@ o = ort_py.SessionOptions(); o.cost_model = 'always'; p = ort_py.SessionOptions(
 o.graph_optimization_level = ort_py.GraphOptimizationLevel.LEVEL
 p.graph_optimization_level = ort_py.GraphOptimizationLevel.ORT_DISABLE_ALL
 s = []
-print('default'); t(lambda: s[0] if s else s.append(ort_py.InferenceSession(m, o)) or s[0])
+print('default'); t(lambda: s[0] if s else s.append(ort_py.InferenceSession(m, o, providers=PROVIDERS)) or s[0])
 print('numpy'); t(lambda: ort_py.InferenceSession(m, p, providers=['CPUExecutionProvider']))
 print('onnxruntime'); t(lambda: onnxruntime.InferenceSession(m, providers=['CPUExecutionProvider']))"""
 

@@ -108,7 +108,7 @@ class GraphSearch:
             signature=mark,
             operators=small.operators(),
             about=case.about,
-            code=as_code(small, level),
+            code=as_code(small, level, self.providers),
         )
 
 

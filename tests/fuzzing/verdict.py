@@ -25,6 +25,10 @@ VARIANTS = (
 )
 
 
+OPEN_FOR_NAN = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "Cast", "MaxPool", "TopK", "ArgMax", "ArgMin"))
+"""Operators of which the specification does not say what they make of NaN."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something that should not be.
@@ -66,7 +70,9 @@ class Oracles:
 
     @property
     def reference(self) -> list[Outcome]:
-        """ONNX's reference."""
+        """ONNX's reference; it is not asked where sizes are hostile, since it has no limits."""
+        if self.case.limited:
+            return [Outcome(error=MemoryError("not asked"))] * len(self.case.feeds)
         return self.ask("reference", run_reference)
 
     def spread(self, run: int) -> Spread | None:
@@ -138,9 +144,18 @@ def _numpy_against_others(case: Case, oracles: Oracles, run: int, ours: Outcome,
         return [Finding("disputed", "numpy", f"run {run}: {gap} (by onnxruntime; the reference refuses)")]
     if not _gap(ours, reference, oracles, run):
         return []
-    if not _gap(reference, theirs, oracles, run):
+    open_question = _reads_nonsense(case, run) and any(node.op_type in OPEN_FOR_NAN for node in case.model.graph.node)
+    if not open_question and not _gap(reference, theirs, oracles, run):
         return [Finding("wrong", "numpy", f"run {run}: {gap} (onnxruntime and the reference agree)")]
     return [Finding("disputed", "numpy", f"run {run}: {gap} (by onnxruntime; the reference differs from both)")]
+
+
+def _reads_nonsense(case: Case, run: int) -> bool:
+    """Whether NaN or infinities are fed."""
+    return any(
+        array.dtype.kind in "fV" and not np.isfinite(array.astype(np.float64)).all()
+        for array in case.feeds[run].values()
+    )
 
 
 def _against_numpy(oracles: Oracles, run: int, who: str, outcome: Outcome, numpy: Outcome) -> list[Finding]:
