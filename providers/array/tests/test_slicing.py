@@ -64,6 +64,9 @@ def test_version_1(axes: Any) -> None:
     [
         (((0,), (1,), (2,)), "Axis 2 is out of range for rank 2"),
         (((0,), (1,), (-3,)), "Axis -3 is out of range for rank 2"),
+        (((0,), (1,), (_MAX,)), f"Axis {_MAX} is out of range for rank 2"),
+        (((0,), (1,), (_MIN,)), f"Axis {_MIN} is out of range for rank 2"),
+        (((0, 0), (1, 1), (0, _MAX)), f"Axis {_MAX} is out of range for rank 2"),
         (((0,), (1,), (0,), (0,)), "step of 0"),
         (((0, 0), (1,)), "2 starts, 1 ends"),
         (((0,), (1,), (0, 1)), "1 starts, 1 ends, 2 axes"),

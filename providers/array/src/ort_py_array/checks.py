@@ -14,6 +14,7 @@ from ort_py.errors import InvalidArgument, Location
 
 __all__ = [
     "LARGE",
+    "MOST_AXES",
     "check_indices",
     "constant_input",
     "host_ints",
@@ -27,6 +28,9 @@ LARGE = 65536
 """Elements above which operators that collect what is there already (Concat, Gather) ask `check_allocation` first.
 
 Asking costs more than moving a few numbers, and repeated doubling passes this size long before it does harm."""
+
+MOST_AXES = 64
+"""NumPy's arrays have no more axes. An axis beyond is left to the run, which knows the rank and refuses it."""
 
 
 def normalized_axis(axis: int, rank: int, where: Location, *, inclusive: bool = False) -> int:

@@ -14,13 +14,10 @@ import numpy as np  # Shape and Size make host arrays, whatever the array module
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument, Location
-from ort_py_array.checks import constant_input, host_ints, normalized_axes, normalized_axis
+from ort_py_array.checks import MOST_AXES, constant_input, host_ints, normalized_axes, normalized_axis
 
 _VIEW: dict[str, Any] = {"views": ((0, 0),), "strided": True}
 _WHOLE = slice(None)
-
-_MOST_AXES = 64
-"""NumPy's arrays have no more axes. An axis beyond is left to the run, which knows the rank and refuses it."""
 
 
 def shape_of(ctx: KernelContext) -> KernelCallable:
@@ -181,9 +178,9 @@ def _new_axes_index(axes: tuple[int, ...], rank: int | None, where: Location) ->
         InvalidArgument: An axis is out of range for `rank`, or the result would have more axes than arrays can have.
     """
     if rank is not None:
-        if rank + len(axes) > _MOST_AXES:
+        if rank + len(axes) > MOST_AXES:
             raise InvalidArgument(
-                f"A tensor of rank {rank} with {len(axes)} new axes has more than {_MOST_AXES} axes.", where=where
+                f"A tensor of rank {rank} with {len(axes)} new axes has more than {MOST_AXES} axes.", where=where
             )
         axes = normalized_axes(axes, rank + len(axes), where)
     if len(set(axes)) != len(axes):
@@ -192,7 +189,7 @@ def _new_axes_index(axes: tuple[int, ...], rank: int | None, where: Location) ->
             where=where,
             fix="Name each position in the result once; negative ones count from its end.",
         )
-    if any(not -_MOST_AXES <= axis < _MOST_AXES for axis in axes):
+    if any(not -MOST_AXES <= axis < MOST_AXES for axis in axes):
         return None
     if all(axis >= 0 for axis in axes):
         return tuple(None if axis in axes else _WHOLE for axis in range(max(axes, default=-1) + 1))

@@ -13,7 +13,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument, Location
-from ort_py_array.checks import constant_input, host_ints, normalized_axes
+from ort_py_array.checks import MOST_AXES, constant_input, host_ints, normalized_axes
 
 _Ints = tuple[int, ...]
 _WHOLE = slice(None)
@@ -45,6 +45,8 @@ def _index(slices: dict[int, slice], shape: Sequence[int] | None, where: Locatio
         axes = tuple(slices)
     elif any(_within(part, 1) is not part for part in slices.values()):
         return None
+    elif any(not -MOST_AXES <= axis < MOST_AXES for axis in axes):
+        return None  # the index would have an entry for each axis in front
     if all(axis >= 0 for axis in axes):
         return tuple(slices.get(axis, _WHOLE) for axis in range(max(axes, default=-1) + 1))
     if all(axis < 0 for axis in axes):
@@ -87,8 +89,8 @@ def _one_axis(x: Array, parts: list[_Ints | None], where: Location) -> Array:
     try:
         (start,), (end,), (axis,), *rest = parts  # type: ignore[misc]  # None and other lengths raise, as is meant
         (step,) = rest[0] if rest and rest[0] is not None else (1,)
-        if step < 0 and start < -1:
-            raise IndexError  # the size of the axis counts
+        if axis >= x.ndim or (step < 0 and start < -1):
+            raise IndexError  # there is no such axis, or the size of the axis counts
         return x[(*(_WHOLE,) * axis, slice(start, end, step))]
     except (IndexError, TypeError, ValueError):
         index = _index(_completed(parts, where), x.shape, where)  # for its message
