@@ -286,7 +286,7 @@ class _Fusion:
             removed += merged
         else:
             shape = graph.add_constant(f"{self._base}/heads", np.array([0, 0, self._heads, self._value_size], np.int64))
-            rows = f"{output.name}/rows"
+            rows = self._graph.free_name(f"{output.name}/rows")
             after = [
                 NodeTemplate("Reshape", (result, shape), (rows,)),
                 NodeTemplate("Transpose", (rows,), (output.name,), {"perm": (0, 2, 1, 3)}),
@@ -307,7 +307,7 @@ class _Fusion:
     def _join(self, value: ValueSpec) -> str:
         """``(batch, heads, length, size)`` as ``(batch, length, heads · size)``, by new nodes."""
         shape = self._graph.add_constant(f"{self._base}/columns", np.array([0, 0, self._heads * self._size], np.int64))
-        rows, columns = f"{value.name}/rows", f"{value.name}/columns"
+        rows, columns = (self._graph.free_name(f"{value.name}/{part}") for part in ("rows", "columns"))
         self._before += [
             NodeTemplate("Transpose", (value.name,), (rows,), {"perm": (0, 2, 1, 3)}),
             NodeTemplate("Reshape", (rows, shape), (columns,)),
@@ -319,7 +319,7 @@ class _Fusion:
         if keys.heads is not None:
             return keys.heads.name
         assert keys.rows is not None
-        name = f"{keys.rows.name}/heads"
+        name = self._graph.free_name(f"{keys.rows.name}/heads")
         self._before.append(NodeTemplate("Transpose", (keys.rows.name,), (name,), {"perm": (0, 2, 1, 3)}))
         return name
 

@@ -125,15 +125,16 @@ class JoinAttentionHeads(_AttentionRule):
         names = {index: one.name for index, one in enumerate(sources) if one is not None}
         merged = merged_heads(graph, result, (query[0], query[2], heads * size))
         removed, after = [node], list[NodeTemplate]()
-        joined = f"{result.name}/joined"
+        joined = graph.free_name(f"{result.name}/joined")
         if merged is not None and merged[1].outputs[0] is not None:
             joined = merged[1].outputs[0].name
             removed += merged
         else:
             shape = graph.add_constant(f"{result.name}/heads", np.array([0, 0, heads, size], np.int64))
+            rows = graph.free_name(f"{result.name}/rows")
             after = [
-                NodeTemplate("Reshape", (joined, shape), (f"{result.name}/rows",)),
-                NodeTemplate("Transpose", (f"{result.name}/rows",), (result.name,), {"perm": (0, 2, 1, 3)}),
+                NodeTemplate("Reshape", (joined, shape), (rows,)),
+                NodeTemplate("Transpose", (rows,), (result.name,), {"perm": (0, 2, 1, 3)}),
             ]
         outputs = (joined, *("" if one is None else one.name for one in node.outputs[1:]))
         made = _template(node, names, outputs, q_num_heads=heads, kv_num_heads=key_heads)

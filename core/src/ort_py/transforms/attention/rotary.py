@@ -74,7 +74,8 @@ class FuseRotaryEmbedding(PatternRule):
         first = graph.add_constant(f"{name}/first", np.zeros(1, np.int64))
         made, caches = list[NodeTemplate](), list[str]()
         for function in ("Cos", "Sin"):
-            whole, matrix = f"{angles.name}/{function}", f"{angles.name}/{function}/rows"
+            whole = graph.free_name(f"{angles.name}/{function}")
+            matrix = graph.free_name(f"{angles.name}/{function}/rows")
             made += [
                 NodeTemplate(function, (angles.name,), (whole,)),
                 NodeTemplate("Reshape", (whole, shape), (matrix,)),

@@ -11,6 +11,9 @@ from ort_py.contracts import GraphEditor, NodeSpec, RewriteRule, TransformContex
 
 __all__ = ["EliminateDropout", "EliminateIdentity", "EliminateNoop", "noop_rules"]
 
+_MOST_VALUES = 64
+"""Values that are looked at to find out what a shape is made of."""
+
 
 class EliminateIdentity(RewriteRule):
     """Identity nodes, except those that give a graph output its name."""
@@ -97,6 +100,27 @@ def _same_shape(node: NodeSpec, graph: GraphEditor) -> bool:
     return None not in source.shape and source.shape == result.shape
 
 
+def _expands_nothing(node: NodeSpec, graph: GraphEditor) -> bool:
+    """The same, for a shape that follows from others: one that is fed may be none that the input broadcasts to."""
+    return _same_shape(node, graph) and _follows_from_shapes(node.inputs[1] if len(node.inputs) > 1 else None, graph)
+
+
+def _follows_from_shapes(value: ValueSpec | None, graph: GraphEditor) -> bool:
+    """Whether a value is made of constants and of sizes only."""
+    pending, seen = [value], set[str]()
+    while pending:
+        one = pending.pop()
+        if one is None or one.name in seen or graph.constant(one) is not None:
+            continue
+        seen.add(one.name)
+        maker = graph.producer(one)
+        if maker is None or len(seen) > _MOST_VALUES:
+            return False
+        if maker.op_type not in {"Shape", "Size"}:
+            pending.extend(maker.inputs)
+    return True
+
+
 def _only_input(node: NodeSpec, graph: GraphEditor) -> bool:
     return len(node.inputs) == 1
 
@@ -165,7 +189,7 @@ def noop_rules() -> list[EliminateNoop]:
     return [
         EliminateNoop("CastElimination", {"Cast": _same_type}),
         EliminateNoop("EliminateSlice", {"Slice": _whole_slice}),
-        EliminateNoop("ExpandElimination", {"Expand": _same_shape}),
+        EliminateNoop("ExpandElimination", {"Expand": _expands_nothing}),
         EliminateNoop("NoopElimination", dict.fromkeys(("Add", "Div", "Mul", "Sub"), _neutral)),
         EliminateNoop("PadElimination", {"Pad": _no_padding}),
         EliminateNoop("ReshapeElimination", dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _same_shape)),
