@@ -44,9 +44,11 @@ class Spread:
 
     Attributes:
         drawn: The outputs with errors planted, one list a draw.
+        finite: Whether everything fed is finite, so that what is not comes from overflows.
     """
 
     drawn: list[list[Any]]
+    finite: bool = False
 
     def around(
         self, place: int, exact: np.ndarray[Any, Any]
@@ -102,7 +104,8 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
             if ran.outputs is None:
                 return None
             drawn.append(ran.outputs)
-    return Spread(drawn)
+    finite = all(np.isfinite(array.astype(np.float64)).all() for array in feeds.values() if array.dtype.kind in "fV")
+    return Spread(drawn, bool(finite))
 
 
 def _session(model: onnx.ModelProto, variant: Variant) -> Any:
@@ -212,6 +215,8 @@ def difference(
                 return ""
             allowed = absolute + relative * np.abs(b) + 4 * moved
             close |= (np.abs(a - b) <= allowed) | changes
+            if spread.finite:
+                close |= ~np.isfinite(a) & ~np.isfinite(b)
             # Whether a sum of the largest numbers overflows on its way depends on the order of its terms.
             close |= np.isinf(a) & (np.abs(b) > 0.001 * _largest(right.dtype))
             close |= np.isinf(b) & (np.abs(a) > 0.001 * _largest(right.dtype))

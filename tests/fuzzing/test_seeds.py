@@ -10,8 +10,6 @@ import pytest
 from tests.fuzzing.campaign import Campaign
 
 OPEN = {
-    ("graphs", 43): "a Reshape whose shape has two axes is computed by regions",
-    ("graphs", 89): "a Reshape whose shape has two axes is computed by regions",
     ("attacks", 20): "an Expand to a shape that is fed and does not broadcast is left out by regions",
 }
 """Seeds whose findings are known and not mended yet; each is to go with its defect."""
