@@ -215,11 +215,13 @@ def difference(
                 return ""
             allowed = absolute + relative * np.abs(b) + 4 * moved
             close |= (np.abs(a - b) <= allowed) | changes
+            # Whether a sum of the largest numbers overflows on its way depends on the order of its terms. Infinities of
+            # both signs may meet there, unless it is what was fed that is not finite.
+            for one, other in ((a, b), (b, a)):
+                overflowed = ~np.isfinite(one) if spread.finite else np.isinf(one)
+                close |= overflowed & (np.abs(other) > 0.001 * _largest(right.dtype))
             if spread.finite:
                 close |= ~np.isfinite(a) & ~np.isfinite(b)
-            # Whether a sum of the largest numbers overflows on its way depends on the order of its terms.
-            close |= np.isinf(a) & (np.abs(b) > 0.001 * _largest(right.dtype))
-            close |= np.isinf(b) & (np.abs(a) > 0.001 * _largest(right.dtype))
             if close.all():
                 return ""
     wrong = np.argwhere(~close)

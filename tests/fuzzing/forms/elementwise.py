@@ -105,7 +105,7 @@ def binary(g: Builder) -> None:
     op_type = g.one(*BINARY)
     if g.opset < 8 and op_type in {"Max", "Min", "Mean", "Sum"}:
         other = g.like(source)
-    if op_type == "PRelu" and other.rank > source.rank:
+    if op_type == "PRelu" and other.rank:
         other = g.like(source)  # the slope broadcasts to the input, never the other way round
     pair = [source, other] if g.chance(0.6) or op_type == "PRelu" else [other, source]
     g.emit(op_type, pair, fmod=1 if op_type == "Mod" else None)
