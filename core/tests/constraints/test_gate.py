@@ -51,6 +51,16 @@ def test_a_reshape_to_another_count_is_refused() -> None:
         gate.admit([floats(2, 4)])
 
 
+def test_an_open_size_beside_a_size_of_zero_is_refused() -> None:
+    """The elements of a tensor that has none do not tell what -1 stands for; other empty tensors are reshaped."""
+    gate = gate_of("g (float[N,4,3] x) => (float[N,K] y) <int64[2] s={0,-1}> {y=Reshape(x,s)}")
+    assert gate.admit([floats(2, 4, 3)]).outputs == ((2, 12),)
+    with pytest.raises(KernelInputError, match="0 elements cannot be divided into parts of 0"):
+        gate.admit([floats(0, 4, 3)])
+    rest = gate_of("g (float[N,4,3] x) => (float[M,12] y) <int64[2] s={-1,12}> {y=Reshape(x,s)}")
+    assert rest.admit([floats(0, 4, 3)]).outputs == ((0, 12),)
+
+
 def test_a_shape_that_is_computed_inside() -> None:
     """Shape, Gather and Concat inside of the region are followed."""
     gate = gate_of(
@@ -70,6 +80,9 @@ def test_a_shape_that_is_fed() -> None:
     for wrong in ([5, -1], [-1, -1], [-2, 12], [4, 7]):
         with pytest.raises(KernelInputError):
             gate.admit([floats(4, 6), np.array(wrong)])
+    with pytest.raises(KernelInputError):
+        gate.admit([floats(0, 6), np.array([0, -1])])
+    assert gate.admit([floats(0, 6), np.array([5, -1])]).outputs == ((5, 0),)
 
 
 def test_indices_are_compared_in_each_run() -> None:

@@ -46,12 +46,29 @@ def test_reshape_to_a_scalar(constants: Any) -> None:
 
 @_WAYS
 @pytest.mark.parametrize(
-    ("target", "allowzero", "expected"), [((3, 0), 1, (3, 0)), ((0, -1), 0, (0, 0)), ((-1,), 0, (0,))]
+    ("target", "allowzero", "expected"),
+    [((3, 0), 1, (3, 0)), ((-1, 0), 0, (0, 4)), ((7, -1), 0, (7, 0)), ((-1,), 0, (0,)), ((0, 0, 5), 0, (0, 4, 5))],
 )
 def test_reshape_of_empty_tensors(target: Any, allowzero: int, expected: Any, constants: Any) -> None:
-    """With `allowzero` a zero is a size; -1 beside a zero is zero."""
+    """With `allowzero` a zero is a size; -1 is what the sizes beside it leave."""
     x = np.zeros((0, 4), np.float32)
     assert run("Reshape", [x, i64(*target)], allowzero=allowzero, constants=constants)[0].shape == expected
+
+
+@_WAYS
+@pytest.mark.parametrize(
+    ("target", "allowzero", "why"),
+    [
+        ((0, -1), 0, "whatever stands for -1"),
+        ((0, -1, 3, 1), 0, "whatever stands for -1"),
+        ((0, -1), 1, "whatever stands for -1"),
+        ((4, -1, 0), 0, "a 0 copies the size at its place, and the input has 2 axes"),
+    ],
+)
+def test_an_open_size_beside_a_size_of_zero_is_refused(target: Any, allowzero: int, why: str, constants: Any) -> None:
+    """No elements do not tell what -1 stands for; onnx.reference and onnxruntime refuse it too."""
+    with pytest.raises(InvalidArgument, match=why):
+        run("Reshape", [np.zeros((0, 4), np.float32), i64(*target)], allowzero=allowzero, constants=constants)
 
 
 @_WAYS
@@ -66,7 +83,7 @@ def test_reshape_to_another_number_of_elements(target: Any, constants: Any) -> N
 @pytest.mark.parametrize("constants", [(), (1,)], ids=["fed", "constant"])
 def test_reshape_to_a_negative_size(constants: Any) -> None:
     """Only -1 stands for a size that is worked out; NumPy would take -2 for it too."""
-    with pytest.raises(InvalidArgument, match=r"shape \(-2, 4\) has a size below -1\.(.|\n)*One size may be -1"):
+    with pytest.raises(InvalidArgument, match=r"to \(-2, 4\)\.(.|\n)*a size is below -1(.|\n)*One size may be -1"):
         run("Reshape", [np.zeros((3, 4), np.float32), i64(-2, 4)], constants=constants)
 
 

@@ -47,25 +47,34 @@ def identity(_ctx: KernelContext) -> KernelCallable:
 # ---------------------------------------------------------------------------------------------------------- Reshape
 
 
-def _target(shape: tuple[int, ...], wanted: tuple[int, ...], allow_zero: bool) -> tuple[int, ...]:
-    """`wanted` with its zeros replaced by the sizes of `shape` at the same place."""
-    if allow_zero or 0 not in wanted:
-        return wanted
-    return tuple(shape[axis] if dim == 0 and axis < len(shape) else dim for axis, dim in enumerate(wanted))
+def _target(shape: tuple[int, ...], wanted: tuple[int, ...], allow_zero: bool, where: Location) -> tuple[int, ...]:
+    """`wanted` with its zeros replaced by the sizes of `shape` at the same place.
+
+    Raises:
+        InvalidArgument: A size is below -1, is copied from an axis that is not there, or is left open beside a 0.
+    """
+    why = fix = ""
+    target = wanted
+    if min(wanted, default=0) < -1:  # NumPy takes any negative size for -1
+        why, fix = "a size is below -1", "One size may be -1, which is worked out; all others must be 0 or more."
+    elif 0 in wanted and not allow_zero:
+        if any(dim == 0 for dim in wanted[len(shape) :]):
+            why = f"a 0 copies the size at its place, and the input has {len(shape)} axes"
+            fix = "Write the size out, or set the attribute allowzero where a size of 0 is meant."
+        else:
+            target = tuple(shape[axis] if dim == 0 else dim for axis, dim in enumerate(wanted))
+    if not why and -1 in target and 0 in target:
+        why = f"the target, read as {target}, has as many elements whatever stands for -1"
+        fix = "Write the sizes out where an axis may have the size 0."
+    if why:
+        raise InvalidArgument(
+            f"A tensor of shape {tuple(shape)} cannot be reshaped to {wanted}.", where=where, why=why, fix=fix
+        )
+    return target
 
 
 def _reshaped(x: Array, wanted: tuple[int, ...], allow_zero: bool, where: Location) -> Array:
-    # NumPy takes one -1 as ONNX does, but refuses it where the other sizes have the product 0; ONNX then means 0. It
-    # takes any other negative size for -1.
-    if min(wanted, default=0) < -1:
-        raise InvalidArgument(
-            f"The shape {wanted} has a size below -1.",
-            where=where,
-            fix="One size may be -1, which is worked out; all others must be 0 or more.",
-        )
-    target = _target(x.shape, wanted, allow_zero)
-    if -1 in target and 0 in target and x.size == 0:
-        target = tuple(0 if dim == -1 else dim for dim in target)
+    target = _target(tuple(x.shape), wanted, allow_zero, where)
     try:
         return x.reshape(target)
     except ValueError as error:
@@ -81,7 +90,8 @@ def reshape(ctx: KernelContext) -> KernelCallable:
     """Reshape-5..25: data and a host int64 shape; 0 copies a size (unless `allowzero`), one -1 is worked out.
 
     Raises:
-        InvalidArgument: The number of elements differs, or a size is below -1.
+        InvalidArgument: The number of elements differs, a size is below -1 or copied from an axis that is not there,
+            or -1 stands beside a size of 0, so that any number would do for it.
     """
     where = ctx.node.location
     allow_zero = bool(ctx.node.attributes.get("allowzero", 0))

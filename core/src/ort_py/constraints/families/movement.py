@@ -67,11 +67,12 @@ def _reshape(n: NodeScope) -> Outputs:
     whole = product(shape)
     if free:
         rest = product([size for place, size in enumerate(sizes) if place != free[0]])
+        # Parts of no elements leave open how many there are, even of a tensor without elements.
         n.require(
-            any_of(equal(whole, 0), all_of(less(0, rest), equal(remainder(whole, rest), 0))),
+            all_of(less(0, rest), equal(remainder(whole, rest), 0)),
             "{} elements cannot be divided into parts of {}", whole, rest,
         )  # fmt: skip
-        sizes[free[0]] = choose(equal(rest, 0), 0, divide(whole, rest)) if rest != 0 else 0
+        sizes[free[0]] = divide(whole, rest)
     else:
         n.require(equal(whole, product(sizes)), "{} elements cannot be reshaped to {}", whole, product(sizes))
     return [Tensor(tuple(sizes), content=content_of(source))]
@@ -99,11 +100,9 @@ def _reshape_of_computed(n: NodeScope, shape: Dims, wanted: Dims, keeps_zero: bo
     n.require(at_least(1, open_sizes), "the shape leaves {} sizes open", open_sizes)
     whole = product(shape)
     is_open = equal(open_sizes, 1)
-    fits = choose(
-        is_open, choose(equal(rest, 0), equal(whole, 0), equal(remainder(whole, rest), 0)), equal(whole, rest)
-    )
+    fits = choose(is_open, choose(equal(rest, 0), 0, equal(remainder(whole, rest), 0)), equal(whole, rest))
     n.require(_condition(fits), "{} elements cannot be reshaped to {}", whole, rest)
-    missing = choose(equal(rest, 0), 0, divide(whole, rest))
+    missing = divide(whole, rest)
     return [tuple(largest(choose(equal(size, -1), missing, size), 0) for size in sizes)]
 
 
