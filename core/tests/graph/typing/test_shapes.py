@@ -464,6 +464,19 @@ def test_nodes_that_would_crash_onnx_are_an_error(body: str, text: str) -> None:
         typed_model(f"g (float[2, 3] x, float[3] w) => (float[A, B] y) {{ {body} }}")
 
 
+@pytest.mark.parametrize(("dims", "expected"), [("2,1,3", (2, 3)), ("N,1,3", None)])
+def test_a_squeeze_without_axes(dims: str, expected: tuple[int, ...] | None) -> None:
+    """What it drops is known where all sizes are; a size that is not known may be 1."""
+    text = (
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[{dims}] x) => (float[?] y) {{ a = Squeeze(x) y = Relu(a) }}'
+    )
+    proto = onnx.parser.parse_model(text)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    (output,) = typed_model(proto).graph.outputs
+    assert isinstance(output.type, TensorType)
+    assert output.type.shape == expected
+
+
 @pytest.mark.parametrize(
     ("body", "shape", "expected"),
     [

@@ -23,7 +23,7 @@ from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
 
-__all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
+__all__ = ["Inferred", "can_infer", "follows_data", "is_misread", "run_inference"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class _StandInWriter(GraphWriter):
         kept: list[Node] = []
         nested: list[tuple[int, Node]] = []
         for node in nodes:
-            if (node.op_type in UNSAFE or _is_misread(node)) and not node.domain:
+            if (node.op_type in UNSAFE or is_misread(node)) and not node.domain:
                 self._declare_outputs(proto, node)
                 continue
             if node.attributes:
@@ -178,11 +178,19 @@ class _StandInWriter(GraphWriter):
             value_info(proto.value_info.add(), value.name, TensorType(value.weight.data_type, value.weight.shape))
 
 
-def _is_misread(node: Node) -> bool:
-    """Whether ONNX infers a wrong shape: version 1 of Squeeze takes its axes to be sorted, and both count none back."""
-    if node.op_type not in {"Squeeze", "Unsqueeze"} or node.opset_version >= 11:
+def is_misread(node: Node) -> bool:
+    """Whether ONNX infers a wrong shape.
+
+    A Squeeze without axes drops each axis that has one element in the run; ONNX takes sizes that it does not know for
+    larger ones. Version 1 of Squeeze takes its axes to be sorted, and it and Unsqueeze count none from the end.
+    """
+    if node.domain or node.op_type not in {"Squeeze", "Unsqueeze"}:
         return False
     axes = list(node.attributes.get("axes") or ())
+    if node.op_type == "Squeeze" and not axes and (len(node.inputs) < 2 or node.inputs[1] is None):
+        return True
+    if node.opset_version >= 11:
+        return False
     return axes != sorted(axes) or min(axes, default=0) < 0
 
 

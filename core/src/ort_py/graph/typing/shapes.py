@@ -21,7 +21,7 @@ from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorTy
 from ort_py.errors import InconsistentGraph, Location
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
-from ort_py.graph.typing.inference import can_infer, run_inference
+from ort_py.graph.typing.inference import can_infer, is_misread, run_inference
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.node_types import contributed_types, infer_node, type_function
 from ort_py.graph.typing.shape_walk import follow_shapes
@@ -96,7 +96,7 @@ class _Inference:
                 self._declared[value] = value.type
                 self._given[value] = value.type if opaque else _without_shape(value.type)
         for node in graph.nodes:
-            known = can_infer(node.op_type, node.domain, node.opset_version)
+            known = can_infer(node.op_type, node.domain, node.opset_version) and not is_misread(node)
             infer = None if known else type_function(node, schemas)
             if infer is not None:
                 self._contributed.append((node, infer))
