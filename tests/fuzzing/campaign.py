@@ -174,7 +174,8 @@ class _Child:
         self.said.seek(0)
         said = self.said.read()
         self._close()
-        kind = "peer" if "onnxruntime" in self.stage else "hang" if hung else "signal"
+        # A child that ends itself has had trouble of its own; a signal is somebody's defect.
+        kind = "peer" if "onnxruntime" in self.stage else "hang" if hung else "own" if code == 1 else "signal"
         text = f"stage '{self.stage}', exit {code}: {said[-1500:]}"
         report.done += 1
         report.counts[kind] += 1
