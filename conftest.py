@@ -22,6 +22,12 @@ SLOWER_TIERS = ("models", "packaging", "slow", "gpu", "nightly")
 QUICK_FILES = 12
 """Of so many test modules one is in the quick tier; and the first of each folder."""
 
+LONG_TABLE = 24
+"""Rows up to which CI runs a table whole; of a longer one it runs a fixed third, and `--all` each row."""
+
+WHOLE = frozenset({"test_operator_version"})
+"""Long tables that CI runs whole: no two rows are about the same operator and version."""
+
 _SLOWER = re.compile(rf"^pytestmark = .*\bmark\.({'|'.join(SLOWER_TIERS)})\b", re.MULTILINE)
 """How a whole module is marked; some of them take seconds to import."""
 
@@ -58,14 +64,18 @@ def _is_about(redundant: pytest.Mark, metafunc: pytest.Metafunc) -> bool:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
-    """Thin tables: in a quick run to one row, in the tier of CI those that are marked as redundant to their share."""
+    """Thin tables: in a quick run to one row, in the tier of CI long ones and those that are marked to their share."""
     yield
     redundant = metafunc.definition.get_closest_marker("redundant")
     calls = metafunc._calls
     if _is_quick_run(metafunc.config):
         calls[:] = sorted(calls, key=lambda call: _place(call.id))[:1]
-    elif redundant is not None and _leaves_nightly(metafunc.config) and _is_about(redundant, metafunc):
-        share = redundant.kwargs["one_in"]
+    elif _leaves_nightly(metafunc.config):
+        share = 1
+        if redundant is not None and _is_about(redundant, metafunc):
+            share = redundant.kwargs["one_in"]
+        elif len(calls) > LONG_TABLE and metafunc.function.__name__ not in WHOLE:
+            share = 3
         calls[:] = [call for call in calls if not _place(call.id) % share] or calls[:1]
 
 

@@ -13,8 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = """
 import pytest
 
-@pytest.mark.parametrize("row", range(60))
+@pytest.mark.parametrize("row", range(20))
 def test_plain(row): ...
+
+@pytest.mark.parametrize("row", range(60))
+def test_long(row): ...
+
+@pytest.mark.parametrize("row", range(60))
+def test_operator_version(row): ...
 
 @pytest.mark.redundant(one_in=3)
 @pytest.mark.parametrize("row", range(60))
@@ -55,14 +61,16 @@ def _count(found: list[str], name: str) -> int:
 def test_without_a_choice_everything_is_there(folder: Path) -> None:
     """Whoever points pytest at a test gets it, with all rows."""
     found = _collected(folder)
-    assert len(found) == 60 + 60 + 1 + 1 + 30
+    assert len(found) == 20 + 60 + 60 + 60 + 1 + 1 + 30
 
 
 def test_ci_leaves_out_nightly_tests_and_redundant_rows(folder: Path) -> None:
-    """About a third of the rows of that table stay, the same each time; other tables are whole."""
+    """About a third of the rows of those and of long tables stay, the same each time; other tables are whole."""
     found = _collected(folder, "-m", "not gpu and not nightly")
-    assert (_count(found, "test_plain"), _count(found, "test_nightly")) == (60, 0)
+    assert (_count(found, "test_plain"), _count(found, "test_nightly")) == (20, 0)
     assert 10 <= _count(found, "test_redundant") <= 30
+    assert 10 <= _count(found, "test_long") <= 30
+    assert _count(found, "test_operator_version") == 60
     assert (_count(found, "test_slow"), _count(found, "test_other")) == (1, 30)
     assert sorted(found) == sorted(_collected(folder, "-m", "not gpu and not nightly"))
 
