@@ -13,12 +13,12 @@ from ort_py.graph.view import ModelGraphView
 from ort_py.limits import Limits
 from ort_py.testing.graphs import typed_model
 
-HEAD = '<ir_version: 10, opset_import: ["" : 21, "org.example" : 1]> '
+HEAD = '<ir_version: 10, opset_import: ["" : OPSET, "org.example" : 1]> '
 
 
-def gate_of(text: str) -> Gate:
+def gate_of(text: str, opset: int = 21) -> Gate:
     """The gate of a region of all nodes of a model."""
-    view = ModelGraphView(typed_model(HEAD + text).graph)
+    view = ModelGraphView(typed_model(HEAD.replace("OPSET", str(opset)) + text).graph)
     return Gate(view.region(range(len(view.nodes))))
 
 
@@ -41,6 +41,17 @@ def test_what_holds_for_all_shapes_is_not_checked_again() -> None:
     gate = gate_of("g (float[N,M] x) => (float[N,M] y) {a=Sigmoid(x) y=Mul(a,x)}")
     assert gate._symbolic is not None
     assert gate._symbolic.predicates == ()
+
+
+def test_sums_of_old_opsets_do_not_broadcast() -> None:
+    """Before opset 8 the operands have one shape, which is compared in each run."""
+    text = "g (float[N,4] a, float[M,4] b, float[N,4] c) => (float[N,4] y) {y=Sum(a,b,c)}"
+    old, new = gate_of(text, opset=7), gate_of(text, opset=8)
+    arrays = [floats(3, 4), floats(1, 4), floats(3, 4)]
+    assert new.admit(arrays).outputs == ((3, 4),)
+    assert old.admit([floats(3, 4)] * 3).outputs == ((3, 4),)
+    with pytest.raises(KernelInputError, match="input 1 has 1 entries along axis 0 instead of 3"):
+        old.admit(arrays)
 
 
 def test_a_reshape_to_another_count_is_refused() -> None:

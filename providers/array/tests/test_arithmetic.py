@@ -96,6 +96,20 @@ def test_any_number_of_inputs(op_type: str, dtype: Any, count: int) -> None:
     agree(op_type, inputs)
 
 
+@pytest.mark.parametrize("opset", [1, 6, 7])
+@pytest.mark.parametrize("op_type", ["Sum", "Mean", "Min", "Max"])
+def test_nothing_broadcasts_before_opset_8(op_type: str, opset: int) -> None:
+    """Inputs of one shape are combined; of others, a number included, the shapes are named."""
+    x = sample((2, 3), np.float32)
+    expected = run(op_type, [x, x[::-1], x])[0]
+    np.testing.assert_array_equal(run(op_type, [x, x[::-1], x], opset=opset)[0], expected)
+    for other in (x[0], x[:1], x[0, 0]):
+        with pytest.raises(
+            InvalidArgument, match=rf"{op_type} before opset 8 takes inputs of one shape.(.|\n)*\(2, 3\)"
+        ):
+            run(op_type, [x, x, np.asarray(other)], opset=opset)
+
+
 def test_sum_rounds_narrow_floats_once() -> None:
     """2048 + 1 + 1 is 2050 in float16 only when it is not rounded in between."""
     parts = [np.array([value], np.float16) for value in (2048, 1, 1)]

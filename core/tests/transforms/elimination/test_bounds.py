@@ -80,3 +80,13 @@ def test_a_number_that_may_add_a_dimension_stays() -> None:
     )
     assert operators(model) == {"Max": 1, "Relu": 1}
     assert "another shape" in notes(report)
+
+
+def test_extremes_of_old_opsets_do_not_broadcast() -> None:
+    """Before opset 8, a number beside a tensor is an error, which stays for the run to tell; two numbers are merged."""
+    text = "g (T x) => (T y) <float a = {-1}> { t = Max(a, x) y = Relu(t) }"
+    model, report = optimise(text.replace("T", "float[3, 2]"), MergeBounds(), opset=7)
+    assert dict(operators(model)) == {"Max": 1, "Relu": 1}
+    assert "operands of other shapes are an error in this opset" in notes(report)
+    model, _ = optimise(text.replace("T", "float"), MergeBounds(), feeds={"x": np.array(-3, np.float32)}, opset=7)
+    assert dict(operators(model)) == {"Relu": 1}

@@ -85,6 +85,15 @@ def test_what_must_stay(body: str, output: str, reason: str) -> None:
     assert reason in said
 
 
+def test_sums_of_old_opsets_do_not_broadcast() -> None:
+    """Add does where Sum before opset 8 did not: operands that are not known to have one shape are left for the run."""
+    text = "g (float[2, 3] x, float[S] z) => (float[2, 3] y) { y = Sum(x, z) }"
+    for shape, left, said in (("2, 3", "Add", ""), ("3", "Sum", "error in this opset"), ("A, B", "Sum", "error in")):
+        model, report = optimise(text.replace("S", shape, 1), *identity_rules(), opset=7)
+        assert operators(model) == {left: 1}
+        assert said in notes(report)
+
+
 def test_integers_are_divided_first() -> None:
     """1 / x is 0 for most of them."""
     model, report = optimise(

@@ -37,6 +37,14 @@ def test_factors_that_make_smaller() -> None:
     assert run("p = Mul(x, small) q = Mul(p, less_than_one) y = Div(q, v)")[0] == {"Mul": 1}
 
 
+@pytest.mark.parametrize("chain", ["t = Mul(x, a) y = Mul(t, b)", "t = Div(x, half) y = Mul(t, b)"])
+def test_scalars_stay_scalars(chain: str) -> None:
+    """The product of two constants without axes has none: the result keeps the shape of the input."""
+    text = f"g (float x) => (float y) <float a = {{3}}, float b = {{5}}, float half = {{0.5}}> {{ {chain} }}"
+    model, _ = optimise(text, MergeConstantChains(), feeds={"x": np.array(1.5, np.float32)})
+    assert dict(operators(model)) == {"Mul": 1}
+
+
 def test_a_long_chain() -> None:
     """Merged to the end."""
     assert run("p = Mul(x, a) q = Mul(p, v) r = Mul(q, b) y = Mul(r, b)")[0] == {"Mul": 1}

@@ -12,11 +12,19 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts.graph_view import Array
-from ort_py.contracts.kernel import ALL_FLOATS, ALL_INTEGERS, KernelCallable, KernelContext, KernelDef, tensors
+from ort_py.contracts.kernel import (
+    ALL_FLOATS,
+    ALL_INTEGERS,
+    KernelCallable,
+    KernelContext,
+    KernelDef,
+    KernelFactory,
+    tensors,
+)
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument
 from ort_py_array.broadcasting import aligned, broadcast_shape
-from ort_py_array.checks import constant_input
+from ort_py_array.checks import constant_input, shape_error
 from ort_py_array.precision import is_narrow
 from ort_py_array.ufuncs import extremum, legacy_ufunc, ufunc
 
@@ -231,6 +239,23 @@ def _accumulated(ctx: KernelContext, *, mean: bool) -> KernelCallable:
     return run
 
 
+def _of_one_shape(factory: KernelFactory, ctx: KernelContext) -> KernelCallable:
+    """A kernel of Min, Max, Sum or Mean before opset 8, where nothing broadcasts.
+
+    Raises:
+        InvalidArgument: Two inputs have different shapes.
+    """
+    kernel, count, where = factory(ctx), len(ctx.node.inputs), ctx.node.location
+
+    def run(*arrays: Array) -> Any:
+        shapes = [array.shape for array in arrays[:count]]
+        if any(shape != shapes[0] for shape in shapes):
+            raise shape_error(f"{ctx.node.op_type} before opset 8 takes inputs of one shape.", where, shapes)
+        return kernel(*arrays)
+
+    return run
+
+
 def _legacy_div_integer(ctx: KernelContext) -> KernelCallable:
     attributes, where, divide = ctx.node.attributes, ctx.node.location, div_integer(ctx)
 
@@ -242,12 +267,16 @@ def _legacy_div_integer(ctx: KernelContext) -> KernelCallable:
 
 def _variadic_defs() -> list[KernelDef]:
     shared: dict[str, Any] = {"out": True, "strided": True, "inplace": _INPLACE, "output_shape": broadcast_shape}
-    # Versions 1 and 6 did not broadcast: equal shapes are what broadcasting leaves alone.
+    factories: list[tuple[str, KernelFactory, str]] = [
+        ("Min", partial(min_max, "minimum"), "ufunc:minimum"),
+        ("Max", partial(min_max, "maximum"), "ufunc:maximum"),
+        ("Sum", sum_variadic, f"{__name__}:sum_variadic"),
+        ("Mean", mean_variadic, f"{__name__}:mean_variadic"),
+    ]
     return [
-        KernelDef("Min", partial(min_max, "minimum"), since=1, until=13, implementation="ufunc:minimum", **shared),
-        KernelDef("Max", partial(min_max, "maximum"), since=1, until=13, implementation="ufunc:maximum", **shared),
-        KernelDef("Sum", sum_variadic, since=1, until=13, implementation=f"{__name__}:sum_variadic", **shared),
-        KernelDef("Mean", mean_variadic, since=1, until=13, implementation=f"{__name__}:mean_variadic", **shared),
+        KernelDef(name, made, since=since, until=until, implementation=implementation, **shared)
+        for name, factory, implementation in factories
+        for since, until, made in ((1, 6, partial(_of_one_shape, factory)), (8, 13, factory))
     ]
 
 

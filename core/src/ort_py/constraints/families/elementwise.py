@@ -15,8 +15,8 @@ _UNARY = (
     "Sqrt Swish Tan Tanh ThresholdedRelu"
 )
 _BROADCAST = (
-    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min "
-    "Mod Mul Or Pow Sub Sum Where Xor"
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Mod Mul Or Pow "
+    "Sub Where Xor"
 )
 
 
@@ -33,6 +33,16 @@ def broadcasting(n: NodeScope) -> Outputs:
     if "broadcast" in n.attributes or "axis" in n.attributes or (n.since_version < 7 and len(n.inputs) == 2):
         return _by_attribute(n)
     return [n.broadcast(*(n.shape(place) for place in range(len(n.inputs))))]
+
+
+def _variadic(n: NodeScope) -> Outputs:
+    """As `broadcasting`; before version 8, all operands have one shape."""
+    if n.since_version >= 8 or not n.inputs:
+        return broadcasting(n)
+    first = n.shape(0)
+    for place in range(1, len(n.inputs)):
+        n.require_same(place, first, f"input {place}")
+    return [first]
 
 
 def _by_attribute(n: NodeScope) -> Outputs:
@@ -97,6 +107,7 @@ def _bias_gelu(n: NodeScope) -> Outputs:
 TABLE: Mapping[tuple[str, str], Constraint] = {
     **_table(_UNARY, first_shape),
     **_table(_BROADCAST, broadcasting),
+    **_table("Max Mean Min Sum", _variadic),
     ("", "Clip"): _clip,
     ("", "Dropout"): _dropout,
     ("", "PRelu"): _prelu,

@@ -110,6 +110,8 @@ def _extreme(node: NodeSpec, result: ValueSpec, graph: GraphEditor) -> _Bounds |
             continue
         if source.shape is None or other.shape is None or len(other.shape) > len(source.shape):
             return "the number may give the result another shape"
+        if node.since_version < 8 and other.shape != source.shape:
+            return "operands of other shapes are an error in this opset"
         return _checked(source, number, math.inf) if node.op_type == "Max" else _checked(source, -math.inf, number)
     return "neither side is one number"
 

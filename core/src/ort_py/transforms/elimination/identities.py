@@ -139,6 +139,9 @@ def _sum(node: NodeSpec, graph: GraphEditor) -> bool | str:
     result = node.outputs[0]
     if len(node.inputs) != 2 or None in node.inputs or result is None or node.opset_version < 7:
         return False
+    left, right = node.inputs
+    if node.since_version < 8 and not (left is not None and right is not None and _same_shape(left, right)):
+        return "operands of other shapes, which Add would broadcast, are an error in this opset"
     inputs = tuple([value.name for value in node.inputs if value is not None])
     graph.replace_nodes([node], [NodeTemplate("Add", inputs, (result.name,))])
     return True

@@ -197,7 +197,7 @@ def per_channel(array: Array, one: Linear, rank: int | None) -> Array | str:
 def rounded(like: Array, exact: Array) -> Array | None:
     """Numbers in the type of `like`; None where one leaves its range at either end."""
     with np.errstate(all="ignore"):
-        result = np.ascontiguousarray(exact.astype(like.dtype))
+        result = np.asarray(exact).astype(like.dtype, order="C")  # `ascontiguousarray` would give a scalar an axis
     tiny = np.finfo(like.dtype).tiny
     lost = (np.abs(result) < tiny) & (np.abs(exact) > 0) & (np.abs(exact) < tiny)
     if not np.isfinite(result).all() or (lost.any() and float(np.max(np.abs(exact))) < tiny / np.finfo(like.dtype).eps):
