@@ -27,6 +27,10 @@ OWN = {
     "cost_model",
     "cache_dir",
     "external_data_folder",
+    "fast_math",
+    "calculates_fast",
+    "verify",
+    "verify_action",
 }
 OWN_METHODS = {"additions", "copied", "entries", "entry", "is_set", "without_effect"}
 OWN_RUN_METHODS = {"active_adapters", "copied", "entries", "entry", "is_set", "shrinks_memory", "with_adapters"}

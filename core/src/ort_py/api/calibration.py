@@ -113,6 +113,7 @@ class _Bench:
         self._options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
         self._options.cost_model = "always"
         self._options.pin_cpu = True
+        self._options.verify = 0.0
         self._options.add_session_config_entry(MODEL_CACHE_KEY, "0")
         self._options.add_session_config_entry(PLACEMENT_KEY, IN_ORDER)
         self._device: Device = HOST

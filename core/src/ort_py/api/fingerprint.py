@@ -32,7 +32,7 @@ _LEFT_OUT = frozenset(
     (
         *("enable_profiling", "profile_file_prefix", "optimized_model_filepath", "logid", "log_severity_level"),
         *("log_verbosity_level", "cache_dir", "external_data_folder", "intra_op_num_threads", "inter_op_num_threads"),
-        *("limits", "enable_cpu_mem_arena"),
+        *("limits", "enable_cpu_mem_arena", "verify", "verify_action"),
     )
 )
 """Options that change no result and no plan, or that differ between machines because the machines do."""

@@ -20,6 +20,7 @@ from ort_py.api.run_arguments import check_run_options
 from ort_py.api.runner import Runner
 from ort_py.api.values.device_memory import memory_of
 from ort_py.api.values.device_tensor import DeviceTensor
+from ort_py.api.verification.runner import VerifiedRunner
 from ort_py.contracts import FailureKind
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
@@ -88,6 +89,8 @@ def _runner_for(
     recovery = session._built.recovery
     if recovery.watching or (options is not None and recovery.fitting):
         return None
+    if isinstance(base, VerifiedRunner) and base.verifier.decide():
+        return None  # what is verified is on the host
     plan = base.program.plan
     inputs = {
         value.name: given.device

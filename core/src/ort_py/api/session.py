@@ -32,6 +32,7 @@ from ort_py.api.session_arguments import fallback_enabled, lanes_of, session_opt
 from ort_py.api.split_runs import in_fitting_parts
 from ort_py.api.streams import ThreadedRuns
 from ort_py.api.value_runs import ValueRuns
+from ort_py.api.verification.methods import VerificationMethods
 from ort_py.execution.frame import session_closed
 from ort_py.execution.run_queue import RunQueue
 from ort_py.execution.watch import RunWatch
@@ -48,7 +49,7 @@ _logger = logging.getLogger("ort_py.session")
 escape_in_logs()
 
 
-class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Reopenable):
+class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, VerificationMethods, Reopenable):
     """A model ready to run.
 
     Args:
@@ -325,6 +326,7 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
 
         Calling it again does nothing.
         """
+        self._close_verification()
         with self._lock.held():
             self._leaving, self._runner = self._runner or self._leaving, None
             leaving = self._leaving
@@ -373,7 +375,7 @@ class InferenceSession(ValueRuns, DetachedRuns, ThreadedRuns, ServiceMethods, Re
         """Take over a construction: what `run` and the reports need; with the runner of its program, where one is."""
         assembled = self._assembled()
         lanes = lanes_of(self._options, self._built.threads.count)
-        self._runner = runner or Runner(assembled.program, lanes, self._joined_pressure())
+        self._runner = runner or self._new_runner(assembled.program, lanes)
         self._placement = placement_of(assembled.assignment, {p.name: str(p.device) for p in self._built.providers})
         self._observe()
 

@@ -14,6 +14,7 @@ from typing import Any
 from ort_py.api.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.api.options import SessionOptions
 from ort_py.api.options.config_values import check_session_entries
+from ort_py.api.options.verify_share import share_of
 from ort_py.discovery.environment import compat_mode
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, UsageError
@@ -60,6 +61,7 @@ def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> Se
         TypeError: Optimisers are no names.
         UsageError: The model's settings, or config entries, are malformed; a builtin RuntimeError too.
         InvalidArgument, Fail: Config entries contradict the model.
+        OptionError: The environment's share of runs to verify is none.
     """
     if given is not None and not isinstance(given, SessionOptions):
         if given:
@@ -80,6 +82,7 @@ def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> Se
     if _reads_config(arguments):
         _take_config(options, source)
     check_session_entries(options.entries(), options.intra_op_num_threads)
+    share_of(options.verify)
     _check_formats(options, source)
     return options
 

@@ -9,6 +9,7 @@ from ort_py.hooks.specs import (
     KernelContribution,
     RunEvent,
     SessionEvent,
+    VerifiedEvent,
     hookimpl,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "KernelContribution",
     "RunEvent",
     "SessionEvent",
+    "VerifiedEvent",
     "hookimpl",
 ]

@@ -35,6 +35,7 @@ __all__ = [
     "KernelContribution",
     "RunEvent",
     "SessionEvent",
+    "VerifiedEvent",
     "hookimpl",
     "hookspec",
 ]
@@ -145,6 +146,33 @@ class DeclinedEvent:
     asked: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class VerifiedEvent:
+    """A run was repeated by the NumPy provider, and the results were compared: see `SessionOptions.verify`.
+
+    Attributes:
+        session_id: The session.
+        outcome: ``"agreed"``, ``"tie"``, ``"drift"``, ``"mismatch"`` or ``"failed"``.
+        run: Number of the run in its session, counted from 1.
+        outputs: Names of the outputs that differ beyond the tolerance.
+        node: Name of the first node whose result differs; ``""`` where none was found.
+        value: Name of that result.
+        provider: Who ran the node.
+        reason: What was found, in words.
+        pinned: Whether the session was moved to the NumPy provider for it.
+    """
+
+    session_id: str
+    outcome: str
+    run: int
+    outputs: tuple[str, ...] = ()
+    node: str = ""
+    value: str = ""
+    provider: str = ""
+    reason: str = ""
+    pinned: bool = False
+
+
 @hookspec
 def ort_py_providers() -> Iterable[ProviderFactory]:  # type: ignore[empty-body]  # pluggy specs have no body
     """Contribute providers. Called once, when a provider of this plug-in is first asked about. Required for an
@@ -209,3 +237,8 @@ def ort_py_region_compiled(event: CompileEvent) -> None:
 @hookspec
 def ort_py_run_declined(event: DeclinedEvent) -> None:
     """Observe: a region left a run to other kernels. On the running thread; the run goes on."""
+
+
+@hookspec
+def ort_py_run_verified(event: VerifiedEvent) -> None:
+    """Observe: a run was verified, whatever the outcome. On a background thread, some time after the run."""

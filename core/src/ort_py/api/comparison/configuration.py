@@ -44,7 +44,8 @@ class SessionConfiguration:
     provider_options: Sequence[Mapping[str, Any]] | None = None
 
     def open(self, model: str | os.PathLike[str] | bytes | Any) -> InferenceSession:
-        """A session for examining: it writes no file, profiles nothing, and neither reads nor fills the cache.
+        """A session for examining: it writes no file, profiles and verifies nothing, and neither reads nor fills
+        the cache.
 
         A provider that fails in a run is not replaced by another one: what was to be examined would be gone.
 
@@ -61,6 +62,7 @@ class SessionConfiguration:
         options.cache_dir = "off"
         options.optimized_model_filepath = ""
         options.enable_profiling = False
+        options.verify = 0.0
         return options
 
     def at(self, level: GraphOptimizationLevel, disabled: Sequence[str] = ()) -> SessionConfiguration:

@@ -16,6 +16,7 @@ import numpy as np
 from ort_py.api.comparison.common_values import CommonValues
 from ort_py.api.comparison.deviation import Deviation, ValueSummary
 from ort_py.api.comparison.measuring import Tolerances, deviation, summary_of
+from ort_py.api.comparison.randomness import is_random
 from ort_py.api.comparison.report import ComparedNode, ComparisonReport, Difference
 from ort_py.api.comparison.stepping import Executed, SteppedRun
 from ort_py.api.session import InferenceSession
@@ -36,10 +37,6 @@ _DESCRIBED = 20
 
 _NEAREST = 5
 """Values within the tolerance in a report."""
-
-_RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
 
 
 class ForcedComparison:
@@ -101,7 +98,7 @@ class ForcedComparison:
         step = executed.step
         nodes = sides.cone(sides.b, value.name)
         found = sides.b.read(slot, step)
-        if any(_is_random(node) for node in nodes):
+        if any(is_random(node) for node in nodes):
             self._report.random += 1
         else:
             self._report.compared += 1
@@ -199,9 +196,3 @@ def _as_kernels_take_it(value: Any) -> Any:
     if isinstance(value, np.generic):
         return np.asarray(value)
     return np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value
-
-
-def _is_random(node: Node) -> bool:
-    """Whether two runs draw different results."""
-    drops = node.op_type == "Dropout" and len(node.inputs) > 2  # the third input says that it shall
-    return not node.domain and (node.op_type in _RANDOM or drops)

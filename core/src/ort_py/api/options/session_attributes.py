@@ -34,6 +34,8 @@ IN_USE: frozenset[str] = frozenset(
         "cost_model",
         "cache_dir",
         "external_data_folder",
+        "verify",
+        "verify_action",
     }
     | HONOURED
 )
@@ -65,6 +67,8 @@ DEFAULTS: dict[str, Any] = {
     "cost_model": "transfer",
     "cache_dir": "",
     "external_data_folder": "",
+    "verify": None,
+    "verify_action": "log",
 }
 """Every attribute with its default: onnxruntime's, then ort-py's own."""
 
@@ -94,6 +98,8 @@ TYPES: dict[str, tuple[type, ...]] = {
     "cost_model": (str,),
     "cache_dir": PATH,
     "external_data_folder": PATH,
+    "verify": (float, int, type(None)),
+    "verify_action": (str,),
 }
 """Types each attribute takes."""
 
@@ -101,5 +107,6 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "precision": ("float32", "bfloat16", "float16"),
     "strict": (None, "", "provider", "node"),
     "cost_model": ("transfer", "always"),
+    "verify_action": ("log", "pin"),
 }
 """Values of attributes that take some only."""

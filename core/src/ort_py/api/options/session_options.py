@@ -11,8 +11,9 @@ from ort_py.api.enums import OrtExecutionProviderDevicePolicy
 from ort_py.api.options.added import Added
 from ort_py.api.options.checked import CheckedOptions
 from ort_py.api.options.session_attributes import CHOICES, DEFAULTS, IN_USE, TYPES
+from ort_py.api.options.verify_share import check_share
 from ort_py.api.values.ort_value import OrtValue
-from ort_py.errors import Fail, Location, UsageError
+from ort_py.errors import Fail, Location, OptionError, UsageError
 from ort_py.limits import Limits
 
 __all__ = ["SessionOptions"]
@@ -55,6 +56,9 @@ class SessionOptions(CheckedOptions):
     * `cost_model`: ``"transfer"`` keeps only islands that pay, ``"always"`` keeps all.
     * `cache_dir`: folder of the cache, ``"off"`` for none; ``""`` leaves it to the environment's ``ORT_PY_CACHE``.
     * `external_data_folder`: where external data of a model given as bytes lies.
+    * `verify`: share of runs, from 0 to 1, that the NumPy provider repeats in the background to compare the results;
+      None leaves it to the environment variable ``ORT_PY_VERIFY``. See ``docs/user/verification.md``.
+    * `verify_action`: what a wrong result leads to: ``"log"``, or ``"pin"``, which moves the session to NumPy too.
 
     `without_effect` names those of onnxruntime that were set and change nothing, its config entries included; the
     session's load report does too.
@@ -93,8 +97,15 @@ class SessionOptions(CheckedOptions):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "memory_limit_bytes":  # no value of its own
             object.__setattr__(self, name, value)
-        else:
-            super().__setattr__(name, value)
+            return
+        before = self._values.get(name)
+        super().__setattr__(name, value)
+        if name == "verify" and value is not None:
+            try:
+                check_share(value, "SessionOptions.verify")
+            except OptionError:
+                self._values[name] = before
+                raise
 
     # -- copies ------------------------------------------------------------------------------------------------
 
