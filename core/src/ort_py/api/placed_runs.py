@@ -62,6 +62,8 @@ def run_placed(
     check_run_options(run_options)
     base = session._runner
     runner = None if base is None else _runner_for(session, base, input_feed, places, run_options)
+    if runner is not None and isinstance(base, VerifiedRunner) and base.verifier.decide():
+        runner = None  # what is verified is on the host
     if base is None or runner is None:
         found = session.run(output_names, _on_host(input_feed), run_options)
     else:
@@ -89,8 +91,6 @@ def _runner_for(
     recovery = session._built.recovery
     if recovery.watching or (options is not None and recovery.fitting):
         return None
-    if isinstance(base, VerifiedRunner) and base.verifier.decide():
-        return None  # what is verified is on the host
     plan = base.program.plan
     inputs = {
         value.name: given.device

@@ -41,9 +41,8 @@ class VerifiedRunner(Runner):
     ) -> list[Any]:
         """Run once, as `Runner.run`."""
         verifier = self.verifier
-        number = verifier.pick()
-        if not number:
-            return super().run(output_names, input_feed, before)
+        if verifier.passes() or not (number := verifier.pick()):
+            return Runner.run(self, output_names, input_feed, before)
         names = name_list(output_names)
         try:
             feed = self.prepare(input_feed)

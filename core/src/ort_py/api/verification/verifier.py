@@ -7,6 +7,7 @@ is `reference`; where that happens is `background`.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import threading
@@ -71,13 +72,15 @@ class Verifier:
         self._action = session._options.verify_action
         self._tolerances = tolerances_for(session._options)
         self._share = share
-        self._random = random.Random()  # noqa: S311 - which runs are picked is no secret
+        self._dice = random.Random()  # noqa: S311 - which runs are picked is no secret
+        self._random = self._dice.random
+        self._numbers = itertools.count(1)
         self._background = process_background()
         self._report = VerificationReport(share)
         self._reference: InferenceSession | None = None
         self._drawn: frozenset[str] = frozenset()
         self._run_options = RunOptions()
-        self._decided = threading.local()
+        self._decided: set[int] = set()
         self._closed = False
         self._told_failure = False
         self._working = 0
@@ -94,39 +97,49 @@ class Verifier:
         self._changed = threading.Condition(threading.Lock())
         self._working = 0
         self._report = replace(self._report, waiting=0)
-        self._random.seed()
+        self._dice.seed()
+        self._decided.clear()
 
     def report(self) -> VerificationReport:
         """What was found so far."""
         with self._changed:
-            return self._report
+            return replace(self._report, seen=self._seen())
 
     def wait(self, seconds: float | None) -> VerificationReport:
         """Wait until no run waits for its verification, at most so long; what was found so far."""
         with self._changed:
             self._changed.wait_for(lambda: not self._report.waiting, seconds)
-            return self._report
+            return replace(self._report, seen=self._seen())
 
     # -- runs, on their own threads ----------------------------------------------------------------------------
 
+    def passes(self) -> bool:
+        """Count a run that is about to start, and draw whether it goes unverified. All that most runs cost."""
+        next(self._numbers)
+        if self._random() < self._share:
+            return False
+        return not self._decided or threading.get_ident() not in self._decided
+
     def pick(self) -> int:
-        """Decide about a run that is about to start: its number where it is verified, else 0."""
-        number: int | None = self._decided.__dict__.pop("number", None)
-        if number is not None:
-            return number
+        """The number of a run that was drawn for verification; 0 where the session verifies no more runs."""
+        self._decided.discard(threading.get_ident())
         with self._changed:
-            known = self._report
-            number = known.seen + 1
-            picked = not known.reason and self._random.random() < self._share
-            self._report = replace(known, seen=number, picked=known.picked + picked)
-        return number if picked else 0
+            if self._report.reason:
+                return 0
+            self._report = replace(self._report, picked=self._report.picked + 1)
+            return self._seen()
 
     def decide(self) -> bool:
-        """Decide about the next run of the calling thread before it is known how it is run."""
-        number = self.pick()
-        if number:
-            self._decided.number = number
-        return bool(number)
+        """Draw for a run of the calling thread before it is known how it is run; where it is drawn, the next is it."""
+        if self._random() < self._share and self.active:
+            self._decided.add(threading.get_ident())
+            return True
+        next(self._numbers)
+        return False
+
+    def _seen(self) -> int:
+        """Runs begun so far. A count hands out its numbers to all threads without a lock, and tells the next one."""
+        return int(repr(self._numbers).removeprefix("count(").removesuffix(")")) - 1
 
     def drop(self) -> None:
         """Count a picked run that is not verified."""
