@@ -42,6 +42,12 @@ def test_one_block_serves_all_plans() -> None:
     assert not np.shares_memory(first, wide)
 
 
+def test_a_plan_of_empty_arrays() -> None:
+    """Arrays without elements take no bytes, and are there all the same."""
+    (empty,) = Arena({}).cut(plan_of((0, 0)))
+    assert empty.shape == (0,)
+
+
 def test_a_block_nobody_needs_goes() -> None:
     """When the plan that needed it is forgotten, the block shrinks with the next cut."""
     arena = Arena({})

@@ -33,11 +33,13 @@ class RunDeclined(Exception):
 
     Args:
         reason: Why, in words: a line of reports.
+        early: Whether nothing was computed before. Then there is nothing to be saved by a pause, and there is none.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, early: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.early = early
 
 
 @dataclass(frozen=True, slots=True)

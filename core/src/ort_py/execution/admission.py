@@ -100,7 +100,7 @@ class AdmittedInstance(RegionInstance):
         except KernelInputError as error:
             if not self._declines:
                 raise
-            raise RunDeclined(error.what) from error
+            raise RunDeclined(error.what, early=True) from error
 
     def _compare(self, made: Sequence[Any]) -> None:
         """Compare the shapes of the first results of a set of shapes with what the constraints say."""

@@ -42,7 +42,7 @@ class Arena:
             MemoryError: There is not as much.
         """
         for device, size in plan.sizes.items():
-            if size > self._sizes.get(device, 0):
+            if size > self._sizes.get(device, -1):
                 # The old block goes first, so that the two are not needed at once.
                 self._cut.clear()
                 self._blocks.pop(device, None)

@@ -45,7 +45,7 @@ def answer(step: RegionStep, slots: list[Any], error: RunDeclined) -> Sequence[A
         ) from error
     frame: Frame = slots[0]
     instance = StandInInstance(step, step.stand_in, frame, slots[step.instance])
-    found = instance.instead([slots[slot] for slot in step.inputs], error.reason)
+    found = instance.instead([slots[slot] for slot in step.inputs], error.reason, early=error.early)
     slots[step.instance] = instance
     return found
 
@@ -86,7 +86,7 @@ class StandInInstance(RegionInstance):
             self._instance.bind(inputs, outputs)
             found = self._instance()
         except RunDeclined as error:
-            return self.instead(inputs, error.reason)
+            return self.instead(inputs, error.reason, early=error.early)
         self._frame.slots[self._step.instance] = self._instance
         return found
 
@@ -94,14 +94,15 @@ class StandInInstance(RegionInstance):
         """Those of the region's instance."""
         return self._instance.reserved_bytes()
 
-    def instead(self, inputs: Sequence[Any], reason: str | None) -> Sequence[Any]:
+    def instead(self, inputs: Sequence[Any], reason: str | None, *, early: bool = False) -> Sequence[Any]:
         """Run the nodes.
 
         Args:
             inputs: The region's inputs.
             reason: Why the region declined; None where it was not asked.
+            early: Whether it declined before it computed anything.
         """
-        if reason is not None:
+        if reason is not None and not early:
             self._in_a_row += 1
             if self._in_a_row >= _IN_A_ROW:
                 self._pause = min(2 ** (self._in_a_row - _IN_A_ROW + 1), MOST_PAUSED)

@@ -122,15 +122,19 @@ def _follows_from_shapes(value: ValueSpec | None, graph: GraphEditor) -> bool:
 
 
 def _only_input(node: NodeSpec, graph: GraphEditor) -> bool:
-    return len(node.inputs) == 1
+    if len(node.inputs) != 1:
+        return False
+    shape, axis = node.inputs[0].shape if node.inputs[0] is not None else None, node.attributes.get("axis", 1)
+    return node.op_type != "Concat" or (shape is not None and -len(shape) <= axis < len(shape))
 
 
 def _identity_permutation(node: NodeSpec, graph: GraphEditor) -> bool:
     source = node.inputs[0]
     permutation = node.attributes.get("perm")
-    if permutation is None:
-        return source is not None and source.shape is not None and len(source.shape) < 2
-    return tuple(permutation) == tuple(range(len(permutation)))
+    if source is None or source.shape is None:
+        return False
+    rank = len(source.shape)
+    return rank < 2 if permutation is None else tuple(permutation) == tuple(range(rank))
 
 
 def _whole_slice(node: NodeSpec, graph: GraphEditor) -> bool:

@@ -50,6 +50,8 @@ def _factors(own: Linear, graph: GraphEditor) -> tuple[Array, Array] | None:
     mean, variance = (graph.constant(value) for value in own.node.inputs[3:5])
     if mean is None or variance is None or own.bias is None:
         return None
+    if not own.weight.shape == own.bias.shape == mean.shape == variance.shape:
+        return None  # the node is refused when it runs
     epsilon = own.node.attributes.get("epsilon", _EPSILON)
     with np.errstate(all="ignore"):  # what is not finite is looked for in the weights
         scale = own.weight.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)

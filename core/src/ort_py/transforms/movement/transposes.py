@@ -28,9 +28,13 @@ class MergeTransposes(RewriteRule):
 
 
 def permutation_of(node: NodeSpec) -> tuple[int, ...] | None:
-    """The permutation of a Transpose; None where it is the default one and the rank is unknown."""
-    permutation = node.attributes.get("perm")
-    if permutation is not None:
-        return tuple(permutation)
-    source = node.inputs[0]
-    return None if source is None or source.shape is None else tuple(reversed(range(len(source.shape))))
+    """The permutation of a Transpose; None where the rank is unknown, or it is no order of the axes.
+
+    A node of the latter kind is refused when it runs, so no rule may make another one of it.
+    """
+    permutation, source = node.attributes.get("perm"), node.inputs[0]
+    rank = None if source is None or source.shape is None else len(source.shape)
+    if permutation is None:
+        return None if rank is None else tuple(reversed(range(rank)))
+    ordered = sorted(permutation) == list(range(len(permutation) if rank is None else rank))
+    return tuple(permutation) if ordered else None
