@@ -114,3 +114,8 @@ def test_weights_of_a_file_are_counted_while_a_plan_reads_them(tmp_path: Path) -
     session.trim()
     assert session.memory_report().weights == 4000
     session.run(None, {"x": np.ones((1, 1000), np.float32)})
+
+
+def test_names_of_values_cannot_steer_a_terminal() -> None:
+    """Control characters and line ends in them are escapes."""
+    assert str(MemoryReport(largest=(("a\n\x1b[2J", 1024),))).endswith(r"  a\n\x1b[2J")

@@ -9,7 +9,7 @@ import pytest
 from ort_py.testing.graphs import ReferenceContext, typed_model
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
-from ort_py.transforms.report import OptimisationReport, PassReport
+from ort_py.transforms.report import OptimisationReport, PassReport, Refusal, Rewrite
 
 TEXT = """g (float[2] x) => (float[2] y) <float one = {1}, float two = {2}> {
     a = Identity(x) b = Add(one, two) c = Mul(a, b) d, m = Dropout(c) n = Not(m) e = Cast<to = 1>(n) y = Add(d, e)
@@ -78,3 +78,15 @@ def test_lists_are_bounded() -> None:
     assert (one.changes, len(one.rewrites)) == (1500, 1000)
     assert (one.refused, len(one.refusals), len(one.notes)) == (500, 200, 20)
     assert "left: 497 more" in str(one)
+
+
+def test_names_cannot_steer_a_terminal() -> None:
+    """Control characters and line ends in names of nodes are escapes wherever the report is text."""
+    name, shown = "a\n\x1b[2J", r"a\n\x1b[2J"
+    assert str(Rewrite((name,), ())) == f"{shown} -> nothing"
+    assert str(Refusal(name, "near")) == f"{shown}: near"
+    one = PassReport("Rule", refusals=[Refusal(name, "near")], notes=(f"about {name}",))
+    assert str(one).split("\n")[1:] == [f"  left: {shown}: near", f"  about {shown}"]
+    whole = OptimisationReport([one], exhausted=[name], notes=(name,))
+    assert "\x1b" not in str(whole)
+    assert str(whole).split("\n")[-2:] == [shown, f"given up: {shown}"]

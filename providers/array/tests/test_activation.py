@@ -32,7 +32,8 @@ _FORMULAS: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     "ThresholdedRelu": ({"alpha": 0.5}, lambda x: np.where(x > 0.5, x, 0)),
     "Sigmoid": ({}, _sigmoid),
     "HardSigmoid": ({"alpha": 0.25, "beta": 0.5}, lambda x: np.clip(0.25 * x + 0.5, 0, 1)),
-    "HardSwish": ({}, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+    # The function that defines it has 1/6 as an attribute, which is a float32 whatever the type of the input is.
+    "HardSwish": ({}, lambda x: x * np.clip(x * float(np.float32(1 / 6)) + 0.5, 0, 1)),
     "Elu": ({"alpha": 0.5}, lambda x: np.where(x > 0, x, 0.5 * np.expm1(np.minimum(x, 0)))),
     "Selu": ({}, lambda x: _GAMMA * np.where(x > 0, x, _ALPHA * np.expm1(np.minimum(x, 0)))),
     "Celu": ({"alpha": 2.0}, lambda x: np.where(x > 0, x, 2 * np.expm1(np.minimum(x, 0) / 2))),

@@ -17,6 +17,7 @@ from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import named_weights, weight_bytes
 from ort_py.limits import human_bytes
 from ort_py.planning.constants import ConstantPool
+from ort_py.printable import one_line
 
 __all__ = ["DeviceMemory", "MemoryReport", "memory_report"]
 
@@ -100,7 +101,7 @@ class MemoryReport:
         if self.weights_released:
             lines.append(f"{human_bytes(self.weights_released)} of weights are in files only")
         lines.append(f"values of one run took at most {human_bytes(self.high_water)}")
-        lines += [f"  {human_bytes(size):>10}  {name}" for name, size in self.largest]
+        lines += [f"  {human_bytes(size):>10}  {one_line(name)}" for name, size in self.largest]
         for name, stats in self.allocators.items():
             used, reserved = human_bytes(stats.bytes_in_use), human_bytes(stats.bytes_reserved)
             lines.append(f"allocator of {name}: {used} in use, {reserved} reserved")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ort_py.printable import one_line
+
 __all__ = ["TunedCandidate", "TuningReport"]
 
 
@@ -79,10 +81,15 @@ class TuningReport:
             nodes = ", ".join(f"{name}: {count}" for name, count in one.nodes.items())
             mark = "* " if one is self.chosen else "  "
             told = "; ".join(text for text in (nodes, one.remark) if text)
-            rows.append((mark + one.name, _ms(one.milliseconds), _ms(one.fastest), f"{one.created:.2f} s", told))
+            name = one_line(mark + one.name)
+            rows.append((name, _ms(one.milliseconds), _ms(one.fastest), f"{one.created:.2f} s", one_line(told)))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join([*map(str.ljust, row[:4], widths), row[4]]).rstrip() for row in rows]
-        kept = "remembered: sessions of this model use it" if self.remembered else f"not remembered: {self.remark}"
+        kept = (
+            "remembered: sessions of this model use it"
+            if self.remembered
+            else f"not remembered: {one_line(self.remark)}"
+        )
         return "\n".join([*lines, f"{self.chosen.name}: {self.gain:.2f} times as fast as the order given; {kept}"])
 
 

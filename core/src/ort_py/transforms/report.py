@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ort_py.printable import one_line
+
 __all__ = ["OptimisationReport", "PassReport", "Refusal", "Rewrite"]
 
 _KEPT_REWRITES = 1000
@@ -31,7 +33,7 @@ class Rewrite:
     after: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{', '.join(self.before)} -> {', '.join(self.after) or 'nothing'}"
+        return one_line(f"{', '.join(self.before)} -> {', '.join(self.after) or 'nothing'}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Refusal:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.node}: {self.reason}"
+        return one_line(f"{self.node}: {self.reason}")
 
 
 @dataclass(slots=True)
@@ -121,7 +123,7 @@ class PassReport:
         if self.refused > _SHOWN:
             lines.append(f"  left: {self.refused - _SHOWN} more")
         lines += [f"  {note}" for note in self.notes]
-        return "\n".join(lines)
+        return "\n".join(map(one_line, lines))
 
 
 @dataclass(slots=True)
@@ -193,7 +195,7 @@ class OptimisationReport:
         if not self.settled:
             lines.append(f"stopped after {self.rounds} rounds though the last one still changed something")
         lines += [f"given up: {line}" for line in self.exhausted]
-        return lines
+        return list(map(one_line, lines))
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

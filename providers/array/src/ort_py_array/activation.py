@@ -122,10 +122,14 @@ def hard_sigmoid(xp: Any, x: Array, out: Array, *, alpha: float = 0.2, beta: flo
     _cut(xp, out, beta)
 
 
+_SIXTH = 0.1666666716337204
+"""The float32 next to 1/6: attributes of a node are float32, whatever its inputs are."""
+
+
 @pointwise("HardSwish", since=14, until=22)
 def hard_swish(xp: Any, x: Array, out: Array) -> None:
-    """HardSwish-14..22: x * HardSigmoid(x) with alpha = 1/6 and beta = 1/2."""
-    xp.multiply(x, _hard_gate(xp, x, 1 / 6, 0.5), out)
+    """HardSwish-14..22: x * HardSigmoid(x) with beta = 1/2 and alpha = 1/6, float32 as in its function."""
+    xp.multiply(x, _hard_gate(xp, x, _SIXTH, 0.5), out)
 
 
 def _negative_exponential(xp: Any, x: Array) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ort_py.api.comparison.report import ComparedOutput, ComparisonReport
+from ort_py.printable import one_line
 from ort_py.transforms.report import Rewrite
 
 __all__ = ["BisectionReport", "Trial"]
@@ -81,7 +82,7 @@ class BisectionReport:
         return {"equal": self.equal, **asdict(self), "comparison": compared}
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(one_line, self._lines()))
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.title}: {self.levels[1]} against {self.levels[0]}, {self.configuration}"
@@ -89,7 +90,7 @@ class BisectionReport:
             yield "  the results are equal within the tolerance"
             return
         if self.failure:
-            yield f"  with all transforms it fails: {self.failure}"
+            yield from f"  with all transforms it fails: {self.failure}".split("\n")
         for output in self.outputs[:_SHOWN]:
             yield f"  output {output.name}: {output.deviation}"
         if self.culprit is None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ort_py.printable import one_line
+
 __all__ = ["Deviation", "ValueSummary"]
 
 
@@ -103,8 +105,8 @@ class ValueSummary:
 
     def __str__(self) -> str:
         if self.shape is None:
-            return f"{self.name}: no array"
-        text = f"{self.name}: {self.element_type}{_shape(self.shape)}"
+            return f"{one_line(self.name)}: no array"
+        text = f"{one_line(self.name)}: {self.element_type}{_shape(self.shape)}"
         if self.minimum is not None:
             text += f" in [{self.minimum:.6g}, {self.maximum:.6g}]"
         text += f", {self.nan} NaN" if self.nan else ""

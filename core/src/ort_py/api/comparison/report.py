@@ -8,6 +8,7 @@ from typing import Any
 
 from ort_py.api.comparison.deviation import Deviation, ValueSummary
 from ort_py.errors import operator_title
+from ort_py.printable import one_line
 
 __all__ = ["ComparedNode", "ComparedOutput", "ComparedSide", "ComparisonReport", "Difference"]
 
@@ -34,7 +35,7 @@ class ComparedSide:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name}: {count}" for name, count in self.nodes.items())
-        return "; ".join([f"{self.configuration}, nodes by provider {counts or 'none'}", *self.fallbacks])
+        return one_line("; ".join([f"{self.configuration}, nodes by provider {counts or 'none'}", *self.fallbacks]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class ComparedNode:
             text += f", in region {self.region}"
         if self.made_by:
             text += f", made by {self.made_by}"
-        return f"{text} of {', '.join(map(repr, self.sources))}" if self.sources else text
+        return one_line(f"{text} of {', '.join(map(repr, self.sources))}" if self.sources else text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class ComparisonReport:
         return {"equal": self.equal, **asdict(self)}
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join(map(one_line, self.lines()))
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
