@@ -61,6 +61,25 @@ def test_negative_pads_crop() -> None:
     assert run("Pad", [x, i64(-2, 1)], mode="edge")[0].tolist() == [2, 3, 4, 4]
 
 
+@pytest.mark.parametrize("pads", [(-1, 2), (2, -1), (-2, 4), (4, -2), (-3, 7), (-1, -1), (3, -3)], ids=str)
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_what_a_crop_leaves_is_repeated(mode: str, pads: tuple[int, int]) -> None:
+    """What a negative pad removes is not there to be repeated or mirrored, as in onnxruntime."""
+    x = np.arange(5.0)
+    begin, end = pads
+    cropped = x[max(0, -begin) : 5 - max(0, -end)]
+    expected = np.pad(cropped, (max(0, begin), max(0, end)), mode=mode)  # type: ignore[call-overload]  # mode is a str
+    np.testing.assert_array_equal(run("Pad", [x, i64(*pads)], mode=mode)[0], expected)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_crops_that_leave_nothing(mode: str) -> None:
+    """They give an empty tensor, around which nothing can be repeated."""
+    assert run("Pad", [np.arange(5.0), i64(-2, -3)], mode=mode)[0].shape == (0,)
+    with pytest.raises(InvalidArgument, match="pads of -5 and 2 leave none"):
+        run("Pad", [np.arange(5.0), i64(-5, 2)], mode=mode)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_borders_wider_than_the_tensor(mode: str) -> None:
     """Mirroring and repeating go on as long as it takes, as in NumPy, which the specification's reference calls.

@@ -1,7 +1,7 @@
 """Pad: a border of a constant, of the edge, of the mirrored or of the repeated tensor; negative pads crop.
 
 A constant border is written around a copy. The other modes gather along one axis after the other, so they may be wider
-than the tensor and mix with crops; a node remembers the places it gathered from for the last few shapes.
+than the tensor. They repeat what crops leave. A node remembers the places it gathered from for the last few shapes.
 """
 
 from __future__ import annotations
@@ -62,17 +62,18 @@ def _constant(
 
 
 def _positions(xp: Any, mode: str, size: int, begin: int, end: int) -> Array:
-    """Which element of an axis stands at each place of the padded axis."""
-    places = xp.arange(-begin, size + end)
+    """Which element of an axis stands at each place of the padded axis; what crops leave is repeated or mirrored."""
+    first, kept = max(0, -begin), size + min(begin, 0) + min(end, 0)
+    places = xp.arange(-max(begin, 0), kept + max(end, 0))
     if mode == "edge":
-        return xp.clip(places, 0, size - 1)
+        return first + xp.clip(places, 0, kept - 1)
     if mode == "wrap":
-        return xp.remainder(places, size)
-    if size == 1:
-        return xp.zeros(places.shape, places.dtype)
-    period = 2 * (size - 1)
+        return first + xp.remainder(places, kept)
+    if kept == 1:
+        return first + xp.zeros(places.shape, places.dtype)
+    period = 2 * (kept - 1)
     places = xp.remainder(places, period)
-    return xp.minimum(places, period - places)
+    return first + xp.minimum(places, period - places)
 
 
 def _shape(ctx: KernelContext, x: Array, pads: _Pads) -> tuple[int, ...]:
@@ -101,10 +102,14 @@ def _gathers(ctx: KernelContext, x: Array, pads: _Pads, mode: str) -> _Gathers:
     for axis, (begin, end) in enumerate(pads):
         if begin == end == 0:
             continue
-        if x.shape[axis] == 0:
+        if x.shape[axis] + min(begin, 0) + min(end, 0) <= 0:
+            if x.shape[axis] + begin + end == 0:
+                found.append((axis, ctx.xp.arange(0)))
+                continue
             raise InvalidArgument(
                 f"Pad cannot repeat elements of the empty axis {axis} of shape {tuple(x.shape)}.",
                 where=ctx.node.location,
+                why=f"pads of {begin} and {end} leave none" if x.shape[axis] else (),
                 fix="Only mode 'constant' can pad an empty axis.",
             )
         found.append((axis, _positions(ctx.xp, mode, x.shape[axis], begin, end)))
