@@ -50,6 +50,22 @@ def test_weights_of_few_bits(bits: int, size: int, zeros: bool, rows: int, colum
     assert np.abs(actual - exact).max() <= allowed
 
 
+def test_no_rows_are_no_failure() -> None:
+    """A slice that leaves nothing is declined, and the provider is not given up."""
+    constants, _, attributes = _blocks(4, 32, False)
+    constants |= {"starts": np.array([5]), "ends": np.array([9]), "axes": np.array([1])}
+    nodes = [
+        node("Abs", "x", "a"),
+        node("Slice", "a starts ends axes", "c"),
+        node("MatMulNBits", "c b s", "y", domain="com.microsoft", **attributes),
+    ]
+    feeds = {"x": np.ones((1, 4, 256), np.float32)}
+    with open_session(model(nodes, feeds, constants, dynamic=True)) as session:
+        assert session.run(None, feeds)[0].shape == (1, 0, 48)
+        assert not session.fallback_report
+        assert "declined 1 run(s)" in session.plan
+
+
 @pytest.mark.usefixtures("needs_exact_integers")
 @pytest.mark.parametrize("rows", [1, 12])
 def test_weights_of_few_bits_with_integers(rows: int) -> None:

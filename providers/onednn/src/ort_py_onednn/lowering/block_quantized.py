@@ -31,7 +31,7 @@ from ort_py_onednn.binding.constants import (
     Eltwise,
 )
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive
+from ort_py_onednn.binding.primitive import Function, Operand, PostOp, Primitive, Unimplemented
 from ort_py_onednn.execution.plan import Buffer, Place
 from ort_py_onednn.graph.functions import linear
 from ort_py_onednn.graph.operation import Combine, Operation, Post
@@ -86,6 +86,8 @@ def block_product(planner: Planner, operation: Operation) -> None:
         posts.insert(0, Combine(Binary.ADD, bias))
     shape = (*source.shape[:-1], columns)
     rows = math.prod(source.shape[:-1])
+    if not rows:
+        raise Unimplemented("there are no rows")
     coarse = bool(operation.attributes["coarse"])
     if rows > _most(size, coarse):
         real = block_panels.dequantized(planner, weights, scales)

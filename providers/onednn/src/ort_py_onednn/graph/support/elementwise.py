@@ -14,6 +14,9 @@ from ort_py_onednn.graph.support.rule import Rule, Rules, shape_of, value_name
 __all__ = ["RULES"]
 
 
+_NO_BOUND = "a bound is NaN, which oneDNN refuses"
+
+
 def _function(node: NodeSpec, graph: GraphView) -> str | None:
     if any(not math.isfinite(value) for value in node.attributes.values() if isinstance(value, float)):
         return "an attribute is no finite number"
@@ -27,12 +30,23 @@ def _pow(node: NodeSpec, graph: GraphView) -> str | None:
     return None if float(exponent.reshape(())) in {0.5, 2.0, 3.0, -1.0, -0.5, 1.0} else "an unusual exponent"
 
 
+def _leaky(node: NodeSpec, graph: GraphView) -> str | None:
+    if node.attributes.get("alpha") == 0:
+        # oneDNN takes the maximum then, without a multiplication that would raise the Invalid flag.
+        return "0 · -infinity is no number, and oneDNN gives 0"
+    return _function(node, graph)
+
+
 def _clip(node: NodeSpec, graph: GraphView) -> str | None:
+    if any(math.isnan(node.attributes.get(name, 0.0)) for name in ("min", "max")):
+        return _NO_BOUND
     for place in (1, 2):
         name = value_name(node, place)
         bound = graph.constant(name) if name else None
         if bound is not None and bound.size != 1:
             return "a bound is no single number"
+        if bound is not None and np.isnan(bound.astype(np.float32)).any():
+            return _NO_BOUND
     return None
 
 
@@ -49,11 +63,12 @@ def _logarithm(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _celu(node: NodeSpec, graph: GraphView) -> str | None:
-    return None if node.attributes.get("alpha", 1.0) > 0 else "alpha is not above 0"
+    return None if 0 < node.attributes.get("alpha", 1.0) < math.inf else "alpha is no finite number above 0"
 
 
 RULES: Rules = {
     **{("", name): Rule(_function) for name in UNARY},
+    ("", "LeakyRelu"): Rule(_leaky),
     ("", "Log"): Rule(_logarithm),
     **{("", name): Rule() for name in BINARY},
     ("", "Celu"): Rule(_celu),
