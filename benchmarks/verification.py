@@ -1,7 +1,7 @@
-"""`python -m benchmarks.verification`: what a share of verified runs costs the others, against sessions that verify none.
+"""`python -m benchmarks.verification`: what a share of verified runs costs, against sessions that verify none.
 
-Runs of all sessions take turns, so that what disturbs the machine disturbs all of them. Two sessions without verification
-show how far two equal ones are apart.
+Runs of all sessions take turns, so that what disturbs the machine disturbs all of them. Two sessions without
+verification show how far two equal ones are apart.
 """
 
 from __future__ import annotations

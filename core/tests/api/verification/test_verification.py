@@ -178,12 +178,13 @@ def test_a_fault_that_comes_once_is_a_mismatch_without_a_node() -> None:
         assert "another result for the same inputs" in report.mismatches[0].reason
 
 
-def test_errors_that_add_up_are_drift() -> None:
+@pytest.mark.parametrize("compiles", [False, True], ids=["kernels", "region"])
+def test_errors_that_add_up_are_drift(compiles: bool) -> None:
     """Each node within the tolerance of its inputs, the outputs beyond it: no node is wrong, so nothing is pinned."""
     text = "g (float[N] x) => (float[N] y) { " + " ".join(
         f"{'y' if i == 19 else f'v{i}'} = Relu({'x' if i == 0 else f'v{i - 1}'})" for i in range(20)
     )
-    providers = wrong_provider("Relu", lambda xp, x: xp.maximum(x, 0) * np.float32(1 + 5e-5))
+    providers = wrong_provider("Relu", lambda xp, x: xp.maximum(x, 0) * np.float32(1 + 5e-5), compiles=compiles)
     with open_session(
         text + " }", providers, verify_action="pin", graph_optimization_level=ort_py.GraphOptimizationLevel(0)
     ) as session:

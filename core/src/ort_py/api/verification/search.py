@@ -18,7 +18,7 @@ from ort_py.api.run_callbacks import begin_run, end_run
 from ort_py.api.runner import Runner
 from ort_py.api.verification.inside import first_inside
 from ort_py.api.verification.outcome import DifferingOutput, Finding, Outcome, Stopped
-from ort_py.api.verification.ties import decides, is_tie
+from ort_py.api.verification.ties import decides, excuse
 from ort_py.errors import OrtPyError
 from ort_py.execution.frame import session_closed
 
@@ -87,13 +87,16 @@ def search(
     outputs = "; ".join(map(str, differing))
     try:
         report = _step_by_step(reference, session, feed, tolerances, look)
-        excused: Difference | None = None
+        excused: list[tuple[Outcome, Difference]] = []
         for difference in report.differences[:_LOOKED_AT]:
-            if not is_tie(reference, feed, difference, tolerances, look):
+            outcome = excuse(reference, feed, difference, tolerances, look)
+            if outcome is None:
                 return _wrong(reference, session, feed, difference, look)
-            excused = excused or difference
-        if excused is not None:
-            return _told(excused, Outcome.TIE, f"a tie, decided by {excused.title}: {excused.deviation}")
+            excused.append((outcome, difference))
+        if excused:
+            outcome, first = min(excused, key=lambda one: one[0] is not Outcome.TIE)
+            words = "a tie, decided by" if outcome is Outcome.TIE else "errors within the tolerance add up in"
+            return _told(first, outcome, f"{words} {first.title}: {first.deviation}")
         if not _gives_the_same(session, feed, found, tolerances, {one.name for one in differing}):
             return Finding(
                 Outcome.MISMATCH,

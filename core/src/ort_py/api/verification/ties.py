@@ -2,8 +2,9 @@
 
 ArgMax, TopK, rounding, comparisons, quantisation: where the numbers in front of such a node are about as near to its
 border as rounding errors are large, both results are right. Whether that is so is found by trying: the NumPy provider
-computes the value again, with the numbers in front of these nodes moved at random by no more than the table allows. A
-difference is a tie where each element that differs also changes in one of these trials, and by about as much.
+computes the value again, with the numbers on the way to it moved at random by no more than the table allows. A
+difference is excused where each element that differs also changes in one of these trials, and by about as much. The
+same trials tell errors that add up among the nodes of a region, where no value in between can be compared.
 
 Knows the reference only, never the session that is verified.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from ort_py.api.comparison.measuring import Tolerances
 from ort_py.api.comparison.report import Difference
 from ort_py.api.comparison.stepping import SteppedRun
+from ort_py.api.verification.outcome import Outcome
 from ort_py.dtypes import DataType, TensorType, data_type_of
 from ort_py.errors import OrtPyError
 from ort_py.graph.ir import Node, Value
@@ -26,7 +28,7 @@ from ort_py.tolerances import TOLERANCES
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession
 
-__all__ = ["decides", "is_tie"]
+__all__ = ["decides", "excuse"]
 
 TRIALS = 16
 """A tie of two is missed by one in 2^16: each trial decides it either way."""
@@ -46,14 +48,14 @@ _ROUNDS_TO_STEPS = ("Quantize", "QLinear")
 """In names of operators whose results are whole numbers of steps, where one step more or less is rounding."""
 
 
-def is_tie(
+def excuse(
     reference: InferenceSession,
     feed: Mapping[str, Any],
     difference: Difference,
     tolerances: Tolerances,
     look: Callable[..., None],
-) -> bool:
-    """Whether a difference is one of a decision about values that agree.
+) -> Outcome | None:
+    """What excuses a difference: TIE for decisions about values that agree, DRIFT for errors that add up in a region.
 
     Args:
         reference: The session of the NumPy provider.
@@ -61,17 +63,20 @@ def is_tie(
         difference: A value, and the nodes that compute it from values that were the same on both sides.
         tolerances: (relative, absolute) by element type.
         look: Called between steps; what it raises ends the search.
+
+    Returns:
+        None where a result is wrong.
     """
     nodes = _nodes(reference, difference)
-    deciding = [node for node in nodes if _decides(node)]
-    if not deciding or difference.deviation.reason in ("type", "kind"):
-        return False
-    if _is_one_step(nodes[-1], difference):
-        return True
+    if not nodes or difference.deviation.reason in ("type", "kind"):
+        return None
+    deciding = any(_decides(node) for node in nodes)
+    if deciding and _is_one_step(nodes[-1], difference):
+        return Outcome.TIE
     made = {value for node in nodes for value in node.outputs if value is not None}
-    moved = {value.name for node in deciding for value in _floats_read(node) if value in made}
+    moved = {value.name for node in nodes for value in _floats_read(node) if value in made}
     if not moved:
-        return False
+        return None
     try:
         expected = _computed(reference, feed, difference.value, look)
         trials = [
@@ -79,8 +84,10 @@ def is_tie(
             for seed in range(TRIALS)
         ]
     except OrtPyError:  # a moved number may be one that a node refuses
-        return False
-    return _explained(expected, trials, difference)
+        return None
+    if not _explained(expected, trials, difference):
+        return None
+    return Outcome.TIE if deciding else Outcome.DRIFT
 
 
 def decides(reference: InferenceSession, outputs: Collection[str]) -> bool:
