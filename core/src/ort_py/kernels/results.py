@@ -22,8 +22,8 @@ from ort_py.graph.typing.inference import can_infer
 
 __all__ = ["ResultCheck", "result_check"]
 
-_OWN = "ort_py"
-"""How the names of the project's packages begin."""
+_OWN = ("ort_py", "numpy", "ufunc")
+"""How the modules of kernels begin that are not checked: the project's packages, and NumPy's own functions."""
 
 _KNOWN_CONTENT = 1024
 """Elements up to which an integer input may be what the shape of a result depends on."""
