@@ -13,6 +13,7 @@ import numpy as np
 
 from ort_py.contracts import RegionView
 from ort_py_openvino.elements import module_once, tensor
+from ort_py_openvino.quantisation import write_quantisation
 from ort_py_openvino.runtime import core
 from ort_py_openvino.shapes import Bounds, partial_shape
 
@@ -50,6 +51,7 @@ def model_of(region: RegionView, shapes: Mapping[str, Bounds] | None = None) -> 
             constant.set_friendly_name(name)
             reader.replace_source_output(constant.output(0))
         model.remove_parameter(parameter)
+    write_quantisation(model, region)
     promised = {
         port: partial_shape(openvino, shapes[name])
         for port in model.inputs

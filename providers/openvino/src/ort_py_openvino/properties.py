@@ -20,6 +20,9 @@ from ort_py_openvino.shapes import Bounds, bounds_of
 
 __all__ = ["Target", "target_of"]
 
+_REVISION = 2
+"""Number of the way in which regions become OpenVINO's models: it grows when the same region gives another model."""
+
 _PRECISIONS = {
     "float32": "f32",
     "bfloat16": "bf16",
@@ -57,7 +60,7 @@ class Target:
     @property
     def key(self) -> str:
         """Text that differs where artifacts must."""
-        return json.dumps([self.device, self.properties, self.shapes], sort_keys=True, default=str)
+        return json.dumps([_REVISION, self.device, self.properties, self.shapes], sort_keys=True, default=str)
 
 
 def target_of(options: Mapping[str, Any], context: SessionContext) -> Target:

@@ -18,7 +18,7 @@ import numpy as np
 import ort_py
 from ort_py.errors import OrtPyError
 from ort_py.testing.tolerances import assert_close
-from providers.openvino.tests.differential import elementwise, moves, reductions, windows
+from providers.openvino.tests.differential import elementwise, moves, quantised_graphs, reductions, windows
 from providers.openvino.tests.differential.case import Case
 from providers.openvino.tests.models import NAME
 
@@ -29,6 +29,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Case]] = {
     **reductions.FAMILIES,
     **windows.FAMILIES,
     **moves.FAMILIES,
+    **quantised_graphs.FAMILIES,
 }
 
 
