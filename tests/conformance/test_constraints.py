@@ -34,6 +34,7 @@ _STRICTER = {
     "ConvTranspose",
     "DequantizeLinear",
     "DynamicQuantizeLinear",
+    "GlobalAveragePool",
     "QuantizeLinear",
     "Transpose",
 }

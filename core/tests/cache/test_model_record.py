@@ -290,7 +290,7 @@ def test_the_record_knows_every_part_of_a_graph() -> None:
     found = {one.name for one in fields(Model)}
     # Where a model came from is known anew, problems have been raised, and bytes are kept by who was given them.
     not_written = {"source", "external_files", "problems", "kept"}
-    assert found == {*MODEL_FIELDS, *not_written, "fingerprint", "declared_outputs", "graph"}
+    assert found == {*MODEL_FIELDS, *not_written, "budget", "fingerprint", "declared_outputs", "graph"}
 
 
 def test_what_has_no_form_is_refused() -> None:

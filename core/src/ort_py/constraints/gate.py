@@ -112,6 +112,11 @@ class Gate:
         # A walk over the numbers of a run must not need the graph, which the session lets go of.
         self._constant = None
 
+    @property
+    def reads_elements(self) -> bool:
+        """Whether it looks at elements of inputs, and not at shapes alone."""
+        return bool(self.reads) or self._symbolic is None or bool(self._symbolic.bounds)
+
     def admit(self, arrays: Sequence[Any]) -> Admission:
         """Check the shapes of a run, and the elements that decide shapes.
 

@@ -18,7 +18,6 @@ from ort_py.contracts.kernel import KernelDef
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import TensorType, data_type_of, numpy_dtype
 from ort_py.errors import Location, OrtPyError, PluginError
-from ort_py.graph.typing.inference import can_infer
 
 __all__ = ["ResultCheck", "result_check"]
 
@@ -131,6 +130,8 @@ def _fits(found: tuple[int, ...], shape: Sequence[int | None]) -> bool:
 def _shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[Sequence[int | None] | None]:
     """Shapes of a node's results from the arrays it was given, as ONNX infers them; None where that says nothing."""
     unknown: list[Sequence[int | None] | None] = [None] * len(node.outputs)
+    from ort_py.graph.typing.inference import can_infer  # it needs the onnx package, which restored sessions do without
+
     opset = node.opset_version
     if not can_infer(node.op_type, node.domain, opset):
         return unknown

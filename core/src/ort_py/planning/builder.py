@@ -254,6 +254,8 @@ class GraphPlanner:
         gate = self.resources.gates.get(region)
         if gate is None or not gate.checks_shapes:
             return None
+        if gate.reads_elements and self.resources.providers[region.provider].device != HOST:
+            return None  # what is on a device is not read here
         return Admissions(gate, self.resources.limits, self.resources.threads, region.nodes[0].location)
 
 

@@ -190,7 +190,9 @@ def _new_axes_index(axes: tuple[int, ...], rank: int | None, where: Location) ->
     if rank is not None:
         if rank + len(axes) > MOST_AXES:
             raise InvalidArgument(
-                f"A tensor of rank {rank} with {len(axes)} new axes has more than {MOST_AXES} axes.", where=where
+                f"A tensor of rank {rank} with {len(axes)} new axes has more than {MOST_AXES} axes.",
+                where=where,
+                fix="Add fewer axes.",
             )
         axes = normalized_axes(axes, rank + len(axes), where)
     if len(set(axes)) != len(axes):

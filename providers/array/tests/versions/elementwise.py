@@ -170,7 +170,7 @@ _UNARY: list[Row] = [
     Row("Exp", _unary(np.exp)),
     Row("Floor", _unary(np.floor)),
     Row("Gelu", _gelu),
-    Row("HardSwish", _unary(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))),
+    Row("HardSwish", _unary(lambda x: x * np.clip(x * np.float64(np.float32(1 / 6)) + 0.5, 0, 1))),
     Row("IsNaN", _test(np.isnan), variable="T1"),
     Row("Log", _unary(np.log, 0.01, 9)),
     Row("Mish", _unary(lambda x: x * np.tanh(_softplus(x)))),

@@ -61,7 +61,7 @@ def _entrywise(n: NodeScope, combine: Callable[..., Amount]) -> Outputs:
     """A function of the elements of tensors that broadcast, where all of them are followed."""
     found = broadcasting(n)
     shape = found[0] if isinstance(found[0], tuple) else None
-    sides = [None if one is None else content_of(one) for one in n.inputs]
+    sides = [None if one is None or _is_data(one) else content_of(one) for one in n.inputs]
     if shape is None or len(shape) > 1 or any(side is None for side in sides):
         return found
     count = max((len(side) for side in sides if side is not None), default=0)
@@ -72,6 +72,11 @@ def _entrywise(n: NodeScope, combine: Callable[..., Amount]) -> Outputs:
         numbers = [side[place if len(side) > 1 else 0] for side in sides if side]
         entries.append(_checked(n, combine(*numbers)) if len(numbers) == len(sides) else UNKNOWN)
     return [Tensor(shape, content=tuple(entries))]
+
+
+def _is_data(tensor: Tensor) -> bool:
+    """Whether a tensor is none that shapes are made of: numbers of single precision are, where they come of sizes."""
+    return tensor.border is not None and tensor.data_type is DataType.FLOAT
 
 
 def _checked(n: NodeScope, value: Amount) -> Amount:
