@@ -37,7 +37,7 @@ CASES = {
     "padded convolution": ("p = Pad(x, pads) a = Conv(p, k) b = Neg(a) y = Mul(b, c)", {"Conv": 1}),
     "scaled input of a product": (
         "a = Mul(x, two) b = Div(a, two) e = Mul(b, two) y = MatMul(e, m)",
-        None,
+        {"Mul": 2, "Div": 1, "MatMul": 1},
     ),
     "transposes around an addition": (
         "t = Transpose<perm = [0, 2, 3, 1]>(x) r = Abs(t) s = Add(r, two) y = Transpose<perm = [0, 3, 1, 2]>(s)",

@@ -52,10 +52,6 @@ def stages(session: ort_py.InferenceSession) -> dict[str, str]:
     return {stage.stage: "\n".join(stage.notes) for stage in session.load_report.stages}
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a tuned order is not used again on some runs since files are identified by their ctime too: open",
-)
 def test_the_fastest_is_found_and_used_from_then_on(
     path: Path, options: ort_py.SessionOptions, register: Register
 ) -> None:
@@ -131,10 +127,6 @@ def test_nothing_is_kept_where_that_is_not_wanted(
         assert SLOW in session.placement.counts()
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a tuned order is not used again on some runs since files are identified by their ctime too: open",
-)
 def test_bytes_are_remembered_only_where_the_cache_is_told_to(
     options: ort_py.SessionOptions, register: Register
 ) -> None:

@@ -70,6 +70,8 @@ _WITHOUT_EFFECT_ON_GRAPHS = frozenset(
         "logid",
         "optimized_model_filepath",
         "profile_file_prefix",
+        "verify",
+        "verify_action",
     }
 )
 """Options that are no part of a key; new ones are, until somebody has thought about them."""
