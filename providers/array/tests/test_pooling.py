@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+import ort_py as ort
 from ort_py.errors import InvalidArgument
+from ort_py.testing.tolerances import assert_close
 from ort_py_array import pooling
 
 from .oracle import BF16, run, sample
@@ -138,3 +141,21 @@ def test_inputs_that_do_not_fit_are_refused(shape: tuple[int, ...], text: str) -
     """With the numbers."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("MaxPool", [np.zeros(shape, np.float32)], opset=12, kernel_shape=[3, 3])
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+def test_a_hostile_kernel_takes_no_time(operator: str) -> None:
+    """Taps that meet no element are not walked through: with SAME padding a kernel may be as large as a number."""
+    options = ort.SessionOptions()
+    options.pin_cpu = True
+    node = helper.make_node(operator, ["x"], ["y"], kernel_shape=[2**31 - 1], auto_pad="SAME_LOWER")
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 1, "w"]) for name in "xy"]
+    model = helper.make_model(
+        helper.make_graph([node], "g", values[:1], values[1:]),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
+    x = np.array([[[1, 3, 2]]], np.float32)
+    (y,) = ort.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
+    expected = {"MaxPool": 3, "AveragePool": 2, "LpPool": np.sqrt(14)}[operator]
+    assert_close(y, np.full((1, 1, 3), expected, np.float32))

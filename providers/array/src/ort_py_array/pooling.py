@@ -45,7 +45,10 @@ class _Axis:
         """From the window over an axis, counted from the first spatial one."""
         size, stride = place.size[axis], place.strides[axis]
         found = _Axis(axis + 2, place.out[axis], [], [])
-        for tap in range(place.kernel[axis]):
+        dilation, begin = place.dilations[axis], place.begin[axis]
+        # Taps that meet the picture at no output position are passed over: of a hostile kernel they are billions.
+        lowest = max(0, -((max(found.size - 1, 0) * stride - begin) // dilation))
+        for tap in range(lowest, min(place.kernel[axis], (size - 1 + begin) // dilation + 1)):
             shift = tap * place.dilations[axis] - place.begin[axis]
             # Output positions whose tap lies on the picture: 0 <= o · stride + shift < size.
             first = max(0, -(shift // stride))
@@ -183,13 +186,11 @@ def averaged_over(xp: Any, place: Placement, with_padding: bool, dtype: Any) -> 
     for axis in range(rank):
         begin, end, size = place.begin[axis], place.end[axis], place.size[axis]
         low, high = (-begin, size + end) if with_padding else (0, size)
-        seen = [
-            sum(
-                low <= o * place.strides[axis] - begin + k * place.dilations[axis] < high
-                for k in range(place.kernel[axis])
-            )
-            for o in range(place.out[axis])
-        ]
+        kernel, stride, dilation = place.kernel[axis], place.strides[axis], place.dilations[axis]
+        # Of the positions ``first + k · dilation``, those in ``[low, high)``, counted without walking through them.
+        firsts = (o * stride - begin for o in range(place.out[axis]))
+        bounds = ((-((first - low) // dilation), -((first - high) // dilation)) for first in firsts)
+        seen = [max(0, min(kernel, stop) - max(0, start)) for start, stop in bounds]
         if len(set(seen)) == 1:
             counts = counts * seen[0]
         else:
