@@ -176,3 +176,32 @@ def test_admissions_are_remembered_and_bounded() -> None:
     for size in range(1, 600):
         admissions.admit(size, [floats(size)])
     assert len(admissions._known) <= 256
+
+
+RECURRENT = """g (float[] x, float[1,9,2] w, float[1,9,3] r, float[] state) => (float[K,1,M,3] y)
+    {y, h = GRU<hidden_size=3>(x,w,r,,,state)}"""
+
+
+def test_an_input_of_unknown_rank_has_the_rank_that_its_operator_demands() -> None:
+    """A recurrent layer takes sequences of three axes, whether or not the model says so."""
+    gate = gate_of(RECURRENT)
+    assert gate.unchecked == gate.violations == ()
+    admission = gate.admit([floats(5, 4, 2), floats(1, 9, 2), floats(1, 9, 3), floats(1, 4, 3)])
+    assert admission.outputs == ((5, 1, 4, 3),)
+
+
+@pytest.mark.parametrize(
+    ("x", "state", "message"),
+    [((4, 2), (1, 4, 3), "input 0 has 2 axes"), ((5, 4, 2), (4, 3), "an initial state, has 2 axes instead of 3")],
+)
+def test_a_run_with_another_rank_than_demanded_is_refused(x: Any, state: Any, message: str) -> None:
+    """What was assumed of the rank is compared in each run."""
+    with pytest.raises(KernelInputError, match=message):
+        gate_of(RECURRENT).admit([floats(*x), floats(1, 9, 2), floats(1, 9, 3), floats(*state)])
+
+
+def test_a_node_that_takes_any_rank_is_not_checked_where_the_rank_is_unknown() -> None:
+    """Nothing is assumed where an operator takes several ranks."""
+    assert [finding.text for finding in gate_of("g (float[] x) => (float[] y) {y=Softmax(x)}").unchecked] == [
+        "the rank of input 0 is not known"
+    ]

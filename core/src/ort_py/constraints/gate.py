@@ -167,13 +167,15 @@ class Gate:
         """The walk over symbolic sizes; no inputs where the rank of one of them is not known."""
         symbols: dict[str, Size] = {}
         tensors: list[Tensor] = []
-        inputs: list[_Input] = []
+        inputs: list[_Input | None] = []
         read: set[int] = set()
-        ranked = True
         for place, kind in enumerate(self._types):
             if not isinstance(kind, TensorType) or kind.shape is None:
-                ranked = False
-                tensors.append(Tensor(None, kind.data_type if isinstance(kind, TensorType) else None, border=place))
+                tensor = Tensor(None, kind.data_type if isinstance(kind, TensorType) else None, border=place)
+                if isinstance(kind, TensorType):
+                    tensor.with_rank = _ranked(recorder, inputs, place)
+                tensors.append(tensor)
+                inputs.append(None)
                 continue
             dims: list[int | Size] = []
             for dim in kind.shape:
@@ -196,7 +198,8 @@ class Gate:
                 inputs.append(_Input(tuple(dims)))
             tensors.append(tensor)
         found = trace(self._nodes, tensors, self._names, self._outputs, self._array)
-        return (inputs if ranked else None), found, read
+        known = [one for one in inputs if one is not None]
+        return (known if len(known) == len(inputs) else None), found, read
 
     def _admit_numbers(self, arrays: Sequence[Any]) -> Admission:
         """The same for arrays that are not what the model's types promised: a walk over their numbers."""
@@ -283,6 +286,17 @@ def _short(dims: Sequence[int | Size]) -> int | None:
         return None
     count = dims[0] if dims else 1
     return count if isinstance(count, int) and count <= CONTENT_LIMIT else None
+
+
+def _ranked(recorder: Recorder, inputs: list[_Input | None], place: int) -> Callable[[int], Dims]:
+    """Notes the rank that an operator demands of an input; a run with another rank is walked over its numbers."""
+
+    def with_rank(rank: int) -> Dims:
+        dims = tuple(recorder.input(natural=True) for _ in range(rank))
+        inputs[place] = _Input(dims)
+        return dims
+
+    return with_rank
 
 
 def _reader(first: list[Size], place: int, read: set[int]) -> Callable[[], Dims]:

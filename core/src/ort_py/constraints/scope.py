@@ -74,6 +74,8 @@ class Tensor:
         border: Number of the region's input that it is; None where it is computed or constant.
         elements: Gives `content` when it is first asked for; None where it cannot be had.
         bounds: Least and greatest value of its elements, where they follow from what made it.
+        with_rank: Gives the shape if the tensor has this rank; None where no rank may be assumed.
+            Only an input of the region whose rank the model does not state has it: each run compares the rank.
     """
 
     shape: Dims | None = None
@@ -83,6 +85,7 @@ class Tensor:
     border: int | None = None
     elements: Callable[[], Dims] | None = None
     bounds: tuple[Amount, Amount] | None = None
+    with_rank: Callable[[int], Dims] | None = None
 
 
 class Ledger(Protocol):
@@ -256,6 +259,7 @@ class NodeScope:
         Raises:
             Violation: It has another shape.
         """
+        self._assume_rank(place, len(shape))
         found = self.shape(place)
         if len(found) != len(shape):
             raise Violation(f"{what} has {len(found)} axes instead of {len(shape)}")
@@ -265,14 +269,25 @@ class NodeScope:
     def require_rank(self, place: int, low: int, high: int | None = None) -> Dims:
         """The shape of an input, which must have so many axes.
 
+        An input of the region whose rank the model does not state is taken to have the rank that is demanded, where
+        only one is.
+
         Raises:
             Violation: It has fewer or more.
         """
+        if low == high:
+            self._assume_rank(place, low)
         shape = self.shape(place)
         if len(shape) < low or (high is not None and len(shape) > high):
             wanted = f"{low}" if low == high else f"at least {low}" if high is None else f"{low} to {high}"
             raise Violation(f"input {place} has {len(shape)} axes; {wanted} are needed")
         return shape
+
+    def _assume_rank(self, place: int, rank: int) -> None:
+        """Give an input of the region whose rank the model does not state the only rank that the operator takes."""
+        tensor = self.tensor(place)
+        if tensor.shape is None and tensor.with_rank is not None:
+            tensor.shape = tensor.with_rank(rank)
 
     def spend(self, work: Amount) -> None:
         """Note multiplications that the node takes."""
