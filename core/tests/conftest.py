@@ -6,10 +6,13 @@ providers they are about.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 import ort_py
-from ort_py.discovery import CPU_ROLE
+from ort_py.contracts import ProviderFactory
+from ort_py.discovery import CPU_ROLE, default_catalog
 from ort_py.hooks.switches import BLOCK
 
 
@@ -23,3 +26,21 @@ def other_providers() -> str:
 def without_other_providers(other_providers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep them out of the process, and of those that a test starts."""
     monkeypatch.setenv(BLOCK, other_providers)
+
+
+@pytest.fixture
+def register() -> Iterator[Callable[[ProviderFactory], None]]:
+    """Register a provider for the duration of the test."""
+
+    def add(factory: ProviderFactory) -> None:
+        ort_py.register_provider(factory)
+
+    yield add
+    default_catalog().reset()
+
+
+@pytest.fixture(autouse=True)
+def without_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the developer's environment says about ort-py, these tests see nothing of it."""
+    for name in ("PROVIDERS", "STRICT", "COMPAT", "NUM_THREADS", "ALLOW_PROVIDERS"):
+        monkeypatch.delenv(f"ORT_PY_{name}", raising=False)

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import ort_py
-from core.tests.api.small_models import CPU, HEADER
+from core.tests.small_models import CPU, HEADER
 from ort_py.errors import Fail, Location
 from ort_py.printable import one_line, printable
 

@@ -19,6 +19,7 @@ LAYERS = (
         "errors",
         "dtypes",
         "devices",
+        "enums",
         "files",
         "printable",
         "suggestions",
@@ -28,7 +29,7 @@ LAYERS = (
         "onnx_version",
     },
     {"contracts", "hooks"},
-    {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache", "constraints"},
+    {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache", "constraints", "values", "options"},
     {"transforms", "partition", "planning"},
     {"execution", "fallback"},
     {"api"},
@@ -46,7 +47,7 @@ VENDORS = re.compile(
 VENDOR_DATA = {
     "discovery/known_names.py",
     "api/preloading.py",
-    "api/values/device_table.py",
+    "values/device_table.py",
     "compat/shim/onnxruntime/__init__.py",
     "execution/native_libraries.py",
 }

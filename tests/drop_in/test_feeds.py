@@ -12,7 +12,7 @@ import pytest
 
 import ort_py
 from ort_py import InvalidArgument
-from ort_py.api.values.dlpack import to_dlpack
+from ort_py.values.dlpack import to_dlpack
 from tests.drop_in.both_runtimes import Case, expect_agreement, expect_difference, session
 
 RELU = "g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }"

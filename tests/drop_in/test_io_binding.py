@@ -367,7 +367,7 @@ def run_vectors(ort: Any, fetch_names: list[str], given: Any = None) -> Any:
 def vector(ort: Any) -> Any:
     """An empty vector of values."""
     if ort is ort_py:
-        from ort_py.api.values.vector import OrtValueVector
+        from ort_py.values.vector import OrtValueVector
 
         return OrtValueVector()
     from onnxruntime.capi import onnxruntime_pybind11_state as state

@@ -563,7 +563,7 @@ def vector(ort: Any) -> Any:
         from onnxruntime.capi import onnxruntime_pybind11_state as state
 
         return state.OrtValueVector()
-    from ort_py.api.values.vector import OrtValueVector
+    from ort_py.values.vector import OrtValueVector
 
     return OrtValueVector()
 

@@ -23,7 +23,6 @@ cuda_version = ""
 """onnxruntime's names for what a build is; nothing is built here."""
 
 if TYPE_CHECKING:
-    from ort_py.api.adapters import AdapterFormat, LoraAdapter
     from ort_py.api.calibration import calibrate
     from ort_py.api.comparison.bisection import bisect
     from ort_py.api.comparison.bisection_report import BisectionReport
@@ -31,19 +30,6 @@ if TYPE_CHECKING:
     from ort_py.api.comparison.configuration import SessionConfiguration
     from ort_py.api.comparison.report import ComparisonReport
     from ort_py.api.compiler import ModelCompiler, OrtExternalInitializerInfo
-    from ort_py.api.enums import (
-        ExecutionMode,
-        ExecutionOrder,
-        GraphOptimizationLevel,
-        OrtAllocatorType,
-        OrtCompileApiFlags,
-        OrtDeviceMemoryType,
-        OrtExecutionProviderDevicePolicy,
-        OrtHardwareDeviceType,
-        OrtMemoryInfoDeviceType,
-        OrtMemType,
-        OrtSparseFormat,
-    )
     from ort_py.api.environment import (
         disable_telemetry_events,
         enable_telemetry_events,
@@ -57,14 +43,6 @@ if TYPE_CHECKING:
         set_global_thread_pool_sizes,
         set_seed,
     )
-    from ort_py.api.ep_devices import (
-        OrtEpDevice,
-        OrtHardwareDevice,
-        OrtSyncStream,
-        get_ep_devices,
-        register_execution_provider_library,
-        unregister_execution_provider_library,
-    )
     from ort_py.api.fingerprint import Fingerprint
     from ort_py.api.graph_assignment import (
         OrtEpAssignedNode,
@@ -72,11 +50,6 @@ if TYPE_CHECKING:
     )
     from ort_py.api.io_binding import IOBinding
     from ort_py.api.metadata import ModelMetadata, NodeArg
-    from ort_py.api.options import RunOptions, SessionOptions
-    from ort_py.api.options.ep_context import (
-        OrtEpContextData,
-        OrtEpContextDataBuffer,
-    )
     from ort_py.api.placement import NodePlacement, Placement
     from ort_py.api.preloading import preload_dlls
     from ort_py.api.selection_explanation import explain_selection
@@ -85,17 +58,6 @@ if TYPE_CHECKING:
     from ort_py.api.session_manager import SessionLease, SessionManager, SessionManagerStats
     from ort_py.api.tuning import tune
     from ort_py.api.tuning_report import TuningReport
-    from ort_py.api.values.copying import copy_tensors
-    from ort_py.api.values.device import OrtDevice
-    from ort_py.api.values.device_table import OrtDeviceVendorId
-    from ort_py.api.values.memory_info import (
-        OrtArenaCfg,
-        OrtMemoryInfo,
-        create_and_register_allocator,
-        create_and_register_allocator_v2,
-    )
-    from ort_py.api.values.ort_value import OrtValue
-    from ort_py.api.values.sparse import SparseTensor
     from ort_py.api.warmup import WarmedShape, WarmupReport
     from ort_py.compat.alias import install_as_onnxruntime
     from ort_py.discovery import (
@@ -106,7 +68,28 @@ if TYPE_CHECKING:
         get_provider_records,
         register_provider,
     )
+    from ort_py.discovery.ep_devices import (
+        OrtEpDevice,
+        OrtHardwareDevice,
+        OrtSyncStream,
+        get_ep_devices,
+        register_execution_provider_library,
+        unregister_execution_provider_library,
+    )
     from ort_py.discovery.explanation import SelectionExplanation
+    from ort_py.enums import (
+        ExecutionMode,
+        ExecutionOrder,
+        GraphOptimizationLevel,
+        OrtAllocatorType,
+        OrtCompileApiFlags,
+        OrtDeviceMemoryType,
+        OrtExecutionProviderDevicePolicy,
+        OrtHardwareDeviceType,
+        OrtMemoryInfoDeviceType,
+        OrtMemType,
+        OrtSparseFormat,
+    )
     from ort_py.errors import (
         AbsentInputError,
         ArgumentTypeError,
@@ -147,6 +130,23 @@ if TYPE_CHECKING:
     )
     from ort_py.fallback.states import SessionState
     from ort_py.limits import Limits
+    from ort_py.options import RunOptions, SessionOptions
+    from ort_py.options.ep_context import (
+        OrtEpContextData,
+        OrtEpContextDataBuffer,
+    )
+    from ort_py.values.adapters import AdapterFormat, LoraAdapter
+    from ort_py.values.copying import copy_tensors
+    from ort_py.values.device import OrtDevice
+    from ort_py.values.device_table import OrtDeviceVendorId
+    from ort_py.values.memory_info import (
+        OrtArenaCfg,
+        OrtMemoryInfo,
+        create_and_register_allocator,
+        create_and_register_allocator_v2,
+    )
+    from ort_py.values.ort_value import OrtValue
+    from ort_py.values.sparse import SparseTensor
 
 # Where each public name lives, by group: sessions, values and metadata, enumerations, providers, limits, errors.
 __all__ = [

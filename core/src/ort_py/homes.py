@@ -20,23 +20,23 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "ort_py.api.calibration": ("calibrate",),
     "ort_py.api.tuning": ("tune",),
     "ort_py.api.tuning_report": ("TuningReport",),
-    "ort_py.api.options": ("RunOptions", "SessionOptions"),
-    "ort_py.api.values.ort_value": ("OrtValue",),
-    "ort_py.api.values.copying": ("copy_tensors",),
+    "ort_py.options": ("RunOptions", "SessionOptions"),
+    "ort_py.values.ort_value": ("OrtValue",),
+    "ort_py.values.copying": ("copy_tensors",),
     "ort_py.api.io_binding": ("IOBinding",),
     "ort_py.api.session_io_binding": ("SessionIOBinding",),
-    "ort_py.api.values.device": ("OrtDevice",),
-    "ort_py.api.values.device_table": ("OrtDeviceVendorId",),
-    "ort_py.api.values.memory_info": (
+    "ort_py.values.device": ("OrtDevice",),
+    "ort_py.values.device_table": ("OrtDeviceVendorId",),
+    "ort_py.values.memory_info": (
         "OrtArenaCfg",
         "OrtMemoryInfo",
         "create_and_register_allocator",
         "create_and_register_allocator_v2",
     ),
-    "ort_py.api.values.sparse": ("SparseTensor",),
+    "ort_py.values.sparse": ("SparseTensor",),
     "ort_py.api.metadata": ("ModelMetadata", "NodeArg"),
     "ort_py.api.placement": ("NodePlacement", "Placement"),
-    "ort_py.api.enums": (
+    "ort_py.enums": (
         "ExecutionMode",
         "ExecutionOrder",
         "GraphOptimizationLevel",
@@ -71,7 +71,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "set_seed",
     ),
     "ort_py.api.preloading": ("preload_dlls",),
-    "ort_py.api.ep_devices": (
+    "ort_py.discovery.ep_devices": (
         "OrtEpDevice",
         "OrtHardwareDevice",
         "OrtSyncStream",
@@ -83,11 +83,11 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "OrtEpAssignedNode",
         "OrtEpAssignedSubgraph",
     ),
-    "ort_py.api.options.ep_context": (
+    "ort_py.options.ep_context": (
         "OrtEpContextData",
         "OrtEpContextDataBuffer",
     ),
-    "ort_py.api.adapters": ("AdapterFormat", "LoraAdapter"),
+    "ort_py.values.adapters": ("AdapterFormat", "LoraAdapter"),
     "ort_py.api.compiler": (
         "ModelCompiler",
         "OrtExternalInitializerInfo",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import ADD, RELU, TWO_OUTPUTS, open_model, typed_identity
+from core.tests.small_models import ADD, RELU, TWO_OUTPUTS, open_model, typed_identity
 from ort_py import InvalidArgument, MissingInputError, OrtPyError
 
 X = np.zeros((2, 3), np.float32)

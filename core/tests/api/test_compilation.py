@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.compiling_provider import NAME, CompilingFactory, CompilingProvider
-from core.tests.api.small_models import RELU, model_bytes
+from core.tests.compiling_provider import NAME, CompilingFactory, CompilingProvider
+from core.tests.small_models import RELU, model_bytes
 from ort_py.contracts import ArtifactValidity, CompiledRegion, FunctionRegion, ProviderFactory, RegionView
 
 ARTIFACT = b"relu"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.small_models import RELU, model_bytes
+from core.tests.small_models import RELU, model_bytes
 from ort_py import EPFail, PluginError
 from ort_py.contracts import IAllocator, IExecutionProvider, KernelDef, ProviderFactory, SessionContext
 from ort_py.devices import HOST, MemoryInfo

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import ort_py
-from core.tests.api.small_models import CPU, RELU, model_bytes, open_model
+from core.tests.small_models import CPU, RELU, model_bytes, open_model
 from ort_py.contracts import ProviderFactory
 from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 

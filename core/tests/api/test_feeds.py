@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import ADD, RELU, open_model, typed_identity
+from core.tests.small_models import ADD, RELU, open_model, typed_identity
 from ort_py import OrtValue
 
 BASE = np.array([[-1.0, 2.0, -3.0], [4.0, -5.0, 6.0]], np.float32)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import RELU, open_model
+from core.tests.small_models import RELU, open_model
 from ort_py import Fingerprint, InvalidArgument, SessionOptions
 
 ROOT = Path(__file__).parents[3]
@@ -43,7 +43,7 @@ def test_equal_sessions_are_equal() -> None:
 
 def test_other_processes_say_the_same() -> None:
     """Whatever their hash seed, folder and threads."""
-    program = "from core.tests.api.small_models import RELU, open_model; print(open_model(RELU).fingerprint)"
+    program = "from core.tests.small_models import RELU, open_model; print(open_model(RELU).fingerprint)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
     found = {
         subprocess.run(

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import ort_py
-from core.tests.api.small_models import CPU, model_bytes
+from core.tests.small_models import CPU, model_bytes
 from ort_py.contracts import (
     IExecutionProvider,
     KernelContext,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import ort_py
-from core.tests.api.small_models import CPU, model_bytes
+from core.tests.small_models import CPU, model_bytes
 from ort_py.contracts import CompiledRegion, IExecutionProvider, ProviderFactory, RegionView, SessionContext
 from ort_py.devices import HOST
 from ort_py.testing.fake_provider import FakeBehaviour, FakeFactory, FakeProvider

@@ -23,8 +23,8 @@ import asyncio, signal, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what was started in the background ignores Ctrl-C
 import numpy as np
 import ort_py
-from core.tests.api.small_models import RELU, model_bytes, open_model
-from core.tests.api.test_run_options import LOOP
+from core.tests.small_models import RELU, model_bytes, open_model
+from core.tests.options.test_run_options import LOOP
 
 X = np.ones((1, 3), np.float32)
 

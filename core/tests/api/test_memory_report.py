@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import CPU, model_bytes
+from core.tests.small_models import CPU, model_bytes
 from ort_py import InferenceSession, Limits, MemoryLimitError, OptionError, SessionOptions
 from ort_py.api.memory_report import DeviceMemory, MemoryReport
 

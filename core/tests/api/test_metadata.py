@@ -6,7 +6,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from core.tests.api.small_models import CPU, RELU, model_bytes, open_model, typed_identity
+from core.tests.small_models import CPU, RELU, model_bytes, open_model, typed_identity
 from ort_py import InferenceSession
 
 DYNAMIC = {

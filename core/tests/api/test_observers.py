@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.small_models import RELU, model_bytes, open_model
+from core.tests.small_models import RELU, model_bytes, open_model
 from ort_py import InvalidArgument
 from ort_py.contracts import ProviderFactory
 from ort_py.discovery import default_catalog

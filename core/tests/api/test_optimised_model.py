@@ -10,8 +10,7 @@ import onnxruntime
 import pytest
 
 import ort_py
-
-from .small_models import open_model
+from core.tests.small_models import open_model
 
 MODEL = """
 <ir_version: 8, opset_import: ["": 17]>

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import TWO_OUTPUTS, open_model, typed_identity
+from core.tests.small_models import TWO_OUTPUTS, open_model, typed_identity
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

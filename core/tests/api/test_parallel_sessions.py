@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import open_model
+from core.tests.small_models import open_model
 from ort_py import ExecutionMode, InferenceSession, InvalidArgument, SessionOptions
 from ort_py.execution import parallel_runs
 

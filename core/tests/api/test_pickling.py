@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import ort_py
-from core.tests.api.small_models import CPU, RELU, model_bytes, open_model
+from core.tests.small_models import CPU, RELU, model_bytes, open_model
 from ort_py import InferenceSession, InvalidArgument, Limits, NoSuchFile, OrtValue, RunOptions, SessionOptions
 from ort_py.api import reopening
 

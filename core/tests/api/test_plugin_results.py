@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.small_models import HEADER
+from core.tests.small_models import HEADER
 from ort_py.contracts import Availability, IExecutionProvider, KernelDef, ProviderFactory, SessionContext
 from ort_py.errors import PluginError
 

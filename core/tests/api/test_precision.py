@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ort_py
-from core.tests.api.small_models import ADD, CPU
+from core.tests.small_models import ADD, CPU
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.testing.fake_provider import FakeFactory, FakeProvider
 from ort_py.testing.graphs import model_from_text

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import RELU, open_model
+from core.tests.small_models import RELU, open_model
 
 ROOT = Path(__file__).parents[3]
 X = np.array([[-1.0, 2.0, -3.0]], np.float32)
@@ -38,7 +38,7 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
 if __name__ == "__main__":
-    from core.tests.api.small_models import RELU, open_model
+    from core.tests.small_models import RELU, open_model
     from core.tests.api.test_processes import X, call
 
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:

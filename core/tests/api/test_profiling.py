@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.tests.api.small_models import RELU, open_model
+from core.tests.small_models import RELU, open_model
 from ort_py import SessionOptions
 
 X = np.ones((2, 3), np.float32)

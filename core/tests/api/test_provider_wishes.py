@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import ort_py
-from core.tests.api.small_models import CPU
+from core.tests.small_models import CPU
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.dtypes import DataType
 from ort_py.testing.fake_provider import FakeBehaviour, FakeFactory

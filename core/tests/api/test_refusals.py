@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.small_models import CPU, RELU, model_bytes, open_model
+from core.tests.small_models import CPU, RELU, model_bytes, open_model
 from ort_py import EPFail, InvalidArgument, KernelNotFoundError, OptionError
 from ort_py.api.evaluation import KernelEvaluator
 from ort_py.contracts import ProviderFactory

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from core.tests.api.small_models import ADD, RELU, open_model
+from core.tests.small_models import ADD, RELU, open_model
 from ort_py import Limits, OrtValue, RunOptions, SessionOptions
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import ADD, RELU, TWO_OUTPUTS, open_model
+from core.tests.small_models import ADD, RELU, TWO_OUTPUTS, open_model
 from ort_py import InferenceSession, InvalidArgument, MissingInputError, OrtValue, RunOptions, SessionOptions
 
 X = np.array([[-1.0, 2.0, -3.0]], np.float32)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import RELU, open_model
-from core.tests.api.test_run_options import LOOP
+from core.tests.options.test_run_options import LOOP
+from core.tests.small_models import RELU, open_model
 from ort_py import Fail, InferenceSession, InvalidArgument, RunOptions, RunTimeoutError, SessionOptions
 
 X = np.array([[-1.0, 2.0, -3.0]], np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.small_models import CPU, RELU, model_bytes
+from core.tests.small_models import CPU, RELU, model_bytes
 from ort_py.contracts import ProviderFactory
 from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 

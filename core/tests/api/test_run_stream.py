@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import ADD, RELU, TWO_OUTPUTS, open_model
+from core.tests.small_models import ADD, RELU, TWO_OUTPUTS, open_model
 from ort_py import Fail, InferenceSession, InvalidArgument, RunOptions, SessionOptions
 from ort_py.errors import ArgumentTypeError
 

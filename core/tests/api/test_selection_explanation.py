@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 import ort_py
-from core.tests.api.slow_provider import SLOW, slow_factory
-from core.tests.api.small_models import model_bytes
+from core.tests.slow_provider import SLOW, slow_factory
+from core.tests.small_models import model_bytes
 from ort_py.contracts import ProviderFactory
 from ort_py.testing.fake_device import FakeFactory
 

@@ -19,7 +19,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
-from core.tests.api.small_models import CPU, HEADER, model_bytes
+from core.tests.small_models import CPU, HEADER, model_bytes
 from ort_py.api import cache_use, session_cache
 from ort_py.cache.writing import process_queue
 from ort_py.graph.weights.accounting import named_weights

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import CPU, RELU, model_bytes
+from core.tests.small_models import CPU, RELU, model_bytes
 from ort_py import InferenceSession, OrtValue
 from ort_py.api.session_io_binding import SessionIOBinding
-from ort_py.api.values.vector import OrtValueVector
+from ort_py.values.vector import OrtValueVector
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
-from core.tests.api.small_models import CPU, HEADER, RELU, model_bytes
+from core.tests.small_models import CPU, HEADER, RELU, model_bytes
 from ort_py import (
     ArgumentTypeError,
     InferenceSession,

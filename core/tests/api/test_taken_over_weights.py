@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
-from core.tests.api.compiling_provider import NAME, CompilingFactory, CompilingProvider
+from core.tests.compiling_provider import NAME, CompilingFactory, CompilingProvider
 from ort_py.contracts import CompiledRegion, FunctionRegion, ProviderFactory, RegionInstance, RegionView
 from ort_py.graph.weights.weight_store import process_store
 

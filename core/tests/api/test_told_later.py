@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.tests.api.small_models import CPU, RELU, model_bytes
+from core.tests.small_models import CPU, RELU, model_bytes
 from ort_py import InferenceSession, SessionOptions, UsageError
 
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import RELU, open_model, typed_identity
+from core.tests.small_models import RELU, open_model, typed_identity
 from ort_py import NotFound
 
 X = np.array([[-1.0, 2.0, -3.0]], np.float32)

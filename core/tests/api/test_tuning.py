@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.slow_provider import SLOW, slow_factory
-from core.tests.api.small_models import model_bytes
+from core.tests.slow_provider import SLOW, slow_factory
+from core.tests.small_models import model_bytes
 from ort_py.api.tuned_placement import TunedPlacement
 from ort_py.api.tuning_candidates import tuning_orders
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext

@@ -14,7 +14,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import ort_py
-from core.tests.api.small_models import CPU, model_bytes
+from core.tests.small_models import CPU, model_bytes
 from ort_py.contracts import (
     Availability,
     CompiledRegion,

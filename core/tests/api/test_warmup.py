@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.small_models import RELU, open_model, typed_identity
+from core.tests.small_models import RELU, open_model, typed_identity
 from ort_py import ArgumentTypeError, InvalidArgument, OrtValue
 from ort_py.api.warmup_feeds import warmup_feeds
 

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ort_py.api.contributions import Contributions
-from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport
 from ort_py.constraints import Gate
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, PackedForms
@@ -25,6 +24,7 @@ from ort_py.graph.weights.accounting import release_weights
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable
+from ort_py.options import SessionOptions
 from ort_py.partition.assignment import Assignment, Region
 from ort_py.partition.checked_regions import Barred, bar_unchecked, gates_of
 from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs

@@ -12,7 +12,6 @@ from typing import Any
 from ort_py.api.calibration_store import read_calibration
 from ort_py.api.compilation import RegionCompiler
 from ort_py.api.contributions import Contributions
-from ort_py.api.options import SessionOptions
 from ort_py.api.replaced_values import external_folder
 from ort_py.api.reports import LoadReport
 from ort_py.api.session_cache import (
@@ -33,6 +32,7 @@ from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.discovery import ProviderRecord
 from ort_py.graph.ir import Model
 from ort_py.hooks.manager import HookManager
+from ort_py.options import SessionOptions
 from ort_py.partition.assignment import Assignment
 from ort_py.partition.rates import Calibration
 

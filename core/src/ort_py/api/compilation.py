@@ -9,12 +9,12 @@ import logging
 import time
 from collections.abc import Mapping
 
-from ort_py.api.options import SessionOptions
 from ort_py.cache.artifacts import ArtifactCache, artifact_key
 from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvider, PackedForms, RegionView
 from ort_py.graph.view import SubsetView
 from ort_py.hooks import CompileEvent, DeclinedEvent
 from ort_py.hooks.manager import HookManager
+from ort_py.options import SessionOptions
 from ort_py.partition.assignment import Region
 from ort_py.planning.stand_in import Declined
 

@@ -16,15 +16,15 @@ from typing import Any, TypeAlias
 import onnx
 
 from ort_py.api.construction import construct
-from ort_py.api.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ort_py.api.optimised_model import move_constants
-from ort_py.api.options import SessionOptions
 from ort_py.api.session_arguments import session_options
-from ort_py.api.values.ort_value import OrtValue
+from ort_py.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, OptionError, UsageError
 from ort_py.graph.ir import Model
 from ort_py.graph.weights.weights import MappedWeight
 from ort_py.graph.writing.serialize import model_to_proto
+from ort_py.options import SessionOptions
+from ort_py.values.ort_value import OrtValue
 
 __all__ = ["ModelCompiler", "OrtExternalInitializerInfo"]
 

@@ -19,7 +19,6 @@ from ort_py.api.contributions import Contributions, provider_failure, quietly, s
 from ort_py.api.memory_limit import settle_memory
 from ort_py.api.memory_report import MemoryReport, memory_report
 from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
-from ort_py.api.options import SessionOptions
 from ort_py.api.placing import Placing
 from ort_py.api.precision import precision_notes
 from ort_py.api.provider_choice import choose, selection_notes
@@ -55,6 +54,7 @@ from ort_py.hooks.manager import HookManager
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.seeds import process_seed
 from ort_py.memory.heap import give_back, keep_freed_memory
+from ort_py.options import SessionOptions
 from ort_py.profiling.chrome_trace import write_profile
 from ort_py.profiling.recorder import Recorder
 

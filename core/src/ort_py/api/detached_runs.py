@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ort_py.api.options import RunOptions
 from ort_py.execution.frame import session_closed
+from ort_py.options import RunOptions
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession

@@ -12,10 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.values.device_tensor import DeviceTensor
-from ort_py.api.values.dlpack import from_dlpack
-from ort_py.api.values.ort_value import OrtValue
-from ort_py.api.values.sparse import SparseTensor
 from ort_py.dtypes import (
     DataType,
     MapType,
@@ -30,6 +26,10 @@ from ort_py.dtypes import (
 )
 from ort_py.errors import AbsentInputError, ArgumentTypeError, InvalidArgument, Location, OrtPyError, UsageError
 from ort_py.planning.plan import PlanInput
+from ort_py.values.device_tensor import DeviceTensor
+from ort_py.values.dlpack import from_dlpack
+from ort_py.values.ort_value import OrtValue
+from ort_py.values.sparse import SparseTensor
 
 __all__ = ["FeedSpec", "convert_feed", "feed_spec", "no_mapping", "placed_feed"]
 

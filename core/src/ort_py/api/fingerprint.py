@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.api.options import SessionOptions
-from ort_py.api.options.session_attributes import DEFAULTS
+from ort_py.options import SessionOptions
+from ort_py.options.session_attributes import DEFAULTS
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.steps import KernelStep, RegionStep, Step, SubgraphKernelStep
 

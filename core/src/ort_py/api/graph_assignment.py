@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ort_py.api.options import SessionOptions
 from ort_py.api.placement import Placement
 from ort_py.errors import Fail
+from ort_py.options import SessionOptions
 
 __all__ = ["OrtEpAssignedNode", "OrtEpAssignedSubgraph", "assignment_info"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ort_py.api.session_io_binding import SessionIOBinding
-from ort_py.api.values.device_memory import place_of, wanted_place
-from ort_py.api.values.ort_value import OrtValue
-from ort_py.api.values.vector import OrtValueVector
+from ort_py.values.device_memory import place_of, wanted_place
+from ort_py.values.ort_value import OrtValue
+from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession

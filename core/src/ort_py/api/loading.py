@@ -10,7 +10,6 @@ import logging
 import os
 from typing import Any
 
-from ort_py.api.options import SessionOptions
 from ort_py.api.replaced_values import external_folder, replace_initializers, supplied_by
 from ort_py.api.reports import LoadReport
 from ort_py.errors import InvalidArgument
@@ -20,6 +19,7 @@ from ort_py.graph.ir import Model, walk
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.hooks.manager import HookManager
+from ort_py.options import SessionOptions
 
 __all__ = ["load", "schema_registry"]
 

@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 
-from ort_py.api.options import SessionOptions
 from ort_py.errors import Fail, Location, UsageError
 from ort_py.graph.ir import Model
 from ort_py.graph.writing.serialize import model_to_proto
+from ort_py.options import SessionOptions
 
 __all__ = ["move_constants", "write_optimised"]
 

@@ -12,13 +12,13 @@ from typing import Any
 from ort_py.api.feeds import placed_feed
 from ort_py.api.results import finish_result
 from ort_py.api.runner import Runner
-from ort_py.api.values.device_memory import DeviceMemory
-from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.devices import HOST, Device
 from ort_py.errors import MissingInputError
 from ort_py.execution.program import Program
 from ort_py.memory.transfer import TransferTable
 from ort_py.planning.placed_plan import placed_plan
+from ort_py.values.device_memory import DeviceMemory
+from ort_py.values.device_tensor import DeviceTensor
 
 __all__ = ["PlacedRunner"]
 

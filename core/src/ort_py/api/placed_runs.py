@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.api.options import RunOptions
 from ort_py.api.placed_runner import PlacedRunner
 from ort_py.api.recovery import recover
 from ort_py.api.run_arguments import check_run_options
 from ort_py.api.runner import Runner
-from ort_py.api.values.device_memory import memory_of
-from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.api.verification.runner import VerifiedRunner
 from ort_py.contracts import FailureKind
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import EngineError
 from ort_py.fallback.failure import failure_of
+from ort_py.options import RunOptions
 from ort_py.planning.plan import PlanInput, PlanOutput
+from ort_py.values.device_memory import memory_of
+from ort_py.values.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession

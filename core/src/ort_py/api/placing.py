@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ort_py.api.cache_use import CacheUse
-from ort_py.api.options import SessionOptions
 from ort_py.api.reports import LoadReport
 from ort_py.api.tuned_placement import PLACEMENT_KEY, TunedPlacement, in_placement, named_placement
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
+from ort_py.options import SessionOptions
 from ort_py.partition.rates import Calibration
 
 __all__ = ["Placing"]

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ort_py.api.contributions import Contributions
 from ort_py.api.evaluation import KernelEvaluator
-from ort_py.api.options import SessionOptions
 from ort_py.api.runners import wishes
 from ort_py.api.unfusing import write_out
 from ort_py.contracts import IExecutionProvider, Transform
@@ -26,6 +25,7 @@ from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.kernels.binding import KernelServices
 from ort_py.limits import Limits
+from ort_py.options import SessionOptions
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_py.api.enums import OrtExecutionProviderDevicePolicy as Policy
-from ort_py.api.enums import OrtHardwareDeviceType as Kind
-from ort_py.api.ep_devices import OrtEpDevice, get_ep_devices, provider_of
-from ort_py.api.options import SessionOptions
 from ort_py.api.tuned_placement import entry_names
 from ort_py.discovery import CPU_ROLE, Selection, default_catalog, select_providers
 from ort_py.discovery.environment import compat_mode
+from ort_py.discovery.ep_devices import OrtEpDevice, get_ep_devices, provider_of
 from ort_py.discovery.explanation import why_in_reserve
 from ort_py.discovery.known_names import is_known
 from ort_py.discovery.refusals import misspelt
 from ort_py.discovery.user_warnings import warn_user
-from ort_py.errors import Fail, InvalidArgument, Location, OrtPyError, ProviderFallbackWarning
+from ort_py.enums import OrtExecutionProviderDevicePolicy as Policy
+from ort_py.enums import OrtHardwareDeviceType as Kind
+from ort_py.errors import Fail, InvalidArgument, OrtPyError, ProviderFallbackWarning
+from ort_py.options import SessionOptions
 
-__all__ = ["NO_CPU", "check_provider_name", "choose", "selection_notes"]
+__all__ = ["NO_CPU", "choose", "selection_notes"]
 
 NO_CPU = "session.disable_cpu_ep_fallback"
 """Config entry: ``"1"`` forbids that nodes run on the CPU."""
@@ -38,27 +38,6 @@ _PREFERRED: dict[Policy, tuple[Kind, ...]] = {
     Policy.MIN_OVERALL_POWER: (Kind.NPU, Kind.CPU),
 }
 """Kinds of devices each policy takes, in order; those not named take every usable provider by rank."""
-
-
-def check_provider_name(name: str) -> None:
-    """Refuse a provider that sessions could not use.
-
-    Raises:
-        ProviderNotFoundError: Nobody knows a provider of that name; a builtin RuntimeError too.
-        InvalidArgument: It is known and not usable here.
-    """
-    catalog = default_catalog()
-    record = catalog.record(name)
-    if record is not None and record.usable:
-        return
-    if record is None and not is_known(name):
-        raise misspelt(name, catalog).error
-    raise InvalidArgument(
-        f"The provider {name} cannot be added to the session options.",
-        where=Location(provider=name),
-        why=f"it is {record.state.value}: {record.reason}" if record is not None else "it is not installed",
-        fix=(record.fix if record is not None else "") or "Name a provider that get_available_providers() lists.",
-    )
 
 
 def choose(

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ort_py.api.options import SessionOptions
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import FallbackRecord
 from ort_py.errors import DeviceReset, Location
@@ -18,6 +17,7 @@ from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
 from ort_py.hooks.forked_children import tell_in_children
+from ort_py.options import SessionOptions
 
 if TYPE_CHECKING:
     from ort_py.api.assembly import Assembled

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ort_py.api.options import SessionOptions
 from ort_py.errors import InvalidArgument, Location
 from ort_py.execution.frame import session_closed
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.limits import human_bytes
+from ort_py.options import SessionOptions
 
 if TYPE_CHECKING:
     from ort_py.api.construction import Construction

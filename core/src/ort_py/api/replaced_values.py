@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from ort_py.api.metadata import NodeArg
-from ort_py.api.options import SessionOptions
-from ort_py.api.options.added import Added
-from ort_py.api.values.ort_value import OrtValue
 from ort_py.discovery.environment import compat_mode
 from ort_py.dtypes import TensorType, data_type_of
 from ort_py.errors import Fail, Location
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.weights.weight_store import process_store
+from ort_py.options import SessionOptions
+from ort_py.options.added import Added
+from ort_py.values.ort_value import OrtValue
 
 __all__ = ["external_folder", "replace_initializers", "report_negative_sizes", "supplied_by"]
 

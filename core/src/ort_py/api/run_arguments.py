@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ort_py.api.options import RunOptions
 from ort_py.errors import ArgumentTypeError, UsageError
+from ort_py.options import RunOptions
 
 __all__ = ["check_run_options", "name_list", "not_a_name"]
 

@@ -13,11 +13,9 @@ from typing import Any
 from ort_py.api.assembly import Assembled
 from ort_py.api.construction import Construction, ProviderArgument, construct
 from ort_py.api.detached_runs import DetachedRuns
-from ort_py.api.ep_devices import OrtEpDevice
 from ort_py.api.graph_assignment import OrtEpAssignedSubgraph, assignment_info
 from ort_py.api.memory_report import MemoryReport
 from ort_py.api.metadata import ModelMetadata, NodeArg
-from ort_py.api.options import RunOptions, SessionOptions
 from ort_py.api.placement import Placement, placement_of
 from ort_py.api.program_changes import settle
 from ort_py.api.provider_changes import check_dynamic_options, check_tuning_results, input_devices, rebuild
@@ -33,6 +31,7 @@ from ort_py.api.split_runs import in_fitting_parts
 from ort_py.api.streams import ThreadedRuns
 from ort_py.api.value_runs import ValueRuns
 from ort_py.api.verification.methods import VerificationMethods
+from ort_py.discovery.ep_devices import OrtEpDevice
 from ort_py.execution.frame import session_closed
 from ort_py.execution.run_queue import RunQueue
 from ort_py.execution.watch import RunWatch
@@ -41,6 +40,7 @@ from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
 from ort_py.hooks import RunEvent, SessionEvent
 from ort_py.hooks.process_lock import ProcessLock
+from ort_py.options import RunOptions, SessionOptions
 from ort_py.printable import escape_in_logs
 
 __all__ = ["InferenceSession"]

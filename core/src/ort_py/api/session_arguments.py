@@ -11,13 +11,13 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ort_py.api.enums import ExecutionMode, GraphOptimizationLevel
-from ort_py.api.options import SessionOptions
-from ort_py.api.options.config_values import check_session_entries
-from ort_py.api.options.verify_share import share_of
 from ort_py.discovery.environment import compat_mode
 from ort_py.discovery.user_warnings import warn_user
+from ort_py.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, UsageError
+from ort_py.options import SessionOptions
+from ort_py.options.config_values import check_session_entries
+from ort_py.options.verify_share import share_of
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["fallback_enabled", "lanes_of", "session_options"]

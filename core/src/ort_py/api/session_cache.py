@@ -19,8 +19,6 @@ from typing import Any
 
 from ort_py.api.assignment_record import assignment_record, read_assignment
 from ort_py.api.contributions import Contributions
-from ort_py.api.options import SessionOptions
-from ort_py.api.options.checked import values_of
 from ort_py.api.replaced_values import external_folder
 from ort_py.api.tuned_placement import PLACEMENT_KEY
 from ort_py.cache.artifacts import artifact_key
@@ -40,6 +38,8 @@ from ort_py.graph.ir import Model
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.hooks.manager import HookManager
+from ort_py.options import SessionOptions
+from ort_py.options.checked import values_of
 from ort_py.partition.assignment import Assignment, Region
 
 __all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "circumstances", "open_store", "session_key"]

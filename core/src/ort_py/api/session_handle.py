@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.api.io_binding import IOBinding
 from ort_py.api.session_io_binding import SessionIOBinding
-from ort_py.api.values.ort_value import OrtValue
-from ort_py.api.values.vector import OrtValueVector
+from ort_py.values.ort_value import OrtValue
+from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
     from ort_py.api.metadata import ModelMetadata, NodeArg
-    from ort_py.api.options import RunOptions, SessionOptions
     from ort_py.api.session import InferenceSession
+    from ort_py.options import RunOptions, SessionOptions
 
 __all__ = ["SessionHandle"]
 

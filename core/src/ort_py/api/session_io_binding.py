@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.api.bound_runs import run_bound
-from ort_py.api.options import RunOptions
 from ort_py.api.placed_runs import run_placed
-from ort_py.api.values.device import OrtDevice
-from ort_py.api.values.device_memory import memory_of, place_of, wanted_place
-from ort_py.api.values.device_tensor import DeviceTensor
-from ort_py.api.values.element_types import SUB_BYTE, element_type_of, shape_of
-from ort_py.api.values.ort_value import OrtValue
-from ort_py.api.values.vector import OrtValueVector
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import ArgumentTypeError, BindingError, Location, OrtPyError, UsageError
 from ort_py.execution.bound_outputs import WORTH_BYTES
+from ort_py.options import RunOptions
 from ort_py.suggestions import did_you_mean
+from ort_py.values.device import OrtDevice
+from ort_py.values.device_memory import memory_of, place_of, wanted_place
+from ort_py.values.device_tensor import DeviceTensor
+from ort_py.values.element_types import SUB_BYTE, element_type_of, shape_of
+from ort_py.values.ort_value import OrtValue
+from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession

@@ -9,10 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ort_py.api.options import SessionOptions
 from ort_py.errors import ArgumentTypeError
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.sources import content_hash
+from ort_py.options import SessionOptions
 
 __all__ = ["SessionKey", "session_key"]
 

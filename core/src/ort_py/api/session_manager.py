@@ -17,7 +17,6 @@ from typing import Any, Self
 
 from ort_py.api.construction import ProviderArgument
 from ort_py.api.managed_sessions import external_data, memory_of, model_file
-from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
 from ort_py.api.session_key import SessionKey, session_key
 from ort_py.errors import InvalidArgument, UsageError
@@ -25,6 +24,7 @@ from ort_py.files import FileSnapshot
 from ort_py.hooks.forked_children import tell_in_children
 from ort_py.hooks.process_lock import ProcessLock
 from ort_py.limits import human_bytes
+from ort_py.options import SessionOptions
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["SessionLease", "SessionManager", "SessionManagerStats"]

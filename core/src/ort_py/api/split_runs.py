@@ -16,9 +16,9 @@ from ort_py.fallback.failure import failure_of, forget_arrays
 
 if TYPE_CHECKING:
     from ort_py.api.metadata import NodeArg
-    from ort_py.api.options import RunOptions
     from ort_py.api.runner import Runner
     from ort_py.api.session import InferenceSession
+    from ort_py.options import RunOptions
 
 __all__ = ["in_fitting_parts", "in_parts"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ort_py.api.options import RunOptions
+from ort_py.options import RunOptions
 
 __all__ = ["StoppableOptions"]
 

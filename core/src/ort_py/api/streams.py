@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ort_py.api.options import RunOptions
 from ort_py.api.run_arguments import check_run_options, name_list
 from ort_py.api.stoppable_options import StoppableOptions
 from ort_py.errors import ArgumentTypeError, InvalidArgument
@@ -18,6 +17,7 @@ from ort_py.execution.frame import session_closed
 from ort_py.execution.native_threads import active_runs
 from ort_py.execution.pipelined import Pipelined
 from ort_py.execution.thread_count import ThreadCount
+from ort_py.options import RunOptions
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession

@@ -13,11 +13,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ort_py.api.options import SessionOptions
 from ort_py.cache.format import description_of
 from ort_py.cache.store import CacheStore
 from ort_py.contracts import IExecutionProvider
 from ort_py.errors import OptionError
+from ort_py.options import SessionOptions
 from ort_py.suggestions import did_you_mean
 
 __all__ = [

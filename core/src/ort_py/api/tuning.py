@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ort_py.api.generated_inputs import Recipe, generate
-from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
 from ort_py.api.tuned_placement import IN_ORDER, PLACEMENT_KEY, TunedPlacement
 from ort_py.api.tuning_candidates import tuning_orders
 from ort_py.api.tuning_report import TunedCandidate, TuningReport
 from ort_py.discovery import CPU_ROLE
 from ort_py.errors import InvalidArgument, OptionError, OrtPyError
+from ort_py.options import SessionOptions
 
 __all__ = ["tune"]
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ort_py.api.enums import OrtAllocatorType, OrtMemType
 from ort_py.api.io_binding import IOBinding
-from ort_py.api.options import RunOptions
 from ort_py.api.placed_runs import run_placed
 from ort_py.api.private_names import PrivateNames
 from ort_py.api.run_arguments import check_run_options, name_list
-from ort_py.api.values.copying import copy_tensors
-from ort_py.api.values.device_tensor import DeviceTensor
-from ort_py.api.values.memory_info import OrtMemoryInfo
-from ort_py.api.values.ort_value import OrtValue
-from ort_py.api.values.vector import OrtValueVector
+from ort_py.enums import OrtAllocatorType, OrtMemType
 from ort_py.errors import ArgumentTypeError, Location
+from ort_py.options import RunOptions
+from ort_py.values.copying import copy_tensors
+from ort_py.values.device_tensor import DeviceTensor
+from ort_py.values.memory_info import OrtMemoryInfo
+from ort_py.values.ort_value import OrtValue
+from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession
-    from ort_py.api.values.device import OrtDevice
+    from ort_py.values.device import OrtDevice
 
 __all__ = ["ValueRuns"]
 

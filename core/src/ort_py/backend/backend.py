@@ -13,11 +13,11 @@ import onnx
 from onnx.backend.base import Backend
 
 from ort_py.api.environment import get_device
-from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
 from ort_py.backend.backend_rep import OnnxRuntimeBackendRep, refuse_option
 from ort_py.discovery import get_available_providers
 from ort_py.errors import NotYetError, UsageError
+from ort_py.options import SessionOptions
 
 __all__ = ["OnnxRuntimeBackend", "is_compatible", "prepare", "run", "supports_device"]
 

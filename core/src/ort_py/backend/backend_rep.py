@@ -7,9 +7,9 @@ from typing import Any
 
 from onnx.backend.base import BackendRep
 
-from ort_py.api.options import RunOptions
 from ort_py.api.session import InferenceSession
 from ort_py.errors import UsageError
+from ort_py.options import RunOptions
 
 __all__ = ["OnnxRuntimeBackendRep", "refuse_option"]
 

@@ -8,15 +8,15 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ort_py.api.enums import (
+from ort_py.compat.not_yet import missing_function
+from ort_py.discovery.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices
+from ort_py.enums import (
     ArenaExtendStrategy,
     OrtCompiledModelCompatibility,
     OrtDeviceEpIncompatibilityReason,
 )
-from ort_py.api.ep_devices import OrtEpDevice, OrtHardwareDevice, get_ep_devices
-from ort_py.api.options import SessionOptions
-from ort_py.compat.not_yet import missing_function
 from ort_py.files import read_regular
+from ort_py.options import SessionOptions
 
 __all__ = [
     "get_all_operator_schema",
@@ -115,6 +115,6 @@ def get_compatibility_info_from_model_bytes(model_bytes: bytes, ep_name: str) ->
 
 def is_dlpack_uint8_tensor(dlpack_tensor: Any, /) -> bool:
     """Whether a DLPack capsule holds bytes, which may be truth values; the capsule is not used up."""
-    from ort_py.api.values.dlpack import is_uint8
+    from ort_py.values.dlpack import is_uint8
 
     return is_uint8(dlpack_tensor)

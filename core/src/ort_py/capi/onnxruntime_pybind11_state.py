@@ -79,9 +79,9 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "set_seed",
         "unregister_execution_provider_library",
     ),
-    "ort_py.api.values.vector": ("OrtValueVector",),
-    "ort_py.api.values.sparse": ("SparseBlockSparseView", "SparseCooView", "SparseCsrView"),
-    "ort_py.api.enums": ("ArenaExtendStrategy", "OrtCompiledModelCompatibility", "OrtDeviceEpIncompatibilityReason"),
+    "ort_py.values.vector": ("OrtValueVector",),
+    "ort_py.values.sparse": ("SparseBlockSparseView", "SparseCooView", "SparseCsrView"),
+    "ort_py.enums": ("ArenaExtendStrategy", "OrtCompiledModelCompatibility", "OrtDeviceEpIncompatibilityReason"),
     "ort_py.compat.emulated": ("get_version_string",),
     "ort_py.capi.low_level": (
         "get_all_operator_schema",

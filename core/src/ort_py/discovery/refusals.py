@@ -9,13 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ort_py.discovery.catalog import ProviderCatalog
-from ort_py.discovery.known_names import KNOWN_PROVIDERS, package_for
+from ort_py.discovery.catalog import ProviderCatalog, default_catalog
+from ort_py.discovery.known_names import KNOWN_PROVIDERS, is_known, package_for
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState
 from ort_py.discovery.suggestions import did_you_mean
-from ort_py.errors import Location, OrtPyError, PluginError, ProviderNotAvailableError, ProviderNotFoundError
+from ort_py.errors import (
+    InvalidArgument,
+    Location,
+    OrtPyError,
+    PluginError,
+    ProviderNotAvailableError,
+    ProviderNotFoundError,
+)
 
-__all__ = ["FAULTY", "NO_DISTRIBUTION", "Skip", "misspelt", "none_usable", "not_installed", "refuse"]
+__all__ = [
+    "FAULTY",
+    "NO_DISTRIBUTION",
+    "Skip",
+    "check_provider_name",
+    "misspelt",
+    "none_usable",
+    "not_installed",
+    "refuse",
+]
 
 FAULTY = frozenset({RecordState.BROKEN, RecordState.CONFLICT, RecordState.INCOMPATIBLE})
 """States in which something is wrong with the installation; the others are normal on some machine."""
@@ -32,6 +48,27 @@ class Skip:
     reason: str
     fix: str
     error: OrtPyError
+
+
+def check_provider_name(name: str) -> None:
+    """Check that sessions of this process could use a provider.
+
+    Raises:
+        ProviderNotFoundError: No provider has that name. It is also a builtin RuntimeError.
+        InvalidArgument: The provider is known, but cannot be used here.
+    """
+    catalog = default_catalog()
+    record = catalog.record(name)
+    if record is not None and record.usable:
+        return
+    if record is None and not is_known(name):
+        raise misspelt(name, catalog).error
+    raise InvalidArgument(
+        f"The provider {name} cannot be added to the session options.",
+        where=Location(provider=name),
+        why=f"it is {record.state.value}: {record.reason}" if record is not None else "it is not installed",
+        fix=(record.fix if record is not None else "") or "Name a provider that get_available_providers() lists.",
+    )
 
 
 def refuse(name: str, record: ProviderRecord) -> Skip:

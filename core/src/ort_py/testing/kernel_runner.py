@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.values.typing_of_values import value_type_of
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.kernel import KernelContext, KernelDef, SubgraphCallable
 from ort_py.contracts.schema import OperatorSchema
@@ -20,6 +19,7 @@ from ort_py.errors import KernelNotFoundError
 from ort_py.graph.checking.resolved_schema import formal_at
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.kernels.matching import match_kernel
+from ort_py.values.typing_of_values import value_type_of
 
 __all__ = ["LocalKernelContext", "check_ownership", "make_node_spec", "reference_outputs", "run_kernel"]
 

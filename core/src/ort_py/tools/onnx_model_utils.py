@@ -11,11 +11,11 @@ from pathlib import Path
 import onnx
 from onnx import shape_inference, version_converter
 
-from ort_py.api.enums import GraphOptimizationLevel
-from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
 from ort_py.compat.absent import absent_names
+from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import OptionError
+from ort_py.options import SessionOptions
 
 __all__ = [
     "fix_output_shapes",

@@ -11,7 +11,7 @@ import pytest
 
 import ort_py
 from core.tests.api.comparison.wrong_kernels import CPU, wrong_provider
-from core.tests.api.small_models import model_bytes
+from core.tests.small_models import model_bytes
 from ort_py.contracts import Level, Match, NodeTemplate, Op, PatternRule, Transform, TransformContext
 from ort_py.discovery import default_catalog
 from ort_py.hooks import hookimpl

@@ -11,7 +11,7 @@ import pytest
 
 import ort_py
 from core.tests.api.comparison.wrong_kernels import CPU, WRONG, wrong_provider
-from core.tests.api.small_models import model_bytes
+from core.tests.small_models import model_bytes
 from ort_py.contracts import ProviderFactory
 from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 

@@ -14,7 +14,7 @@ import pytest
 
 import ort_py
 from core.tests.api.comparison.wrong_kernels import CPU, WRONG, wrong_provider
-from core.tests.api.small_models import model_bytes
+from core.tests.small_models import model_bytes
 from ort_py.api.runner import Runner
 from ort_py.api.verification import background, verifier
 from ort_py.api.verification.reference import open_reference

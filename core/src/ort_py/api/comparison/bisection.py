@@ -17,10 +17,10 @@ from ort_py.api.comparison.measuring import Tolerances, deviation
 from ort_py.api.comparison.report import ComparedOutput, ComparisonReport
 from ort_py.api.comparison.tolerances import tolerances_of
 from ort_py.api.construction import ProviderArgument
-from ort_py.api.enums import GraphOptimizationLevel
-from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
+from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OrtPyError
+from ort_py.options import SessionOptions
 from ort_py.transforms.report import OptimisationReport, Rewrite
 
 __all__ = ["bisect"]

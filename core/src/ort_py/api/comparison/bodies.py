@@ -14,7 +14,7 @@ import numpy as np
 
 from ort_py.api.comparison.configuration import SessionConfiguration
 from ort_py.api.comparison.report import ComparisonReport
-from ort_py.api.enums import GraphOptimizationLevel
+from ort_py.enums import GraphOptimizationLevel
 from ort_py.graph.ir import Graph, Model, Node, Value
 from ort_py.graph.view import SubsetView
 from ort_py.graph.writing.protos import value_info

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ort_py.api.construction import ProviderArgument
-from ort_py.api.enums import GraphOptimizationLevel
-from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
+from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, InvalidArgument
+from ort_py.options import SessionOptions
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["LEVELS", "ConfigurationLike", "SessionConfiguration", "configuration_of"]

@@ -12,12 +12,12 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from ort_py.api.diagnosis.report import TrialRun
-from ort_py.api.enums import GraphOptimizationLevel
-from ort_py.api.options import SessionOptions
 from ort_py.api.session import InferenceSession
 from ort_py.discovery import get_installed_providers
 from ort_py.discovery.records import CPU_ROLE
+from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import KernelNotFoundError
+from ort_py.options import SessionOptions
 
 __all__ = ["Refused", "try_provider"]
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from ort_py.api.comparison.configuration import SessionConfiguration
 from ort_py.api.comparison.measuring import Tolerances
 from ort_py.api.comparison.randomness import drawn_values
-from ort_py.api.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.api.provider_choice import NO_CPU
 from ort_py.api.reopening import FileReference, expect_same_model, external_files, with_content
 from ort_py.discovery import CPU_ROLE
 from ort_py.dtypes import DataType
+from ort_py.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.errors import InvalidArgument
 from ort_py.tolerances import TOLERANCES
 
 if TYPE_CHECKING:
-    from ort_py.api.options import SessionOptions
     from ort_py.api.session import InferenceSession
+    from ort_py.options import SessionOptions
 
 __all__ = ["drawn_outputs", "open_reference", "reference_configuration", "tolerances_for"]
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_py.api.options import RunOptions
 from ort_py.api.verification.background import process_background
 from ort_py.api.verification.copies import bytes_of, copied
 from ort_py.api.verification.outcome import DifferingOutput, Finding, Outcome, Stopped
@@ -27,6 +26,7 @@ from ort_py.api.verification.report import Mismatch, VerificationReport
 from ort_py.api.verification.search import differing_outputs, search
 from ort_py.hooks import VerifiedEvent
 from ort_py.hooks.forked_children import tell_in_children
+from ort_py.options import RunOptions
 
 if TYPE_CHECKING:
     from ort_py.api.session import InferenceSession

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ort_py.api.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
-from ort_py.api.ep_devices import OrtEpDevice, OrtHardwareDevice, provider_of
+from ort_py.discovery.ep_devices import OrtEpDevice, OrtHardwareDevice, provider_of
+from ort_py.enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 from ort_py.errors import InvalidArgument, UsageError
 
 

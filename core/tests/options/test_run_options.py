@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from core.tests.api.small_models import RELU, open_model
+from core.tests.small_models import RELU, open_model
 from ort_py import Fail, LimitError, Limits, RunOptions, SessionOptions
 
 X = np.ones((2, 3), np.float32)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.enums import OrtSparseFormat
-from ort_py.api.values.device import OrtDevice, expect_host
-from ort_py.api.values.device_table import SPARSE_COPY_METHOD
-from ort_py.api.values.element_types import element_type_of, shape_of
 from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.enums import OrtSparseFormat
 from ort_py.errors import ArgumentTypeError, UsageError
+from ort_py.values.device import OrtDevice, expect_host
+from ort_py.values.device_table import SPARSE_COPY_METHOD
+from ort_py.values.element_types import element_type_of, shape_of
 
 __all__ = ["SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor"]
 

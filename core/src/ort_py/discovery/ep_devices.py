@@ -14,16 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ort_py.api.enums import (
+from ort_py.devices import Device, DeviceClass
+from ort_py.discovery import ProviderRecord, default_catalog
+from ort_py.enums import (
     OrtAllocatorType,
     OrtDeviceMemoryType,
     OrtHardwareDeviceType,
     OrtMemoryInfoDeviceType,
 )
-from ort_py.api.values.memory_info import OrtMemoryInfo
-from ort_py.devices import Device, DeviceClass
-from ort_py.discovery import ProviderRecord, default_catalog
 from ort_py.errors import Fail, InvalidArgument, Location, UsageError
+from ort_py.values.memory_info import OrtMemoryInfo
 
 __all__ = [
     "OrtEpDevice",

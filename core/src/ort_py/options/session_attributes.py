@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ort_py.api.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from ort_py.api.options.checked import PATH
-from ort_py.api.options.config_keys import HONOURED
+from ort_py.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from ort_py.limits import Limits
+from ort_py.options.checked import PATH
+from ort_py.options.config_keys import HONOURED
 
 __all__ = ["CHOICES", "DEFAULTS", "IN_USE", "TYPES"]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ort_py.api.enums import OrtExecutionProviderDevicePolicy
+from ort_py.enums import OrtExecutionProviderDevicePolicy
 
 if TYPE_CHECKING:
-    from ort_py.api.values.ort_value import OrtValue
+    from ort_py.values.ort_value import OrtValue
 
 __all__ = ["Added", "LoadFlag"]
 

@@ -11,16 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.values import dlpack
-from ort_py.api.values.device import OrtDevice
-from ort_py.api.values.device_memory import memory_of_dlpack, place_of
-from ort_py.api.values.device_tensor import DeviceTensor
-from ort_py.api.values.element_types import SUB_BYTE, array_at, element_type_of, shape_of, writable_view
-from ort_py.api.values.held_value import HeldValue
-from ort_py.api.values.memory_info import OrtMemoryInfo
-from ort_py.api.values.packed import unpack
-from ort_py.api.values.sparse import SparseTensor
-from ort_py.api.values.typing_of_values import value_type_of
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import (
     DataType,
@@ -31,6 +21,16 @@ from ort_py.dtypes import (
     parse_value_type,
 )
 from ort_py.errors import ArgumentTypeError, UsageError
+from ort_py.values import dlpack
+from ort_py.values.device import OrtDevice
+from ort_py.values.device_memory import memory_of_dlpack, place_of
+from ort_py.values.device_tensor import DeviceTensor
+from ort_py.values.element_types import SUB_BYTE, array_at, element_type_of, shape_of, writable_view
+from ort_py.values.held_value import HeldValue
+from ort_py.values.memory_info import OrtMemoryInfo
+from ort_py.values.packed import unpack
+from ort_py.values.sparse import SparseTensor
+from ort_py.values.typing_of_values import value_type_of
 
 __all__ = ["OrtValue"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.values.device import OrtDevice, expect_host
-from ort_py.api.values.element_types import element_type_of, shape_of
-from ort_py.api.values.ort_value import OrtValue
 from ort_py.dtypes import DataType
 from ort_py.errors import ArgumentTypeError
+from ort_py.values.device import OrtDevice, expect_host
+from ort_py.values.element_types import element_type_of, shape_of
+from ort_py.values.ort_value import OrtValue
 
 __all__ = ["OrtValueVector"]
 

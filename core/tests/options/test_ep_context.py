@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ort_py.api.options.ep_context import OrtEpContextData, OrtEpContextDataBuffer
 from ort_py.errors import UsageError
+from ort_py.options.ep_context import OrtEpContextData, OrtEpContextDataBuffer
 
 
 def test_a_buffer_is_allocated_once_and_filled() -> None:

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ort_py.api.values.device import OrtDevice, expect_host
-from ort_py.api.values.device_table import DEVICES
 from ort_py.contracts import IDeviceMemory, IStream, ProviderFactory
 from ort_py.devices import HOST, Device
 from ort_py.discovery import default_catalog
 from ort_py.errors import EngineError, UsageError
 from ort_py.hooks.process_lock import ProcessLock
+from ort_py.values.device import OrtDevice, expect_host
+from ort_py.values.device_table import DEVICES
 
 __all__ = ["DeviceMemory", "memory_of", "memory_of_dlpack", "place_of", "wanted_place"]
 

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ort_py.api.values.device_memory import DeviceMemory, memory_of
 from ort_py.devices import Device
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import EngineError, UsageError
+from ort_py.values.device_memory import DeviceMemory, memory_of
 
 __all__ = ["DeviceTensor"]
 

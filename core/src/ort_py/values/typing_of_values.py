@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.values.sparse import SparseTensor
 from ort_py.dtypes import DataType, MapType, SequenceType, SparseTensorType, TensorType, ValueType, data_type_of
+from ort_py.values.sparse import SparseTensor
 
 __all__ = ["value_type_of"]
 

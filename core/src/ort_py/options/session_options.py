@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from ort_py.api.enums import OrtExecutionProviderDevicePolicy
-from ort_py.api.options.added import Added
-from ort_py.api.options.checked import CheckedOptions
-from ort_py.api.options.session_attributes import CHOICES, DEFAULTS, IN_USE, TYPES
-from ort_py.api.options.verify_share import check_share
-from ort_py.api.values.ort_value import OrtValue
+from ort_py.enums import OrtExecutionProviderDevicePolicy
 from ort_py.errors import Fail, Location, OptionError, UsageError
 from ort_py.limits import Limits
+from ort_py.options.added import Added
+from ort_py.options.checked import CheckedOptions
+from ort_py.options.session_attributes import CHOICES, DEFAULTS, IN_USE, TYPES
+from ort_py.options.verify_share import check_share
+from ort_py.values.ort_value import OrtValue
 
 __all__ = ["SessionOptions"]
 
@@ -272,7 +272,7 @@ class SessionOptions(CheckedOptions):
             ProviderNotFoundError: Nobody knows a provider of that name; a builtin RuntimeError too.
             InvalidArgument: It is known and cannot be used here.
         """
-        from ort_py.api.provider_choice import check_provider_name
+        from ort_py.discovery.refusals import check_provider_name
 
         _expect_text("name", name)
         checked = _text_options(options)
@@ -291,7 +291,7 @@ class SessionOptions(CheckedOptions):
             TypeError: An argument has a wrong type.
             InvalidArgument: There is no device, or they are of several providers.
         """
-        from ort_py.api.ep_devices import provider_of
+        from ort_py.discovery.ep_devices import provider_of
 
         checked = _text_options(options)
         name = provider_of(devices)

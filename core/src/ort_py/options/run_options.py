@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ort_py.api.options.checked import CheckedOptions
-from ort_py.api.options.config_values import check_run_entries
 from ort_py.errors import ArgumentTypeError, OptionError
+from ort_py.options.checked import CheckedOptions
+from ort_py.options.config_values import check_run_entries
 
 if TYPE_CHECKING:
-    from ort_py.api.adapters import LoraAdapter
+    from ort_py.values.adapters import LoraAdapter
 
 __all__ = ["RunOptions"]
 
@@ -88,7 +88,7 @@ class RunOptions(CheckedOptions):
         Raises:
             ArgumentTypeError: It is no adapter; a builtin TypeError too.
         """
-        from ort_py.api.adapters import LoraAdapter
+        from ort_py.values.adapters import LoraAdapter
 
         if not isinstance(adapter, LoraAdapter):
             raise ArgumentTypeError(

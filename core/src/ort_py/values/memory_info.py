@@ -10,10 +10,10 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from ort_py.api.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfoDeviceType, OrtMemType
-from ort_py.api.values.device_table import MEMORY_NAMES
+from ort_py.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfoDeviceType, OrtMemType
 from ort_py.errors import UsageError
 from ort_py.suggestions import did_you_mean
+from ort_py.values.device_table import MEMORY_NAMES
 
 __all__ = ["OrtArenaCfg", "OrtMemoryInfo", "create_and_register_allocator", "create_and_register_allocator_v2"]
 

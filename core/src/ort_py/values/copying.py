@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.api.values.device_tensor import DeviceTensor
 from ort_py.errors import UsageError
+from ort_py.values.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
-    from ort_py.api.values.held_value import HeldValue
+    from ort_py.values.held_value import HeldValue
 
 __all__ = ["copy_tensors", "write_into"]
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ort_py.api.options.config_keys import check_key
 from ort_py.errors import OptionError, UsageError
+from ort_py.options.config_keys import check_key
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["PATH", "CheckedOptions", "values_of"]

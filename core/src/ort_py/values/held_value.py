@@ -9,10 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ort_py.api.values import dlpack
-from ort_py.api.values.copying import write_into
-from ort_py.api.values.device_tensor import DeviceTensor
-from ort_py.api.values.sparse import SparseTensor
 from ort_py.devices import Device
 from ort_py.dtypes import (
     OptionalType,
@@ -24,6 +20,10 @@ from ort_py.dtypes import (
     nbytes_of,
 )
 from ort_py.errors import ArgumentTypeError, UsageError
+from ort_py.values import dlpack
+from ort_py.values.copying import write_into
+from ort_py.values.device_tensor import DeviceTensor
+from ort_py.values.sparse import SparseTensor
 
 __all__ = ["HeldValue"]
 

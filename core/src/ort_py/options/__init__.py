@@ -12,7 +12,7 @@ reading order:
 Knows no model, no provider and no session.
 """
 
-from ort_py.api.options.run_options import RunOptions
-from ort_py.api.options.session_options import SessionOptions
+from ort_py.options.run_options import RunOptions
+from ort_py.options.session_options import SessionOptions
 
 __all__ = ["RunOptions", "SessionOptions"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from ort_py.api.enums import OrtDeviceMemoryType
+from ort_py.enums import OrtDeviceMemoryType
 
 __all__ = [
     "DEVICES",

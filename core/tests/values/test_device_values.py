@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from core.tests.api.small_models import model_bytes
+from core.tests.small_models import model_bytes
 from ort_py import BindingError, InvalidArgument, IOBinding, OrtValue, RunOptions, SessionOptions
 from ort_py.errors import UsageError
 from ort_py.testing.fake_device import FakeArray, FakeBehaviour, FakeDevice, FakeFactory, FakeProvider
@@ -120,7 +120,7 @@ def test_update_of_another_form_is_refused(factory: FakeFactory) -> None:
 
 def test_copy_tensors_between_places(factory: FakeFactory) -> None:
     """Host to device and back."""
-    from ort_py.api.values.copying import copy_tensors
+    from ort_py.values.copying import copy_tensors
 
     device, host = on_device(np.zeros_like(X)), OrtValue.ortvalue_from_numpy(np.zeros_like(X))
     copy_tensors([OrtValue.ortvalue_from_numpy(X)], [device])

@@ -9,10 +9,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ort_py.api.values.device_table import DEVICE_TYPES, DEVICES
 from ort_py.devices import HOST, Device
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.suggestions import did_you_mean
+from ort_py.values.device_table import DEVICE_TYPES, DEVICES
 
 __all__ = ["OrtDevice", "expect_host"]
 
