@@ -29,7 +29,7 @@ if runtime == "onnxruntime":
 else:
     import ort_py as module
     if runtime == "prepared":
-        import ort_py.api.loading, ort_py.api.preparation
+        import ort_py.engine.loading, ort_py.engine.preparation
 options = module.SessionOptions()
 options.log_severity_level = 3
 if runtime == "cached":

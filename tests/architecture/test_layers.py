@@ -32,6 +32,7 @@ LAYERS = (
     {"graph", "kernels", "memory", "discovery", "profiling", "limits", "cache", "constraints", "values", "options"},
     {"transforms", "partition", "planning"},
     {"execution", "fallback"},
+    {"engine"},
     {"api"},
     {"compat", "cli", "scaffold", "as_onnxruntime"} | SUBPACKAGES,
 )

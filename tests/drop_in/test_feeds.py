@@ -403,9 +403,9 @@ def test_sparse_feeds_are_made_dense() -> None:
 
 def test_memory_of_a_dlpack_feed_is_not_copied() -> None:
     """A contiguous tensor of another library is read where it is: a model that passes it on copies it once."""
-    from ort_py.api.feeds import convert_feed, feed_spec
     from ort_py.devices import HOST
     from ort_py.dtypes import DataType, TensorType
+    from ort_py.engine.feeds import convert_feed, feed_spec
     from ort_py.planning.plan import PlanInput
 
     for array, data_type in ((X, DataType.FLOAT), (BRAIN, DataType.BFLOAT16)):

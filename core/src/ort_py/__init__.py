@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         OrtEpAssignedSubgraph,
     )
     from ort_py.api.io_binding import IOBinding
-    from ort_py.api.metadata import ModelMetadata, NodeArg
     from ort_py.api.placement import NodePlacement, Placement
     from ort_py.api.preloading import preload_dlls
     from ort_py.api.selection_explanation import explain_selection
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
         unregister_execution_provider_library,
     )
     from ort_py.discovery.explanation import SelectionExplanation
+    from ort_py.engine.metadata import ModelMetadata, NodeArg
     from ort_py.enums import (
         ExecutionMode,
         ExecutionOrder,

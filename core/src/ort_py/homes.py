@@ -34,7 +34,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "create_and_register_allocator_v2",
     ),
     "ort_py.values.sparse": ("SparseTensor",),
-    "ort_py.api.metadata": ("ModelMetadata", "NodeArg"),
+    "ort_py.engine.metadata": ("ModelMetadata", "NodeArg"),
     "ort_py.api.placement": ("NodePlacement", "Placement"),
     "ort_py.enums": (
         "ExecutionMode",

@@ -10,8 +10,8 @@ import pytest
 import ort_py
 from core.tests.small_models import CPU, RELU, model_bytes, open_model
 from ort_py import EPFail, InvalidArgument, KernelNotFoundError, OptionError
-from ort_py.api.evaluation import KernelEvaluator
 from ort_py.contracts import ProviderFactory
+from ort_py.engine.evaluation import KernelEvaluator
 from ort_py.errors import EngineError
 from ort_py.graph.view import ModelGraphView, node_spec
 from ort_py.kernels.binding import KernelServices

@@ -14,10 +14,10 @@ import pytest
 import ort_py
 from core.tests.slow_provider import SLOW, slow_factory
 from core.tests.small_models import model_bytes
-from ort_py.api.tuned_placement import TunedPlacement
 from ort_py.api.tuning_candidates import tuning_orders
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.devices import HOST, Device
+from ort_py.engine.tuned_placement import TunedPlacement
 from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 
 CPU = "CPUExecutionProvider"
@@ -262,7 +262,7 @@ def test_an_engine_that_was_measured_to_help_joins(
     with ort_py.InferenceSession(path, options) as session:
         assert session.placement.counts() == {ENGINE: 3}
         assert f"{OTHER}: left out, {ENGINE} fills the role of {CPU}" in stages(session)["providers"]
-        assert session._built.placing.remember("model", TOGETHER)
+        assert session._built.participants.remember("model", TOGETHER)
     with ort_py.InferenceSession(path, options) as session:
         assert session.placement.counts() == {OTHER: 3}
         assert session.explain_selection().taken == [ENGINE, OTHER, CPU]
@@ -277,7 +277,7 @@ def test_a_measured_engine_that_cannot_be_created_is_left_out(
     register(_Engine(ENGINE, 2))
     register(_Engine(OTHER, 1, RuntimeError("no memory")))
     with ort_py.InferenceSession(path, options) as session:
-        assert session._built.placing.remember("model", TOGETHER)
+        assert session._built.participants.remember("model", TOGETHER)
     with ort_py.InferenceSession(path, options) as session:
         assert session.placement.counts() == {ENGINE: 3}
         (record,) = session.fallback_report

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from core.tests.driving import HostProvider, drive
-from ort_py.api.runner import Runner
 from ort_py.contracts import (
     ALL_FLOATS,
     CompiledRegion,
@@ -22,6 +21,7 @@ from ort_py.contracts import (
     RegionProvider,
     RegionView,
 )
+from ort_py.engine.runner import Runner
 from ort_py.errors import ExecutionError
 from ort_py.execution.bound_outputs import WORTH_BYTES
 from ort_py.execution.planned_runs import PlannedRuns

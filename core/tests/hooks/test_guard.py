@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ort_py.hooks.guard import Failure, describe, guarded
+from ort_py.hooks.guard import Raised, describe, guarded
 
 
 def _raise(error: BaseException) -> None:
@@ -20,7 +20,7 @@ def test_value_passes_through() -> None:
 def test_every_exception_is_a_failure(error: BaseException) -> None:
     """ImportError is not the only way to break: missing libraries, exits and panics are caught as they are."""
     outcome = guarded(lambda: _raise(error))
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, Raised)
     assert outcome.error is error
 
 
@@ -33,7 +33,7 @@ def test_interrupt_passes() -> None:
 def test_description_has_type_and_text() -> None:
     """A failure reads ``Type: text``, and only the type where there is no text."""
     assert describe(OSError("libx.so: not found")) == "OSError: libx.so: not found"
-    assert str(Failure(ValueError())) == "ValueError"
+    assert str(Raised(ValueError())) == "ValueError"
 
 
 def test_description_survives_a_broken_text() -> None:

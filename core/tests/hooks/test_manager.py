@@ -14,7 +14,7 @@ import pytest
 from ort_py.errors import PluginError
 from ort_py.hooks import KernelContribution, RunEvent, hookimpl
 from ort_py.hooks.entry_points import InstalledEntryPoint, Scan
-from ort_py.hooks.guard import Failure
+from ort_py.hooks.guard import Raised
 from ort_py.hooks.manager import HookManager, PluginFailure, default_hook_manager
 
 EVENT = RunEvent("session", 0.1)
@@ -117,7 +117,7 @@ def test_kernels_are_asked_once_allocators_each_time(hooks: HookManager) -> None
 
 
 def test_ask_one(hooks: HookManager) -> None:
-    """One plug-in is asked alone; the answer is a Failure where it breaks and empty where it has no such hook."""
+    """One plug-in is asked alone; the answer is a Raised where it breaks and empty where it has no such hook."""
 
     def fail() -> None:
         raise ValueError("no")
@@ -126,7 +126,7 @@ def test_ask_one(hooks: HookManager) -> None:
     hooks.register(_plugin(ort_py_kernels=fail), "bad")
     assert hooks.ask("good", "ort_py_kernels") == (KernelContribution("X", ()),)
     assert hooks.ask("good", "ort_py_transforms") == ()
-    assert isinstance(hooks.ask("bad", "ort_py_kernels"), Failure)
+    assert isinstance(hooks.ask("bad", "ort_py_kernels"), Raised)
     assert hooks.failure("bad") is not None
     assert hooks.failure("good") is None
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_py.api.run_arguments import check_run_options, name_list
 from ort_py.api.stoppable_options import StoppableOptions
+from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.errors import ArgumentTypeError, RunTimeoutError, UsageError
 from ort_py.execution.run_queue import Job, RunQueue
 from ort_py.options import RunOptions

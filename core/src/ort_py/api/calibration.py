@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.calibration_store import write_rates
 from ort_py.api.session import InferenceSession
-from ort_py.api.session_cache import MODEL_CACHE_KEY, open_store
-from ort_py.api.tuned_placement import IN_ORDER, PLACEMENT_KEY
 from ort_py.devices import HOST, Device
 from ort_py.discovery import CPU_ROLE, get_available_providers
+from ort_py.engine.calibration_store import write_rates
+from ort_py.engine.session_cache import MODEL_CACHE_KEY, open_store
+from ort_py.engine.tuned_placement import IN_ORDER, PLACEMENT_KEY
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OrtPyError
 from ort_py.options import SessionOptions

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import onnx
 
-from ort_py.api.construction import construct
-from ort_py.api.optimised_model import move_constants
 from ort_py.api.session_arguments import session_options
+from ort_py.engine.construction import construct
+from ort_py.engine.optimised_model import move_constants
 from ort_py.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, OptionError, UsageError
 from ort_py.graph.ir import Model

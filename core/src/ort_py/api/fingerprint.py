@@ -23,8 +23,8 @@ from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.steps import KernelStep, RegionStep, Step, SubgraphKernelStep
 
 if TYPE_CHECKING:
-    from ort_py.api.construction import Construction
     from ort_py.discovery import ProviderRecord
+    from ort_py.engine.construction import Construction
 
 __all__ = ["Fingerprint", "fingerprint_of"]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.metadata import NodeArg
 from ort_py.dtypes import (
     DataType,
     MapType,
@@ -24,6 +23,7 @@ from ort_py.dtypes import (
     numpy_dtype,
     parse_value_type,
 )
+from ort_py.engine.metadata import NodeArg
 from ort_py.errors import InvalidArgument, Location
 
 __all__ = ["MODES", "Generated", "Recipe", "generate"]

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.api.placed_runner import PlacedRunner
 from ort_py.api.recovery import recover
-from ort_py.api.run_arguments import check_run_options
-from ort_py.api.runner import Runner
 from ort_py.api.verification.runner import VerifiedRunner
 from ort_py.contracts import FailureKind
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
+from ort_py.engine.placed_runner import PlacedRunner
+from ort_py.engine.run_arguments import check_run_options
+from ort_py.engine.runner import Runner
 from ort_py.errors import EngineError
 from ort_py.fallback.failure import failure_of
 from ort_py.options import RunOptions

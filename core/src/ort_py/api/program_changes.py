@@ -11,19 +11,18 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ort_py.api.recovery_state import Unproven
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import CPU_ROLE, FallbackRecord, Origin
+from ort_py.engine.recovery.state import Unproven
 from ort_py.fallback.failure import Failure
 from ort_py.fallback.lost_devices import process_lost_devices
-from ort_py.hooks.guard import Failure as Raised
-from ort_py.hooks.guard import guarded
+from ort_py.hooks.guard import Raised, guarded
 
 if TYPE_CHECKING:
-    from ort_py.api.assembly import Assembled
-    from ort_py.api.construction import Construction
-    from ort_py.api.runner import Runner
     from ort_py.api.session import InferenceSession
+    from ort_py.engine.assembly import Assembled
+    from ort_py.engine.construction import Construction
+    from ort_py.engine.runner import Runner
 
 __all__ = ["plan_without", "prove", "settle", "take_back", "try_again", "with_device"]
 

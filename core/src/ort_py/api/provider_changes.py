@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ort_py.api.construction import construct
 from ort_py.api.program_changes import settle
 from ort_py.api.reopening import FileReference, expect_same_model, external_files, with_content
 from ort_py.discovery import CPU_ROLE
 from ort_py.discovery.ep_devices import OrtEpDevice, get_ep_devices
+from ort_py.engine.construction import construct
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.execution.frame import session_closed
 

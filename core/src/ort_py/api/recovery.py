@@ -26,8 +26,8 @@ from ort_py.fallback.batches import CannotSplit
 from ort_py.fallback.failure import Failure, failure_of, forget_arrays
 
 if TYPE_CHECKING:
-    from ort_py.api.runner import Runner
     from ort_py.api.session import InferenceSession
+    from ort_py.engine.runner import Runner
     from ort_py.options import RunOptions
 
 __all__ = ["before_run", "recover", "succeeded"]

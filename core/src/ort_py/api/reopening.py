@@ -20,8 +20,8 @@ from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions
 
 if TYPE_CHECKING:
-    from ort_py.api.construction import Construction
     from ort_py.api.session import InferenceSession
+    from ort_py.engine.construction import Construction
 
 __all__ = [
     "KEEP_BYTES_KEY",

@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_py.api.provider_choice import choose
 from ort_py.discovery import CPU_ROLE, Selection, default_catalog, strictness
 from ort_py.discovery.environment import compat_mode, requested_providers
 from ort_py.discovery.explanation import SelectionExplanation, explained
 from ort_py.discovery.fallback_record import FallbackRecord
+from ort_py.engine.provider_choice import choose
 from ort_py.errors import InvalidArgument, OrtPyError
 from ort_py.options import SessionOptions
 

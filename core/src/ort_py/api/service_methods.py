@@ -15,10 +15,10 @@ from ort_py.execution.memory_pressure import pressure_of_process
 
 if TYPE_CHECKING:
     from ort_py.api.fingerprint import Fingerprint
-    from ort_py.api.reports import LoadReport
     from ort_py.api.selection_explanation import SelectionExplanation
     from ort_py.api.session import InferenceSession
     from ort_py.api.warmup import WarmupReport
+    from ort_py.engine.load_report import LoadReport
     from ort_py.execution.memory_pressure import MemoryPressure
     from ort_py.planning.plan import ExecutionPlan
 

@@ -10,21 +10,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_py.api.assembly import Assembled
-from ort_py.api.construction import Construction, ProviderArgument, construct
 from ort_py.api.detached_runs import DetachedRuns
 from ort_py.api.graph_assignment import OrtEpAssignedSubgraph, assignment_info
-from ort_py.api.memory_report import MemoryReport
-from ort_py.api.metadata import ModelMetadata, NodeArg
 from ort_py.api.placement import Placement, placement_of
 from ort_py.api.program_changes import settle
 from ort_py.api.provider_changes import check_dynamic_options, check_tuning_results, input_devices, rebuild
 from ort_py.api.recovery import before_run, recover, succeeded
-from ort_py.api.recovery_state import fallback_report, session_state
 from ort_py.api.reopening import Recipe, Reopenable, recipe_of
-from ort_py.api.run_arguments import check_run_options
-from ort_py.api.run_callbacks import begin_run
-from ort_py.api.runner import Runner
 from ort_py.api.service_methods import ServiceMethods
 from ort_py.api.session_arguments import fallback_enabled, lanes_of, session_options
 from ort_py.api.split_runs import in_fitting_parts
@@ -32,6 +24,14 @@ from ort_py.api.streams import ThreadedRuns
 from ort_py.api.value_runs import ValueRuns
 from ort_py.api.verification.methods import VerificationMethods
 from ort_py.discovery.ep_devices import OrtEpDevice
+from ort_py.engine.assembly import Assembled
+from ort_py.engine.construction import Construction, ProviderArgument, construct
+from ort_py.engine.memory_report import MemoryReport
+from ort_py.engine.metadata import ModelMetadata, NodeArg
+from ort_py.engine.recovery.state import fallback_report, session_state
+from ort_py.engine.run_arguments import check_run_options
+from ort_py.engine.run_callbacks import begin_run
+from ort_py.engine.runner import Runner
 from ort_py.execution.frame import session_closed
 from ort_py.execution.run_queue import RunQueue
 from ort_py.execution.watch import RunWatch

@@ -15,8 +15,8 @@ from ort_py.values.ort_value import OrtValue
 from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
-    from ort_py.api.metadata import ModelMetadata, NodeArg
     from ort_py.api.session import InferenceSession
+    from ort_py.engine.metadata import ModelMetadata, NodeArg
     from ort_py.options import RunOptions, SessionOptions
 
 __all__ = ["SessionHandle"]

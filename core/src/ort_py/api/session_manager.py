@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ort_py.api.construction import ProviderArgument
 from ort_py.api.managed_sessions import external_data, memory_of, model_file
+from ort_py.api.request_key import RequestKey, request_key
 from ort_py.api.session import InferenceSession
-from ort_py.api.session_key import SessionKey, session_key
+from ort_py.engine.construction import ProviderArgument
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.files import FileSnapshot
 from ort_py.hooks.forked_children import tell_in_children
@@ -115,7 +115,7 @@ class _Entry:
         files: The files that the session was made of, as they were then.
     """
 
-    key: SessionKey
+    key: RequestKey
     ready: threading.Event = field(default_factory=threading.Event)
     session: InferenceSession | None = None
     failure: Exception | None = None
@@ -154,7 +154,7 @@ class SessionManager:
         self._usual = (sess_options, providers, provider_options)
         self._create = create
         self._registered: dict[str, tuple[Any, tuple[Any, Any, Any]]] = {}
-        self._entries: dict[SessionKey, _Entry] = {}
+        self._entries: dict[RequestKey, _Entry] = {}
         self._forgotten: deque[_Entry] = deque()
         self._lock = ProcessLock()
         self._closed = False
@@ -211,7 +211,7 @@ class SessionManager:
         source, wishes = (model, (None, None, None)) if registered is None else registered
         choices = zip(given, wishes, self._usual, strict=True)
         arguments: list[Any] = [next((one for one in choice if one is not None), None) for choice in choices]
-        key = session_key(source, *arguments)
+        key = request_key(source, *arguments)
         while True:
             entry, mine = self._entry(key)
             if mine:
@@ -270,7 +270,7 @@ class SessionManager:
 
     # -- making and borrowing ----------------------------------------------------------------------------------
 
-    def _entry(self, key: SessionKey) -> tuple[_Entry, bool]:
+    def _entry(self, key: RequestKey) -> tuple[_Entry, bool]:
         """The entry of a key, and whether the caller has to make its session."""
         with self._lock.held():
             if self._closed:

@@ -15,9 +15,9 @@ from ort_py.fallback.batches import Batch, CannotSplit, Declared, batch_of, run_
 from ort_py.fallback.failure import failure_of, forget_arrays
 
 if TYPE_CHECKING:
-    from ort_py.api.metadata import NodeArg
-    from ort_py.api.runner import Runner
     from ort_py.api.session import InferenceSession
+    from ort_py.engine.metadata import NodeArg
+    from ort_py.engine.runner import Runner
     from ort_py.options import RunOptions
 
 __all__ = ["in_fitting_parts", "in_parts"]

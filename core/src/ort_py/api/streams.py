@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ort_py.api.run_arguments import check_run_options, name_list
 from ort_py.api.stoppable_options import StoppableOptions
+from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.errors import ArgumentTypeError, InvalidArgument
 from ort_py.execution.frame import session_closed
 from ort_py.execution.native_threads import active_runs

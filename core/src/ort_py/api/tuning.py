@@ -16,10 +16,10 @@ from typing import Any
 
 from ort_py.api.generated_inputs import Recipe, generate
 from ort_py.api.session import InferenceSession
-from ort_py.api.tuned_placement import IN_ORDER, PLACEMENT_KEY, TunedPlacement
 from ort_py.api.tuning_candidates import tuning_orders
 from ort_py.api.tuning_report import TunedCandidate, TuningReport
 from ort_py.discovery import CPU_ROLE
+from ort_py.engine.tuned_placement import IN_ORDER, PLACEMENT_KEY, TunedPlacement
 from ort_py.errors import InvalidArgument, OptionError, OrtPyError
 from ort_py.options import SessionOptions
 
@@ -225,12 +225,12 @@ def _concluded(title: str, trials: Sequence[_Trial], keep: Callable[[TunedPlacem
 
 def _kept(built: Any, title: str, tuned: TunedPlacement) -> str:
     """Remember it; why not, where it cannot be."""
-    if not built.placing.key:
+    if not built.participants.key:
         return (
             "the model is no file, the session is strict or has one provider, a provider's code lies in no package, or "
             "the cache is off"
         )
-    return "" if built.placing.remember(title, tuned) else "the cache's folder cannot be written"
+    return "" if built.participants.remember(title, tuned) else "the cache's folder cannot be written"
 
 
 def _silent(text: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ort_py.api.io_binding import IOBinding
 from ort_py.api.placed_runs import run_placed
 from ort_py.api.private_names import PrivateNames
-from ort_py.api.run_arguments import check_run_options, name_list
+from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.enums import OrtAllocatorType, OrtMemType
 from ort_py.errors import ArgumentTypeError, Location
 from ort_py.options import RunOptions

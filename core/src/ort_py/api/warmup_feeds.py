@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.metadata import NodeArg
 from ort_py.dtypes import DataType, OptionalType, TensorType, ValueType, numpy_dtype, parse_value_type
+from ort_py.engine.metadata import NodeArg
 from ort_py.errors import ArgumentTypeError, InvalidArgument, Location
 from ort_py.suggestions import did_you_mean
 from ort_py.values.ort_value import OrtValue

@@ -19,7 +19,7 @@ from ort_py.discovery.ranking import ranked
 from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.errors import InvalidArgument, PluginError
 from ort_py.hooks.entry_points import InstalledEntryPoint, Scan
-from ort_py.hooks.guard import Failure, describe, guarded
+from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.manager import HookManager, default_hook_manager
 from ort_py.hooks.process_lock import ProcessLock
 from ort_py.hooks.switches import normalise_distribution
@@ -121,7 +121,7 @@ class ProviderCatalog:
                 f"{factory!r} is no ProviderFactory.", fix="Pass an instance of a subclass of ProviderFactory."
             )
         described = guarded(partial(_describe, factory))
-        if isinstance(described, Failure):
+        if isinstance(described, Raised):
             raise PluginError(
                 f"The factory {factory!r} cannot be registered.",
                 why=describe(described.error),

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord
-from ort_py.hooks.guard import Failure, guarded
+from ort_py.hooks.guard import Raised, guarded
 
 __all__ = ["CpuRole", "fills_cpu_role"]
 
@@ -60,7 +60,7 @@ def fills_cpu_role(record: ProviderRecord, options: Mapping[str, Any]) -> bool:
     if record.stands_in_for != CPU_ROLE or record.factory is None:
         return False
     answer = guarded(partial(record.factory.fills_role, options))
-    if isinstance(answer, Failure):
+    if isinstance(answer, Raised):
         logger.warning("fills_role() of %s raised %s; it counts as a provider of the CPU", record.name, answer)
         return True
     return bool(answer)

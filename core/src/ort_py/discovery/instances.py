@@ -28,7 +28,7 @@ from ort_py.errors import (
     ProviderFallbackWarning,
     ProviderNotAvailableError,
 )
-from ort_py.hooks.guard import Failure, describe, guarded
+from ort_py.hooks.guard import Raised, describe, guarded
 
 __all__ = ["ProviderInstances", "create_instances"]
 
@@ -67,7 +67,7 @@ class ProviderInstances:
             The provider, or the record of its failure: the session goes on with the providers that it has.
         """
         provider = guarded(partial(_create, one, context))
-        if isinstance(provider, Failure):
+        if isinstance(provider, Raised):
             return FallbackRecord("initialisation", one.record.name, str(provider))
         pairs = list(self.pairs)
         pairs.insert(_place_of_completion(pairs), (one.record, provider))
@@ -110,12 +110,12 @@ def create_instances(
     """
     level = strictness(strict)
     created: list[tuple[ProviderRecord, IExecutionProvider]] = []
-    failed: list[tuple[int, Selected, Failure]] = []
+    failed: list[tuple[int, Selected, Raised]] = []
     wanted = 0  # those created that are more than a completion
     try:
         for one in selected:
             made = guarded(partial(_create, one, context))
-            if isinstance(made, Failure):
+            if isinstance(made, Raised):
                 if level or (one.origin is Origin.NAMED and isinstance(made.error, InvalidArgument | LimitError)):
                     raise _error(one, made.error)
                 failed.append((len(created), one, made))
@@ -136,7 +136,7 @@ def create_instances(
 def _fill_cpu_role(
     selected: Sequence[Selected],
     created: list[tuple[ProviderRecord, IExecutionProvider]],
-    failed: list[tuple[int, Selected, Failure]],
+    failed: list[tuple[int, Selected, Raised]],
     reserve: Sequence[Selected],
     context: SessionContext,
 ) -> list[Selected]:
@@ -149,7 +149,7 @@ def _fill_cpu_role(
     place = _place_of_completion(created)
     for one in reserve:
         made = guarded(partial(_create, one, context))
-        if not isinstance(made, Failure):
+        if not isinstance(made, Raised):
             created.insert(place, (one.record, made))
             return [one]
         failed.append((place, one, made))
@@ -192,7 +192,7 @@ def _error(one: Selected, error: BaseException) -> OrtPyError:
 
 
 def _drop(
-    place: int, one: Selected, failure: Failure, created: Sequence[tuple[ProviderRecord, IExecutionProvider]]
+    place: int, one: Selected, failure: Raised, created: Sequence[tuple[ProviderRecord, IExecutionProvider]]
 ) -> FallbackRecord:
     record = (list(created[place:]) or list(created))[0][0]
     reason = f"create() raised {failure}"
@@ -207,5 +207,5 @@ def _drop(
 def _close_all(pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]]) -> None:
     for record, provider in reversed(pairs):
         outcome = guarded(provider.close)
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, Raised):
             logger.warning("close() of %s raised %s", record.name, outcome, exc_info=outcome.error)

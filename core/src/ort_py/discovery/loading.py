@@ -20,7 +20,7 @@ from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.discovery.suggestions import did_you_mean
 from ort_py.errors import PluginError
 from ort_py.hooks.entry_points import InstalledEntryPoint
-from ort_py.hooks.guard import Failure, describe, guarded
+from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.manager import HookManager
 from ort_py.hooks.switches import BLOCK
 
@@ -42,16 +42,16 @@ def load_provider(entry: InstalledEntryPoint, hooks: HookManager, plugin_name: s
     """
     record = ProviderRecord.of(entry)
     plugin = guarded(entry.load)
-    if isinstance(plugin, Failure):
+    if isinstance(plugin, Raised):
         return broken(record, f"importing {entry.value} raised {plugin}", plugin.error)
     registered = guarded(partial(hooks.register, plugin, plugin_name))
-    if isinstance(registered, Failure):
+    if isinstance(registered, Raised):
         return broken(record, _one_line(registered.error), registered.error)
     factories = hooks.ask(registered, "ort_py_providers")
-    if isinstance(factories, Failure):
+    if isinstance(factories, Raised):
         return broken(record, f"its hook ort_py_providers raised {_one_line(factories.error)}", factories.error)
     described = guarded(partial(_find, record, factories))
-    if isinstance(described, Failure):
+    if isinstance(described, Raised):
         outcome = broken(record, f"describing its provider raised {_one_line(described.error)}", described.error)
     else:
         outcome = described

@@ -17,7 +17,7 @@ from ort_py.discovery.environment import probe_seconds
 from ort_py.discovery.loading import broken
 from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.errors import PluginError
-from ort_py.hooks.guard import Failure, guarded
+from ort_py.hooks.guard import Raised, guarded
 
 __all__ = ["CONTRACT_SECONDS", "probe"]
 
@@ -75,8 +75,8 @@ def probe(record: ProviderRecord, seconds: float | None = None) -> ProviderRecor
             slow[0] * 1e3,
             CONTRACT_SECONDS * 1e3,
         )
-    answer = answers[0] if answers else Failure(interrupted[0])
-    if isinstance(answer, Failure):
+    answer = answers[0] if answers else Raised(interrupted[0])
+    if isinstance(answer, Raised):
         return broken(record, f"its probe() raised {answer}", answer.error)
     if not isinstance(answer, Availability):
         return broken(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_py.hooks.guard import Failure, describe, guarded
+from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.switches import normalise_distribution
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def scan(group: str) -> Scan:
     seen: set[str] = set()
     for distribution in _distributions(problems):
         text = guarded(partial(distribution.read_text, "entry_points.txt"))
-        if isinstance(text, Failure):
+        if isinstance(text, Raised):
             problems.append(f"entry_points.txt of {_name(distribution)} cannot be read: {text}")
         elif text and group in text:  # parsing the metadata of every distribution would take tens of milliseconds
             name = _name(distribution)
@@ -75,7 +75,7 @@ def scan(group: str) -> Scan:
                 continue
             seen.add(normalise_distribution(name))
             found = guarded(partial(_entries, distribution, name, group))
-            if isinstance(found, Failure):
+            if isinstance(found, Raised):
                 problems.append(f"entry points of {name} cannot be parsed: {found}")
             else:
                 entries.update(found)

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Failure", "describe", "guarded"]
+__all__ = ["Raised", "describe", "guarded"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Raised:
     """What a guarded call ended with instead of a value."""
 
     error: BaseException
@@ -28,8 +28,8 @@ class Failure:
         return describe(self.error)
 
 
-def guarded(call: Callable[[], T]) -> T | Failure:
-    """The value of ``call()``, or the `Failure` it ended in.
+def guarded(call: Callable[[], T]) -> T | Raised:
+    """The value of ``call()``, or the `Raised` it ended in.
 
     Raises:
         KeyboardInterrupt: The user interrupted.
@@ -39,7 +39,7 @@ def guarded(call: Callable[[], T]) -> T | Failure:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return Failure(error)
+        return Raised(error)
 
 
 def describe(error: BaseException) -> str:

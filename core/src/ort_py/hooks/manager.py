@@ -24,7 +24,7 @@ from ort_py.contracts import (
 )
 from ort_py.errors import PluginError
 from ort_py.hooks.entry_points import Scan, scan
-from ort_py.hooks.guard import Failure, guarded
+from ort_py.hooks.guard import Raised, guarded
 from ort_py.hooks.process_lock import ProcessLock
 from ort_py.hooks.specs import AllocatorContribution, KernelContribution
 from ort_py.hooks.switches import blocked_reason
@@ -65,7 +65,7 @@ class PluginFailure:
 
     def __str__(self) -> str:
         place = f"in the hook '{self.hook}'" if self.hook else "while being loaded"
-        return f"Plug-in '{self.plugin}' broke {place}: {Failure(self.error)}"
+        return f"Plug-in '{self.plugin}' broke {place}: {Raised(self.error)}"
 
 
 class HookManager:
@@ -169,12 +169,12 @@ class HookManager:
         with self._lock.held():
             for name in self.plugins():
                 items = self.ask(name, hook_name)
-                if not isinstance(items, Failure):
+                if not isinstance(items, Raised):
                     found.extend((name, item) for item in items)
         return found
 
-    def ask(self, name: str, hook_name: str) -> tuple[Any, ...] | Failure:
-        """What one plug-in contributes: nothing where it does not implement the hook, a `Failure` where it broke."""
+    def ask(self, name: str, hook_name: str) -> tuple[Any, ...] | Raised:
+        """What one plug-in contributes: nothing where it does not implement the hook, a `Raised` where it broke."""
         with self._lock.held():
             key = (name, hook_name)
             if key in self._answers:
@@ -182,7 +182,7 @@ class HookManager:
             items: list[Any] = []
             for _, implementation in self._implementations(hook_name, name):
                 answer = guarded(partial(_checked_items, hook_name, implementation))
-                if isinstance(answer, Failure):
+                if isinstance(answer, Raised):
                     self._break(PluginFailure(name, hook_name, answer.error))
                     return answer
                 items.extend(answer)
@@ -198,7 +198,7 @@ class HookManager:
         """Tell every observer, each in its own guard. The first exception of each plug-in is logged."""
         for name, implementation in self._observing(hook_name):
             outcome = guarded(partial(implementation, event))
-            if isinstance(outcome, Failure) and name not in self._logged:
+            if isinstance(outcome, Raised) and name not in self._logged:
                 self._logged.add(name)
                 logger.warning(
                     "Plug-in '%s' raised in the observing hook '%s' (further exceptions of it are not logged): %s",
@@ -242,8 +242,8 @@ class HookManager:
                     continue
                 name = f"{entry.distribution}:{entry.name}"
                 plugin = guarded(entry.load)
-                outcome = plugin if isinstance(plugin, Failure) else guarded(partial(self.register, plugin, name))
-                if isinstance(outcome, Failure):
+                outcome = plugin if isinstance(plugin, Raised) else guarded(partial(self.register, plugin, name))
+                if isinstance(outcome, Raised):
                     self._break(PluginFailure(name, "", outcome.error))
             self._loaded = True
 

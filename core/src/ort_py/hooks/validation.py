@@ -12,7 +12,7 @@ import pluggy
 
 from ort_py.errors import PluginError
 from ort_py.hooks import specs
-from ort_py.hooks.guard import Failure, guarded
+from ort_py.hooks.guard import Raised, guarded
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["HOOK_NAMES", "new_pluggy_manager", "validate_plugin"]
@@ -37,7 +37,7 @@ def validate_plugin(plugin: Any, name: str) -> None:
     """
     trial = new_pluggy_manager()
     registered = guarded(lambda: trial.register(plugin, name))
-    if isinstance(registered, Failure):
+    if isinstance(registered, Raised):
         raise PluginError(
             f"Plug-in '{name}' does not fit the hooks of ort-py.",
             where=_place(plugin),

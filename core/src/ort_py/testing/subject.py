@@ -20,7 +20,7 @@ from ort_py.errors import PluginError, ProviderNotFoundError
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.graph.view import ModelGraphView
 from ort_py.hooks import DeclinedEvent, hookimpl
-from ort_py.hooks.guard import Failure, guarded
+from ort_py.hooks.guard import Raised, guarded
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.testing.graphs import typed_model
 
@@ -156,7 +156,7 @@ class Subject:
             )
         ours = self.plugin not in catalog.hooks.plugins()
         registered = guarded(lambda: catalog.hooks.register(module, self.plugin))
-        if isinstance(registered, Failure):
+        if isinstance(registered, Raised):
             raise registered.error
         if ours and registered == self.plugin:  # not where the module serves an entry point too
             self._registration.callback(catalog.hooks.unregister, registered)

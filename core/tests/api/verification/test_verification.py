@@ -15,12 +15,12 @@ import pytest
 import ort_py
 from core.tests.api.comparison.wrong_kernels import CPU, WRONG, wrong_provider
 from core.tests.small_models import model_bytes
-from ort_py.api.runner import Runner
 from ort_py.api.verification import background, verifier
 from ort_py.api.verification.reference import open_reference
 from ort_py.api.verification.report import VerificationReport
 from ort_py.api.verification.runner import VerifiedRunner
 from ort_py.discovery import default_catalog
+from ort_py.engine.runner import Runner
 from ort_py.errors import OptionError
 from ort_py.hooks import VerifiedEvent, hookimpl
 

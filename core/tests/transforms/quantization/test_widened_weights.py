@@ -106,7 +106,7 @@ def test_not_before_scales_of_an_axis() -> None:
 @pytest.mark.parametrize(("wishes", "there"), [((True, True), False), ((False, True), True)])
 def test_where_somebody_has_use_for_the_integers(wishes: tuple[bool, bool], there: bool) -> None:
     """Sessions whose providers all compute with floating-point weights fold them as any constant."""
-    from ort_py.api.runners import wishes as transforms
+    from ort_py.engine.provider_wishes import wishes as transforms
 
     providers: list[IExecutionProvider] = [
         FakeProvider(behaviour=FakeBehaviour(dequantizes_constants=one)) for one in wishes

@@ -16,8 +16,8 @@ from ort_py.api.comparison.inputs import Feeds, feeds_of
 from ort_py.api.comparison.measuring import Tolerances, deviation
 from ort_py.api.comparison.report import ComparedOutput, ComparisonReport
 from ort_py.api.comparison.tolerances import tolerances_of
-from ort_py.api.construction import ProviderArgument
 from ort_py.api.session import InferenceSession
+from ort_py.engine.construction import ProviderArgument
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OrtPyError
 from ort_py.options import SessionOptions
@@ -89,7 +89,7 @@ def bisect(
 
 def _searched(session: InferenceSession, low: GraphOptimizationLevel, high: GraphOptimizationLevel) -> dict[str, int]:
     """The level of each transform that runs at the higher level only, by name, in the order in which they run."""
-    from ort_py.api.preparation import transforms_of
+    from ort_py.engine.preparation import transforms_of
 
     transforms = transforms_of(session._built.contributions, session._built.providers)
     found = [one for one in transforms if int(low) < one.level <= int(high)]

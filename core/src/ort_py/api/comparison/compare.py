@@ -19,10 +19,10 @@ from ort_py.api.comparison.inputs import Feeds, feeds_of
 from ort_py.api.comparison.measuring import Tolerances, deviation
 from ort_py.api.comparison.report import ComparedOutput, ComparedSide, ComparisonReport
 from ort_py.api.comparison.tolerances import tolerances_of
-from ort_py.api.contributions import schemas_when_needed
-from ort_py.api.reports import LoadReport
 from ort_py.api.session import InferenceSession
 from ort_py.discovery import default_catalog
+from ort_py.engine.contributions import schemas_when_needed
+from ort_py.engine.load_report import LoadReport
 from ort_py.graph.ir import Model
 
 __all__ = ["ModelLike", "compare", "title_of"]
@@ -81,7 +81,7 @@ def compare(
 
 def _as_written(model: ModelLike, configuration: SessionConfiguration) -> Model:
     """The model as it was read: checked, typed, not optimised."""
-    from ort_py.api.loading import load
+    from ort_py.engine.loading import load
 
     schemas = schemas_when_needed(default_catalog().hooks)
     return load(model, configuration.settings(), schemas(), LoadReport())

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ort_py.api.construction import ProviderArgument
 from ort_py.api.session import InferenceSession
+from ort_py.engine.construction import ProviderArgument
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, InvalidArgument
 from ort_py.options import SessionOptions

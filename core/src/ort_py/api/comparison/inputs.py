@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ort_py.api.generated_inputs import Recipe, generate
-from ort_py.api.metadata import NodeArg
+from ort_py.engine.metadata import NodeArg
 from ort_py.errors import ArgumentTypeError, InvalidArgument
 
 __all__ = ["Feeds", "feeds_of"]

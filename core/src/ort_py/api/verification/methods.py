@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ort_py.api.runner import Runner
 from ort_py.api.verification.report import VerificationReport
+from ort_py.engine.runner import Runner
 from ort_py.options.verify_share import share_of
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ort_py.api.comparison.configuration import SessionConfiguration
 from ort_py.api.comparison.measuring import Tolerances
 from ort_py.api.comparison.randomness import drawn_values
-from ort_py.api.provider_choice import NO_CPU
 from ort_py.api.reopening import FileReference, expect_same_model, external_files, with_content
 from ort_py.discovery import CPU_ROLE
 from ort_py.dtypes import DataType
+from ort_py.engine.provider_choice import NO_CPU
 from ort_py.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.errors import InvalidArgument
 from ort_py.tolerances import TOLERANCES

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_py.api.run_arguments import name_list
-from ort_py.api.runner import Runner
+from ort_py.engine.run_arguments import name_list
+from ort_py.engine.runner import Runner
 from ort_py.execution.frame import Frame
 from ort_py.execution.memory_pressure import MemoryPressure
 from ort_py.execution.program import Program

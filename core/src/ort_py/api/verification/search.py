@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from ort_py.api.comparison.forcing import ForcedComparison
 from ort_py.api.comparison.measuring import Tolerances, deviation
 from ort_py.api.comparison.report import ComparedSide, ComparisonReport, Difference
-from ort_py.api.run_callbacks import begin_run, end_run
-from ort_py.api.runner import Runner
 from ort_py.api.verification.inside import first_inside
 from ort_py.api.verification.outcome import DifferingOutput, Finding, Outcome, Stopped
 from ort_py.api.verification.ties import decides, excuse
+from ort_py.engine.run_callbacks import begin_run, end_run
+from ort_py.engine.runner import Runner
 from ort_py.errors import OrtPyError
 from ort_py.execution.frame import session_closed
 

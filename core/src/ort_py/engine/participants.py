@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ort_py.api.cache_use import CacheUse
-from ort_py.api.reports import LoadReport
-from ort_py.api.tuned_placement import PLACEMENT_KEY, TunedPlacement, in_placement, named_placement
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
+from ort_py.engine.cache_use import CacheUse
+from ort_py.engine.load_report import LoadReport
+from ort_py.engine.tuned_placement import PLACEMENT_KEY, TunedPlacement, in_placement, named_placement
 from ort_py.options import SessionOptions
 from ort_py.partition.rates import Calibration
 
-__all__ = ["Placing"]
+__all__ = ["Participants"]
 
 
-class Placing:
+class Participants:
     """The placement of one session, as far as it is decided beforehand.
 
     Args:
@@ -98,4 +98,4 @@ class Placing:
     def __repr__(self) -> str:
         """All that decides, besides the providers that take part: part of a prepared model's key."""
         rates = sorted((name, repr(found)) for name, found in self.calibration.items())
-        return f"Placing({self.explicit}, {rates})"
+        return f"Participants({self.explicit}, {rates})"

@@ -9,12 +9,18 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ort_py.api.calibration_store import read_calibration
-from ort_py.api.compilation import RegionCompiler
-from ort_py.api.contributions import Contributions
-from ort_py.api.replaced_values import external_folder
-from ort_py.api.reports import LoadReport
-from ort_py.api.session_cache import (
+from ort_py.cache.artifacts import ArtifactCache
+from ort_py.cache.location import cache_folder
+from ort_py.cache.model_source import SourceFile
+from ort_py.cache.writing import PendingWrite, process_queue
+from ort_py.contracts import IExecutionProvider, SessionContext
+from ort_py.discovery import ProviderRecord
+from ort_py.engine.calibration_store import read_calibration
+from ort_py.engine.contributions import Contributions
+from ort_py.engine.load_report import LoadReport
+from ort_py.engine.region_compiler import RegionCompiler
+from ort_py.engine.replaced_values import external_folder
+from ort_py.engine.session_cache import (
     LEAST_SECONDS,
     MODEL_CACHE_KEY,
     Restored,
@@ -23,13 +29,7 @@ from ort_py.api.session_cache import (
     open_store,
     session_key,
 )
-from ort_py.api.tuned_placement import TunedPlacement, read_tuned, write_tuned
-from ort_py.cache.artifacts import ArtifactCache
-from ort_py.cache.location import cache_folder
-from ort_py.cache.model_source import SourceFile
-from ort_py.cache.writing import PendingWrite, process_queue
-from ort_py.contracts import IExecutionProvider, SessionContext
-from ort_py.discovery import ProviderRecord
+from ort_py.engine.tuned_placement import TunedPlacement, read_tuned, write_tuned
 from ort_py.graph.ir import Model
 from ort_py.hooks.manager import HookManager
 from ort_py.options import SessionOptions

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.feeds import FeedSpec, convert_feed, feed_spec, no_mapping
-from ort_py.api.results import finish_result
-from ort_py.api.run_arguments import name_list, not_a_name
+from ort_py.engine.feeds import FeedSpec, convert_feed, feed_spec, no_mapping
+from ort_py.engine.results import finish_result
+from ort_py.engine.run_arguments import name_list, not_a_name
 from ort_py.errors import InvalidArgument, Location, MissingInputError
 from ort_py.execution.bound_outputs import BoundOutputs
 from ort_py.execution.executors import executor_of

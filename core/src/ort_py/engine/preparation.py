@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
-from ort_py.api.contributions import Contributions
-from ort_py.api.evaluation import KernelEvaluator
-from ort_py.api.runners import wishes
-from ort_py.api.unfusing import write_out
 from ort_py.contracts import IExecutionProvider, Transform
+from ort_py.engine.contributions import Contributions
+from ort_py.engine.evaluation import KernelEvaluator
+from ort_py.engine.provider_wishes import wishes
+from ort_py.engine.unfusing import write_out
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types
 from ort_py.graph.editing.edit import Editor

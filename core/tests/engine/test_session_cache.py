@@ -20,8 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
 from core.tests.small_models import CPU, HEADER, model_bytes
-from ort_py.api import cache_use, session_cache
 from ort_py.cache.writing import process_queue
+from ort_py.engine import cache_use, session_cache
 from ort_py.graph.weights.accounting import named_weights
 
 X = np.array([[1, -2, 3]], np.float32)
@@ -488,7 +488,7 @@ def test_a_kernel_that_is_another_now_is_a_miss(
 ) -> None:
     """Kernels are named in entries, never stored."""
     opened(path, options)
-    from ort_py.api import assignment_record
+    from ort_py.engine import assignment_record
 
     with monkeypatch.context() as patch:
         patch.setattr(assignment_record, "_identity", lambda kernel: (kernel.op_type, "another"))
@@ -499,7 +499,7 @@ def test_planning_that_fails_prepares_the_model_anew(
     path: Path, options: ort_py.SessionOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is to blame, the session is made as if there were no cache."""
-    from ort_py.api.assembly import Assembler
+    from ort_py.engine.assembly import Assembler
 
     opened(path, options)
 

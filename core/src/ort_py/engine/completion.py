@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ort_py.api.provider_choice import NO_CPU
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
+from ort_py.engine.provider_choice import NO_CPU
 from ort_py.errors import EPFail, Fail
 from ort_py.fallback.policy import Strictness
 from ort_py.options import SessionOptions

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from ort_py.api.assembly import Assembled
-from ort_py.api.contributions import quietly
+from ort_py.engine.assembly import Assembled
+from ort_py.engine.contributions import quietly
 from ort_py.execution.frame import FramePool
 
 __all__ = ["RetiredPrograms", "close_regions"]

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ort_py.api.runners import claims_of
 from ort_py.contracts import IExecutionProvider, NodeTemplate
+from ort_py.engine.provider_wishes import claims_of
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState

@@ -21,7 +21,7 @@ from ort_py.contracts import (
 )
 from ort_py.devices import HOST, Device
 from ort_py.errors import Location, PluginError
-from ort_py.hooks.guard import Failure, guarded
+from ort_py.hooks.guard import Raised, guarded
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.registry import KernelRegistry
 
@@ -132,7 +132,7 @@ class Contributions:
 def quietly(what: str, call: Callable[[], object]) -> None:
     """Call a plug-in's code whose failure must not keep the rest from being released; it is logged."""
     outcome = guarded(call)
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, Raised):
         _logger.warning("%s failed: %s", what, outcome, exc_info=outcome.error)
 
 
@@ -158,7 +158,7 @@ def schemas_when_needed(hooks: HookManager) -> Callable[[], SchemaRegistry]:
 
     @cache
     def make() -> SchemaRegistry:
-        from ort_py.api.loading import schema_registry
+        from ort_py.engine.loading import schema_registry
 
         return schema_registry(hooks)
 

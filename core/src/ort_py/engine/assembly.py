@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ort_py.api.contributions import Contributions
-from ort_py.api.reports import LoadReport
 from ort_py.constraints import Gate
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, PackedForms
 from ort_py.devices import Device
+from ort_py.engine.contributions import Contributions
+from ort_py.engine.load_report import LoadReport
 from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
 from ort_py.execution.program import Program
 from ort_py.graph.ir import Model, Node
@@ -123,7 +123,7 @@ class Assembler:
             with report.stage("optimise"):
                 self.model.budget.end()
                 return
-        from ort_py.api.preparation import optimise  # before the clock starts: importing is no work on this model
+        from ort_py.engine.preparation import optimise  # before the clock starts: importing is no work on this model
 
         with report.stage("optimise") as notes:
             schemas = self._schemas()
@@ -135,9 +135,9 @@ class Assembler:
             notes.extend(done.lines())
 
     def write_optimised(self) -> None:
-        """Write the graph as it is now where the options ask for it; see `ort_py.api.optimised_model`."""
+        """Write the graph as it is now where the options ask for it; see `ort_py.engine.optimised_model`."""
         if self._options.optimized_model_filepath:
-            from ort_py.api.optimised_model import write_optimised
+            from ort_py.engine.optimised_model import write_optimised
 
             write_optimised(self.model, self._options)
 
@@ -243,7 +243,7 @@ class Assembler:
                 continue
             if not assignment.unassigned:
                 return assignment
-            from ort_py.api.preparation import expand_functions
+            from ort_py.engine.preparation import expand_functions
 
             if not expand_functions(self.model, assignment.unassigned, self._schemas(), self._options.limits):
                 break

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_py.api.tuned_placement import entry_names
 from ort_py.discovery import CPU_ROLE, Selection, default_catalog, select_providers
 from ort_py.discovery.environment import compat_mode
 from ort_py.discovery.ep_devices import OrtEpDevice, get_ep_devices, provider_of
@@ -17,6 +16,7 @@ from ort_py.discovery.explanation import why_in_reserve
 from ort_py.discovery.known_names import is_known
 from ort_py.discovery.refusals import misspelt
 from ort_py.discovery.user_warnings import warn_user
+from ort_py.engine.tuned_placement import entry_names
 from ort_py.enums import OrtExecutionProviderDevicePolicy as Policy
 from ort_py.enums import OrtHardwareDeviceType as Kind
 from ort_py.errors import Fail, InvalidArgument, OrtPyError, ProviderFallbackWarning

@@ -19,11 +19,11 @@ from ort_py.limits import human_bytes
 from ort_py.planning.constants import ConstantPool
 from ort_py.printable import one_line
 
-__all__ = ["DeviceMemory", "MemoryReport", "memory_report"]
+__all__ = ["DeviceBytes", "MemoryReport", "memory_report"]
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceMemory:
+class DeviceBytes:
     """Bytes on one device.
 
     Attributes:
@@ -64,7 +64,7 @@ class MemoryReport:
     high_water: int = 0
     largest: tuple[tuple[str, int], ...] = ()
     limit: int | None = None
-    devices: Mapping[str, DeviceMemory] = field(default_factory=dict)
+    devices: Mapping[str, DeviceBytes] = field(default_factory=dict)
     allocators: Mapping[str, AllocatorStats] = field(default_factory=dict)
 
     @property
@@ -129,7 +129,7 @@ def memory_report(
     packed = constants.packed_bytes() if constants is not None else {}
     reserved = dict(workspace.reserved_by_device)
     devices = {
-        str(device): DeviceMemory(placed.get(device, 0), packed.get(device, 0), reserved.get(device, 0))
+        str(device): DeviceBytes(placed.get(device, 0), packed.get(device, 0), reserved.get(device, 0))
         for device in {**placed, **packed, **reserved}
     }
     host = devices[str(HOST)]

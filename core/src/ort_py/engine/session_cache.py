@@ -17,10 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ort_py.api.assignment_record import assignment_record, read_assignment
-from ort_py.api.contributions import Contributions
-from ort_py.api.replaced_values import external_folder
-from ort_py.api.tuned_placement import PLACEMENT_KEY
 from ort_py.cache.artifacts import artifact_key
 from ort_py.cache.circumstances import machine, package_of, package_stamp, versions
 from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableError
@@ -32,6 +28,10 @@ from ort_py.cache.store import CacheStore
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
 from ort_py.discovery.environment import compat_mode
+from ort_py.engine.assignment_record import assignment_record, read_assignment
+from ort_py.engine.contributions import Contributions
+from ort_py.engine.replaced_values import external_folder
+from ort_py.engine.tuned_placement import PLACEMENT_KEY
 from ort_py.errors import OrtPyError
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model

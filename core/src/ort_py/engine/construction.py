@@ -12,21 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ort_py.api.assembly import Assembled, Assembler
-from ort_py.api.cache_use import CacheUse, session_context
-from ort_py.api.completion import check_completion
-from ort_py.api.contributions import Contributions, provider_failure, quietly, schemas_when_needed
-from ort_py.api.memory_limit import settle_memory
-from ort_py.api.memory_report import MemoryReport, memory_report
-from ort_py.api.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
-from ort_py.api.placing import Placing
-from ort_py.api.precision import precision_notes
-from ort_py.api.provider_choice import choose, selection_notes
-from ort_py.api.recovery_state import RecoveryState, expect_device
-from ort_py.api.replaced_values import report_negative_sizes
-from ort_py.api.reports import LoadReport
-from ort_py.api.retired_programs import RetiredPrograms, close_regions
-from ort_py.api.run_callbacks import end_run, wants_runs
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import (
     FallbackKind,
@@ -39,6 +24,21 @@ from ort_py.discovery import (
     default_catalog,
     strictness,
 )
+from ort_py.engine.assembly import Assembled, Assembler
+from ort_py.engine.cache_use import CacheUse, session_context
+from ort_py.engine.completion import check_completion
+from ort_py.engine.contributions import Contributions, provider_failure, quietly, schemas_when_needed
+from ort_py.engine.load_report import LoadReport
+from ort_py.engine.memory_limit import settle_memory
+from ort_py.engine.memory_report import MemoryReport, memory_report
+from ort_py.engine.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
+from ort_py.engine.participants import Participants
+from ort_py.engine.precision import precision_notes
+from ort_py.engine.provider_choice import choose, selection_notes
+from ort_py.engine.recovery.retired_programs import RetiredPrograms, close_regions
+from ort_py.engine.recovery.state import RecoveryState, expect_device
+from ort_py.engine.replaced_values import report_negative_sizes
+from ort_py.engine.run_callbacks import end_run, wants_runs
 from ort_py.errors import KernelConflictError
 from ort_py.execution.row_splitter import RowSplitter
 from ort_py.execution.thread_count import ThreadCount, thread_count
@@ -115,7 +115,7 @@ class Construction:
         recorder: Profile, None where off.
         profiling_started_ns: When profiling started, in nanoseconds since 1970; 0 where it is off.
         threads: Threads of one run.
-        placing: Which providers take part in the placement, and what is known of their times.
+        participants: Which providers take part in the placement, and what is known of their times.
         names, records, provider_options: Provider names as asked for, the providers that were created, their options.
         assembled: The program and the decisions behind it; None before it is made and after closing.
         title: The model's file name, for messages.
@@ -153,7 +153,7 @@ class Construction:
         self._assembler: Assembler | None = None
         self._schemas = schemas_when_needed(hooks)
         self._cache = CacheUse(options, self.provider_options, hooks, session_id)
-        self.placing = Placing(options, self._cache)
+        self.participants = Participants(options, self._cache)
         self.contributions = Contributions()
         self._model: Model | None = None
         self._unusable: set[str] = set()
@@ -172,7 +172,7 @@ class Construction:
     def providers(self) -> list[IExecutionProvider]:
         """Providers in use, in rank order."""
         if not self.dropped:
-            return self.placing.order(self.created)
+            return self.participants.order(self.created)
         # Who was left out for speed is there again when another one fails.
         return [provider for provider in self.created if provider.name not in self.dropped]
 
@@ -228,14 +228,14 @@ class Construction:
             self._unusable.add(provider.name)
 
     def place(self, source: Any, *, explicit: bool) -> None:
-        """Look who takes part in the placement; see `Placing.decide`."""
+        """Look who takes part in the placement; see `Participants.decide`."""
         strict, threads = self.policy.strictness.value, self.threads.count
         reserve = {one.record.name: one for one in self.selection.reserve}
-        self.placing.decide(
+        self.participants.decide(
             source, self._usable, self.report, strict=strict, threads=threads, explicit=explicit, reserve=reserve
         )
-        if not all(self._join(reserve[name]) for name in self.placing.names if name in reserve):
-            self.placing.names = ()
+        if not all(self._join(reserve[name]) for name in self.participants.names if name in reserve):
+            self.participants.names = ()
 
     def _join(self, one: Selected) -> bool:
         """Create a provider that was measured to make this model faster; returns whether the session can use it."""
@@ -251,7 +251,7 @@ class Construction:
 
     def restore(self, source: Any) -> bool:
         """Take the model from the cache and plan it; False where it has to be loaded."""
-        wishes = (self.policy.strictness.value, self.threads.count, self.placing, sorted(self.selection.named))
+        wishes = (self.policy.strictness.value, self.threads.count, self.participants, sorted(self.selection.named))
         records = {provider.name: (record, provider) for record, provider in self._usable}
         in_use = [records[provider.name] for provider in self.providers]
         start = time.perf_counter_ns()
@@ -274,7 +274,7 @@ class Construction:
 
     def load(self, source: Any) -> None:
         """Load the model and describe it."""
-        from ort_py.api.loading import load
+        from ort_py.engine.loading import load
 
         start = time.perf_counter_ns()
         model = load(source, self._options, self._schemas(), self.report)
@@ -306,8 +306,8 @@ class Construction:
             on_provider_error=self._provider_failed,
             compile_region=self._cache.compiler.compile,
             threads=self.threads.count,
-            calibration=self.placing.calibration,
-            explicit=self.placing.explicit,
+            calibration=self.participants.calibration,
+            explicit=self.participants.explicit,
             named=self.selection.named,
             on_declined=self._cache.compiler.tell_declined,
         )
@@ -332,7 +332,7 @@ class Construction:
         """
         assert self._assembler is not None
         self._cache.settle()  # planning again may change the graph
-        created = self.created if left_out else self.placing.order(self.created)
+        created = self.created if left_out else self.participants.order(self.created)
         remaining = [one for one in created if one.name not in left_out]
         self.recovery.planning_for(remaining)
         return self._assembler.assemble(remaining, LoadReport())  # the session's own tells how it was loaded

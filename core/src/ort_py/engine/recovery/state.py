@@ -20,9 +20,9 @@ from ort_py.hooks.forked_children import tell_in_children
 from ort_py.options import SessionOptions
 
 if TYPE_CHECKING:
-    from ort_py.api.assembly import Assembled
-    from ort_py.api.construction import Construction
-    from ort_py.api.runner import Runner
+    from ort_py.engine.assembly import Assembled
+    from ort_py.engine.construction import Construction
+    from ort_py.engine.runner import Runner
 
 __all__ = ["RecoveryState", "Unproven", "expect_device", "fallback_report", "session_state"]
 

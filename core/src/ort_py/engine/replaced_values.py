@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.metadata import NodeArg
 from ort_py.discovery.environment import compat_mode
 from ort_py.dtypes import TensorType, data_type_of
+from ort_py.engine.metadata import NodeArg
 from ort_py.errors import Fail, Location
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.supplied import Supplied

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heapq import nlargest
 
-from ort_py.api.memory_report import MemoryReport
+from ort_py.engine.memory_report import MemoryReport
 from ort_py.errors import MemoryLimitError
 from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import named_weights

@@ -14,12 +14,12 @@ from ort_py.files import FileIdentity
 from ort_py.graph.reading.sources import content_hash
 from ort_py.options import SessionOptions
 
-__all__ = ["SessionKey", "session_key"]
+__all__ = ["RequestKey", "request_key"]
 
-SessionKey: TypeAlias = tuple[Any, ...]
+RequestKey: TypeAlias = tuple[Any, ...]
 
 
-def session_key(source: Any, options: SessionOptions | None, providers: Any, provider_options: Any) -> SessionKey:
+def request_key(source: Any, options: SessionOptions | None, providers: Any, provider_options: Any) -> RequestKey:
     """What tells a session from others.
 
     Args:
@@ -39,7 +39,7 @@ def session_key(source: Any, options: SessionOptions | None, providers: Any, pro
     )
 
 
-def _of_source(source: Any) -> SessionKey:
+def _of_source(source: Any) -> RequestKey:
     if isinstance(source, str | os.PathLike):
         path = os.fsdecode(source)
         # Links lead to the same file, but external data is looked for in the folder of the link as well.
@@ -59,7 +59,7 @@ def _of_source(source: Any) -> SessionKey:
     return ("content", content_hash(bytes(source)))
 
 
-def _of_options(options: SessionOptions) -> SessionKey:
+def _of_options(options: SessionOptions) -> RequestKey:
     added = options.additions()
     # Values that are no plain data are the same where they are one object; a session keeps what it was given alive.
     objects = [*added.initializers.items(), *added.external_initializers.items(), *added.files.items()]

@@ -11,7 +11,7 @@ import pytest
 
 from core.tests.small_models import CPU, model_bytes
 from ort_py import InferenceSession, Limits, MemoryLimitError, OptionError, SessionOptions
-from ort_py.api.memory_report import DeviceMemory, MemoryReport
+from ort_py.engine.memory_report import DeviceBytes, MemoryReport
 
 WEIGHTED = "g (float[N, 1000] x) => (float[N, 1000] y) <float[1000] w> { y = Add(x, w) }"
 
@@ -55,7 +55,7 @@ def test_the_report_is_a_table_and_json() -> None:
         high_water=2048,
         largest=(("Conv 'c'", 1024),),
         limit=8 << 20,
-        devices={"cpu:0": DeviceMemory(3 << 20, 1 << 20, 1 << 10)},
+        devices={"cpu:0": DeviceBytes(3 << 20, 1 << 20, 1 << 10)},
     )
     text = str(report)
     assert text.splitlines()[:3] == [

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_py.api.feeds import placed_feed
-from ort_py.api.results import finish_result
-from ort_py.api.runner import Runner
 from ort_py.devices import HOST, Device
+from ort_py.engine.feeds import placed_feed
+from ort_py.engine.results import finish_result
+from ort_py.engine.runner import Runner
 from ort_py.errors import MissingInputError
 from ort_py.execution.program import Program
 from ort_py.memory.transfer import TransferTable

@@ -10,8 +10,8 @@ import logging
 import os
 from typing import Any
 
-from ort_py.api.replaced_values import external_folder, replace_initializers, supplied_by
-from ort_py.api.reports import LoadReport
+from ort_py.engine.load_report import LoadReport
+from ort_py.engine.replaced_values import external_folder, replace_initializers, supplied_by
 from ort_py.errors import InvalidArgument
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types, validate
