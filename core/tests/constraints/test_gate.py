@@ -127,6 +127,28 @@ def test_what_cannot_be_checked_is_named() -> None:
     assert 0 in {finding.node for finding in gate.unchecked}
 
 
+def test_empty_values_are_named() -> None:
+    """An admission names the first input or inner value without elements, also where arrays are not as typed."""
+    gate = gate_of(
+        "g (float[N,4] x) => (float[4] y) <int64[1] s={2}, int64[1] e={9}> {v=Slice(x,s,e) y=ReduceSum<keepdims=0>(v)}"
+    )
+    assert gate.admit([floats(3, 4)]).empty == ""
+    assert gate.admit([floats(2, 4)]).empty == "v"
+    assert gate.admit([floats(0, 4)]).empty == "x"
+    assert gate.admit([floats(2, 5)]).empty == "v"
+    assert gate.admit([floats(5, 0)]).empty == "x"
+
+
+def test_sizes_that_nobody_can_tell_are_named_once() -> None:
+    """The node that makes a size out of the data of a run is named; those that only pass the size on are not."""
+    gate = gate_of(
+        "g (float[N] x) => (float[M] y) <int64[1] z={0}> {i=NonZero(x) f=Squeeze(i,z) a=Cast<to=1>(f) y=Abs(a)}"
+    )
+    assert [finding.node for finding in gate.unsized] == [0]
+    assert gate.unsized[0].text == "the size of 'i' depends on the data of a run"
+    assert gate_of("g (float[N,M] x) => (float[M,N] y) {t=Transpose(x) y=Abs(t)}").unsized == ()
+
+
 def test_types_that_were_wrong() -> None:
     """Arrays of other shapes than the model's types promise are checked by their own numbers."""
     gate = gate_of("g (float[2,4] x, float[2,4] z) => (float[2,4] y) {y=Add(x,z)}")

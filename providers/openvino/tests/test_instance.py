@@ -14,7 +14,7 @@ import pytest
 from ort_py.contracts import FrameResources, SessionContext
 from ort_py_openvino.options import OPTIONS
 from ort_py_openvino.properties import target_of
-from providers.openvino.tests.models import NAME, check, opened, parsed, runners
+from providers.openvino.tests.models import NAME, check, opened, parsed, refusals, runners
 
 NET = """g (float[n, 64] x) => (float[n, 64] y) {
     w = Constant <value_float = 0.5> () a = Mul(x, w) b = Sin(a) y = Add(b, a)
@@ -162,17 +162,6 @@ def test_asynchronous_runs() -> None:
         np.testing.assert_allclose(results[0], wanted(x), rtol=1e-5, atol=1e-6)
 
 
-def test_an_output_whose_shape_the_numbers_decide() -> None:
-    """It is as long as this run's numbers make it, whatever the run before was."""
-    text = "g (float[n] x) => (int64[1, m] y) { b = Cast <to = 9> (x) y = NonZero(b) }"
-    session = opened(text)
-    assert runners(session)["NonZero"] == NAME
-    for numbers in ([1, 0, 1, 1], [0, 0, 0, 1], [1, 1, 1, 1], [1, 0, 0, 0, 0, 1]):
-        x = np.array(numbers, np.float32)
-        (result,) = session.run(None, {"x": x})
-        np.testing.assert_array_equal(result, np.stack(np.nonzero(x)))
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from Linux's /proc")
 def test_memory_stays_flat_over_changing_shapes() -> None:
@@ -192,3 +181,42 @@ def test_memory_stays_flat_over_changing_shapes() -> None:
 
     before = run(2_000)
     assert run(8_000) - before < 8 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted"),
+    [
+        ("w = ReduceMean <axes = [1, 2]> (v)", np.nan),
+        ("w = ReduceSum (v, axes)", 0.0),
+        ("w = AveragePool <kernel_shape = [2, 2], pads = [1, 1, 1, 1]> (v)", np.nan),
+        ("w = MaxPool <kernel_shape = [2, 2], pads = [1, 1, 1, 1]> (v)", -np.inf),
+        ("w = GlobalAveragePool (v)", np.nan),
+    ],
+)
+def test_values_that_are_empty_inside(node: str, wanted: float) -> None:
+    """They are left to kernels in the runs that have them, and to no other run; nothing falls back."""
+    session = opened(
+        f"""g (float[a, b, c, d] x) => (float[e, f, g, h] y)
+        <int64[1] s = {{5}}, int64[1] e = {{9}}, int64[1] axes = {{2}}>
+        {{ u = Abs(x) v = Slice(u, s, e, axes) {node} y = Neg(w) }}""",
+        opset=17,
+    )
+    assert set(runners(session).values()) == {NAME}
+    for rows in (4, 9, 4):
+        (y,) = session.run(None, {"x": np.full((2, 3, rows, 6), 2, np.float32)})
+        assert y.size
+        if rows == 4:
+            np.testing.assert_array_equal(y, np.full(y.shape, -wanted, np.float32))
+        else:
+            assert np.isfinite(y).all()
+    assert not session.fallback_report
+
+
+def test_results_that_may_be_empty_are_not_taken() -> None:
+    """How many elements are not zero nobody knows before the run."""
+    session = opened("g (float[n] x) => (int64[1, m] y) { b = Cast <to = 9> (x) y = NonZero(b) }")
+    assert "the size of 'y' depends on the data of a run" in refusals(session, "NonZero")
+    for numbers in ([1, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0, 0, 1]):
+        x = np.array(numbers, np.float32)
+        (result,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(result, np.stack(np.nonzero(x)))

@@ -6,7 +6,7 @@ provider: nothing here knows who runs a node. Start with `table`, then `gate`.
 
 from __future__ import annotations
 
-from ort_py.constraints.admissions import Admissions
-from ort_py.constraints.gate import Admission, Gate, check_elements
+from ort_py.constraints.admissions import Admissions, check_elements
+from ort_py.constraints.gate import Admission, Gate
 
 __all__ = ["Admission", "Admissions", "Gate", "check_elements"]

@@ -1,6 +1,7 @@
 """Sets of shapes that passed a region's gate, and the limits that they have to keep.
 
-One for each region, shared by all frames. Comes after `gate`; `ort_py.execution` asks it before each run of a region.
+One for each region, shared by all frames. Elements of indices are compared here in each run. Comes after `gate`;
+`ort_py.execution` asks it before each run of a region.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ort_py.constraints.gate import Admission, Gate, check_memory
+from ort_py.constraints.gate import Admission, Gate
 from ort_py.errors import LimitError, Location
+from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 
-__all__ = ["Admissions"]
+__all__ = ["Admissions", "check_elements"]
 
 _REMEMBERED = 256
 """Sets of shapes of a region that are remembered to have passed its gate."""
@@ -29,10 +31,18 @@ class Admissions:
         limits: Bounds for memory and time, None for none.
         threads: Threads of a run.
         where: The region, for messages.
+        empty_values: Whether the region's provider computes values without elements as the specification says.
+
+    Attributes:
+        gate: The gate.
+        empty_values: As given.
     """
 
-    def __init__(self, gate: Gate, limits: Limits | None, threads: int, where: Location) -> None:
+    def __init__(
+        self, gate: Gate, limits: Limits | None, threads: int, where: Location, *, empty_values: bool = True
+    ) -> None:
         self.gate = gate
+        self.empty_values = empty_values
         self._limits = limits
         self._threads = threads
         self._where = where
@@ -62,7 +72,7 @@ class Admissions:
         limits = self._limits
         if limits is None:
             return
-        check_memory(admission, limits.single_allocation_bytes)
+        _check_memory(admission, limits.single_allocation_bytes)
         seconds = limits.run_seconds
         if seconds is not None and admission.work > seconds * self._threads * _PRODUCTS_PER_SECOND:
             raise LimitError(
@@ -71,3 +81,39 @@ class Admissions:
                 why="native code cannot be interrupted, so its work is estimated before it begins",
                 fix="Feed smaller inputs, or raise Limits.run_seconds.",
             )
+
+
+def check_elements(gate: Gate, admission: Admission, arrays: Sequence[Any]) -> None:
+    """Compare the elements of index inputs with their bounds.
+
+    Args:
+        gate: The region's gate.
+        admission: What it made of the shapes.
+        arrays: The region's inputs.
+
+    Raises:
+        KernelInputError: An element is out of range.
+    """
+    for place, low, high, node, text in admission.bounds:
+        array = arrays[place]
+        if array.size:
+            least, most = int(array.min()), int(array.max())
+            if least < low or most > high:
+                raise gate.refusal(node, text.format(least if least < low else most, low, high))
+
+
+def _check_memory(admission: Admission, single: int | None) -> None:
+    """Compare the largest value of a region with the bound on one allocation.
+
+    Raises:
+        LimitError: It is larger.
+    """
+    size, name = admission.largest
+    if single is not None and size > single:
+        raise LimitError(
+            f"A value of {human_bytes(size)} inside of a compiled region is larger than one allocation may be "
+            f"({human_bytes(single)}).",
+            where=Location(value=name),
+            why="Limits.single_allocation_bytes bounds every value of a model",
+            fix="If the model is right, raise Limits.single_allocation_bytes.",
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ from ort_py.constraints.scope import CONTENT_LIMIT, Dims, Tensor
 from ort_py.constraints.sizes import Amount, Recorder, Size, is_known
 from ort_py.constraints.trace import Finding, Trace, trace
 from ort_py.contracts.graph_view import NodeSpec, RegionView
+from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType, numpy_dtype
-from ort_py.errors import KernelInputError, LimitError, Location
-from ort_py.limits.allocation import human_bytes
+from ort_py.errors import KernelInputError, Location
 
-__all__ = ["Admission", "Gate", "check_elements", "check_memory"]
+__all__ = ["Admission", "Gate"]
 
 _READ = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.BOOL})
 """Types of short tensors whose elements may decide shapes."""
@@ -37,12 +38,14 @@ class Admission:
         outputs: Shape of each output, None where it depends on the data of the run.
         bounds: (input, least, greatest, node, text) of elements to be compared in each run.
         largest: Bytes of the largest value that the region makes, and its name.
+        empty: Name of an input of the region, or of a value that it makes, that has no elements; ``""`` for none.
         work: Multiplications of a run, 0 where they are not known.
     """
 
     outputs: tuple[tuple[int, ...] | None, ...]
     bounds: tuple[tuple[int, int, int, int, str], ...]
     largest: tuple[int, str]
+    empty: str
     work: float
 
 
@@ -91,8 +94,8 @@ class Gate:
     Attributes:
         violations: Nodes that no input can satisfy: they do not belong into a region.
         unchecked: Nodes that cannot be checked before they run, with the reason.
+        unsized: Nodes that make values of which no gate can say how large they are, with the reason.
         reads: Numbers of the inputs whose elements decide shapes.
-        checks_shapes: Whether all inputs are tensors, so that the gate can answer for their shapes.
     """
 
     def __init__(self, view: RegionView) -> None:
@@ -100,22 +103,28 @@ class Gate:
         self._names = tuple(value.name for value in view.inputs)
         self._types = tuple(value.type for value in view.inputs)
         self._outputs = tuple(view.outputs)
-        self.checks_shapes = all(isinstance(kind, TensorType) for kind in self._types)
+        self._takes_tensors = all(isinstance(kind, TensorType) for kind in self._types)
         self._constants: dict[str, np.ndarray[Any, Any] | None] = {}
         self._constant: Callable[[str], np.ndarray[Any, Any] | None] | None = view.constant
         recorder = Recorder()
         inputs, found, read = self._walked(recorder)
         self.violations: tuple[Finding, ...] = tuple(found.violations)
         self.unchecked: tuple[Finding, ...] = tuple(found.unchecked)
+        again = self._walked(Recorder(), sized=True)[1] if found.unsized else found
+        self.unsized: tuple[Finding, ...] = tuple(again.unsized)
         self.reads: tuple[int, ...] = tuple(sorted(read))
         self._symbolic = None if inputs is None else _compiled(recorder, inputs, found, read)
         # A walk over the numbers of a run must not need the graph, which the session lets go of.
         self._constant = None
 
-    @property
-    def reads_elements(self) -> bool:
-        """Whether it looks at elements of inputs, and not at shapes alone."""
-        return bool(self.reads) or self._symbolic is None or bool(self._symbolic.bounds)
+    def answers_on(self, device: Device) -> bool:
+        """Whether it can answer for regions on a device.
+
+        It answers for inputs that are tensors. On other devices than the host it answers by shapes alone: elements that
+        it would have to read are not copied to the host.
+        """
+        reads = bool(self.reads) or self._symbolic is None or bool(self._symbolic.bounds)
+        return self._takes_tensors and (device == HOST or not reads)
 
     def admit(self, arrays: Sequence[Any]) -> Admission:
         """Check the shapes of a run, and the elements that decide shapes.
@@ -136,16 +145,20 @@ class Gate:
                 shown = ["?" if one is None else registers[one] for one in predicate.numbers]
                 raise self.refusal(predicate.node, predicate.text.format(*shown))
         biggest, name = 0, ""
+        empty = self._empty_input(arrays)
         for count, itemsize, value in symbolic.values:
             size = registers[count] * itemsize
             if size > biggest:
                 biggest, name = size, value
+            elif not size and not empty:
+                empty = value
         return Admission(
             tuple(None if dims is None else tuple(registers[one] for one in dims) for dims in symbolic.outputs),
             tuple(
                 (place, registers[low], registers[high], node, text) for place, low, high, node, text in symbolic.bounds
             ),
             (biggest, name),
+            empty,
             0 if symbolic.work is None else registers[symbolic.work],
         )
 
@@ -163,8 +176,18 @@ class Gate:
         """Where a node of the region is."""
         return self._nodes[node].location
 
-    def _walked(self, recorder: Recorder) -> tuple[list[_Input] | None, Trace, set[int]]:
-        """The walk over symbolic sizes; no inputs where the rank of one of them is not known."""
+    def _empty_input(self, arrays: Sequence[Any]) -> str:
+        """Name of the first input without elements, ``""`` for none."""
+        return next((name for name, array in zip(self._names, arrays, strict=True) if 0 in array.shape), "")
+
+    def _walked(self, recorder: Recorder, *, sized: bool = False) -> tuple[list[_Input] | None, Trace, set[int]]:
+        """The walk over symbolic sizes; no inputs where the rank of one of them is not known.
+
+        Args:
+            recorder: Where the program is written.
+            sized: Whether a symbol stands for each size that depends on the data of a run: then the nodes that make
+                such sizes are noted.
+        """
         symbols: dict[str, Size] = {}
         tensors: list[Tensor] = []
         inputs: list[_Input | None] = []
@@ -197,7 +220,8 @@ class Gate:
             else:
                 inputs.append(_Input(tuple(dims)))
             tensors.append(tensor)
-        found = trace(self._nodes, tensors, self._names, self._outputs, self._array)
+        unknown = partial(recorder.input, natural=True) if sized else None
+        found = trace(self._nodes, tensors, self._names, self._outputs, self._array, unknown)
         known = [one for one in inputs if one is not None]
         return (known if len(known) == len(inputs) else None), found, read
 
@@ -219,6 +243,7 @@ class Gate:
             tuple(None if dims is None else _whole(dims) for dims in found.outputs),
             tuple((one.border, _number(one.low), _number(one.high), one.node, one.text) for one in found.bounds),
             max(sizes, default=(0, "")),
+            self._empty_input(arrays) or next((name for size, name in sizes if not size), ""),
             found.work if isinstance(found.work, int | float) else 0,
         )
 
@@ -232,42 +257,6 @@ class Gate:
                 array = np.stack([columns.min(axis=0), columns.max(axis=0)])
             self._constants[name] = array
         return self._constants.get(name)
-
-
-def check_elements(gate: Gate, admission: Admission, arrays: Sequence[Any]) -> None:
-    """Compare the elements of index inputs with their bounds.
-
-    Args:
-        gate: The region's gate.
-        admission: What it made of the shapes.
-        arrays: The region's inputs.
-
-    Raises:
-        KernelInputError: An element is out of range.
-    """
-    for place, low, high, node, text in admission.bounds:
-        array = arrays[place]
-        if array.size:
-            least, most = int(array.min()), int(array.max())
-            if least < low or most > high:
-                raise gate.refusal(node, text.format(least if least < low else most, low, high))
-
-
-def check_memory(admission: Admission, single: int | None) -> None:
-    """Compare the largest value of a region with the bound on one allocation.
-
-    Raises:
-        LimitError: It is larger.
-    """
-    size, name = admission.largest
-    if single is not None and size > single:
-        raise LimitError(
-            f"A value of {human_bytes(size)} inside of a compiled region is larger than one allocation may be "
-            f"({human_bytes(single)}).",
-            where=Location(value=name),
-            why="Limits.single_allocation_bytes bounds every value of a model",
-            fix="If the model is right, raise Limits.single_allocation_bytes.",
-        )
 
 
 def _whole(dims: Dims) -> tuple[int, ...] | None:

@@ -68,6 +68,7 @@ class Trace:
     Attributes:
         violations: Nodes that no input can satisfy.
         unchecked: Nodes that cannot be checked before they run.
+        unsized: Nodes that make a value whose size depends on the data of a run.
         requirements: What each run has to meet.
         bounds: Likewise, of the elements of inputs.
         outputs: Shape of each output of the region, None where it is not known.
@@ -77,6 +78,7 @@ class Trace:
 
     violations: list[Finding] = field(default_factory=list)
     unchecked: list[Finding] = field(default_factory=list)
+    unsized: list[Finding] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
     outputs: list[Dims | None] = field(default_factory=list)
@@ -113,6 +115,7 @@ def trace(
     names: Sequence[str],
     outputs: Sequence[ValueSpec],
     constant: Callable[[str], np.ndarray[Any, Any] | None],
+    unknown: Callable[[], Amount] | None = None,
 ) -> Trace:
     """Walk the nodes of a region in order.
 
@@ -122,6 +125,8 @@ def trace(
         names: Their names.
         outputs: The region's outputs.
         constant: The array of a constant, None for other values.
+        unknown: Makes what stands for a size that depends on the data of a run, so that `Trace.unsized` has the nodes
+            that make such a size, without those behind them. Such sizes remain `UNKNOWN` where it is None.
     """
     found = Trace()
     tensors: dict[str, Tensor] = dict(zip(names, inputs, strict=True))
@@ -140,7 +145,12 @@ def trace(
             if value is None:
                 continue
             one = made[place] if place < len(made) else None
-            tensors[value.name] = result = _result(one, value)
+            result = _result(one, value)
+            if not _is_sized(result):
+                found.unsized.append(Finding(number, f"the size of '{value.name}' depends on the data of a run"))
+                if unknown is not None:
+                    result = _sized(result, unknown)
+            tensors[value.name] = result
             if result.shape is not None and value.data_type is not None:
                 found.values.append((product(result.shape), value.data_type, value.name))
     found.outputs = [tensors[value.name].shape if value.name in tensors else None for value in outputs]
@@ -175,6 +185,16 @@ def _result(made: Tensor | Dims | None, value: ValueSpec) -> Tensor:
     if isinstance(made, Tensor):
         return Tensor(made.shape, value.data_type, made.content, made.constant, made.border, made.elements, made.bounds)
     return Tensor(tuple(made), value.data_type)
+
+
+def _is_sized(tensor: Tensor) -> bool:
+    return tensor.shape is not None and all(is_known(dim) for dim in tensor.shape)
+
+
+def _sized(tensor: Tensor, unknown: Callable[[], Amount]) -> Tensor:
+    if tensor.shape is None:
+        return tensor
+    return Tensor(tuple(dim if is_known(dim) else unknown() for dim in tensor.shape), tensor.data_type)
 
 
 def _constant(value: ValueSpec, constant: Callable[[str], np.ndarray[Any, Any] | None]) -> Tensor:

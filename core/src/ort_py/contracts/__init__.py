@@ -41,14 +41,8 @@ from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, I
 from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
 from ort_py.contracts.pattern_match import Match
 from ort_py.contracts.pattern_rule import PatternRule
-from ort_py.contracts.provider import (
-    ArtifactValidity,
-    Availability,
-    IExecutionProvider,
-    OptionSpec,
-    ProviderFactory,
-    SessionContext,
-)
+from ort_py.contracts.provider import IExecutionProvider, ProviderFactory
+from ort_py.contracts.provider_records import ArtifactValidity, Availability, OptionSpec, SessionContext
 from ort_py.contracts.region_provider import RegionProvider, convex_groups
 from ort_py.contracts.region_weights import PackedForms, RegionWeight
 from ort_py.contracts.schema import FormalParameter, OperatorSchema, TypeFunction

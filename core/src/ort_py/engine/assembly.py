@@ -235,12 +235,14 @@ class Assembler:
             self._on_provider_error(provider, error, "")
 
         barred: Barred = {}
-        for _ in range(EXPANSION_ROUNDS):
+        rounds = EXPANSION_ROUNDS
+        while rounds:
             assignment = partition(
                 self.model.graph, providers, self._contributions.kernels, cost_model, report_error, barred
             )
             if self._bar(assignment, providers, barred):
-                continue
+                continue  # it comes to an end: each time, another node is barred from a provider
+            rounds -= 1
             if not assignment.unassigned:
                 return assignment
             from ort_py.engine.preparation import expand_functions

@@ -58,7 +58,8 @@ class AdmittedInstance(RegionInstance):
         """Check what is new about the inputs, then hand them on.
 
         Raises:
-            RunDeclined: A constraint of a node does not hold, and kernels may answer.
+            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, which
+                the region's provider does not compute.
             KernelInputError: It does not hold, and they may not.
             LimitError: A limit of the session would be exceeded.
             Exception: Whatever the provider's instance raises.
@@ -89,7 +90,11 @@ class AdmittedInstance(RegionInstance):
         if shapes == self._shapes and seen == self._seen:
             return
         self._shapes = None
-        self._admission = self._guarded(self._admissions.admit, (shapes, seen), inputs)
+        admission = self._guarded(self._admissions.admit, (shapes, seen), inputs)
+        if admission.empty and not self._admissions.empty_values:
+            # Kernels answer as they do for all runs of these shapes; where there are none, the engine says so.
+            raise RunDeclined(f"'{admission.empty}' is empty, which the provider does not compute", early=True)
+        self._admission = admission
         self._shapes, self._seen = shapes, seen
         self._new = True
 

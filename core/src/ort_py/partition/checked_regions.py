@@ -2,7 +2,8 @@
 
 Comes after `partitioner`, before regions are compiled. A node whose constraints no input can satisfy is taken out of
 regions, so that a kernel refuses it with its own words. So is a node that cannot be checked before it runs, unless its
-provider checks what reaches its regions itself.
+provider checks what reaches its regions itself; and a node whose results may be empty without anybody knowing before
+the run, where its provider does not compute empty values.
 """
 
 from __future__ import annotations
@@ -40,13 +41,29 @@ def bar_unchecked(
     Returns:
         Whether there are any.
     """
-    trusted = set() if strict else {provider.name for provider in providers if provider.checks_inputs}
+    by_name = {provider.name: provider for provider in providers}
     found = False
     for region, gate in gates.items():
-        left = gate.violations if region.provider in trusted else (*gate.violations, *gate.unchecked)
-        for finding in left:
-            reasons = barred.setdefault(region.nodes[finding.node], {})
-            if region.provider not in reasons:
-                reasons[region.provider] = f"it cannot be checked before a region runs it: {finding.text}"
+        provider = by_name[region.provider]
+        trusted = provider.checks_inputs and not strict
+        left = gate.violations if trusted else (*gate.violations, *gate.unchecked)
+        reasons = [(finding.node, f"it cannot be checked before a region runs it: {finding.text}") for finding in left]
+        if not provider.computes_empty_values:
+            reasons += _perhaps_empty(region, gate, provider)
+        for number, reason in reasons:
+            known = barred.setdefault(region.nodes[number], {})
+            if region.provider not in known:
+                known[region.provider] = reason
                 found = True
     return found
+
+
+def _perhaps_empty(region: Region, gate: Gate, provider: IExecutionProvider) -> list[tuple[int, str]]:
+    """Nodes that may make, or be given, empty values that nobody notices before a run: number and reason."""
+    if not gate.answers_on(provider.device):
+        reason = "its provider computes no empty values, and nobody can tell before a run whether there are any"
+        return [(number, reason) for number in range(len(region.nodes))]
+    return [
+        (finding.node, f"its provider computes no empty values, and {finding.text}: it may be 0")
+        for finding in gate.unsized
+    ]

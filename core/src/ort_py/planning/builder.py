@@ -252,11 +252,16 @@ class GraphPlanner:
 
     def _admissions(self, region: Region) -> Admissions | None:
         gate = self.resources.gates.get(region)
-        if gate is None or not gate.checks_shapes:
+        provider = self.resources.providers[region.provider]
+        if gate is None or not gate.answers_on(provider.device):
             return None
-        if gate.reads_elements and self.resources.providers[region.provider].device != HOST:
-            return None  # what is on a device is not read here
-        return Admissions(gate, self.resources.limits, self.resources.threads, region.nodes[0].location)
+        return Admissions(
+            gate,
+            self.resources.limits,
+            self.resources.threads,
+            region.nodes[0].location,
+            empty_values=provider.computes_empty_values,
+        )
 
 
 class RegionPlanner(GraphPlanner):

@@ -96,15 +96,12 @@ class OpenVINOInstance(RegionInstance):
             outputs: Arrays to write to, or None for new ones; one of another shape is left alone.
 
         Raises:
-            RunDeclined: An input is empty, has not-a-number or infinities that would be lost, or integers that are too
-                large.
+            RunDeclined: An input has not-a-number or infinities that would be lost, or integers that are too large.
             InvalidArgument: An input has a size that `reshape_input` excluded.
             RuntimeError: OpenVINO's, where a tensor does not fit for another reason.
         """
         request = self._request
         given = self._given = [np.asarray(array) for array in inputs]  # a kernel of NumPy's may give a scalar
-        if not all(array.size for array in given):
-            raise RunDeclined("an input is empty, for which not all of OpenVINO's operators are made")
         found = self._looks.in_inputs(given) or _too_large(given)
         if found:
             raise RunDeclined(found)

@@ -64,6 +64,11 @@ class OpenVINOProvider(RegionProvider):
         """As registered by the plug-in."""
         return self._name
 
+    @property
+    def computes_empty_values(self) -> bool:
+        """False: pools and reductions of values without elements leave what was in the memory before."""
+        return False
+
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """See `support`."""
         return refusal(node, graph, self._target)

@@ -1,0 +1,83 @@
+"""Records that providers and the engine exchange: availability, options, a session's wishes, whether an artifact fits.
+
+Comes before `provider`, whose members take and return them. Data only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ort_py.devices import Device
+
+__all__ = ["ArtifactValidity", "Availability", "OptionSpec", "SessionContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a provider can be used on this machine, now.
+
+    Attributes:
+        available: The answer.
+        reason: Why not, in words a user can act on; may name the version found where it is available.
+        fix: What to do, e.g. ``pip install`` and the missing package.
+        devices: Devices found.
+    """
+
+    available: bool
+    reason: str = ""
+    fix: str = ""
+    devices: tuple[Device, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.available
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One provider option.
+
+    Attributes:
+        name: Name as users write it.
+        kind: ``str``, ``int``, ``float`` or ``bool``; strings are converted, as onnxruntime passes only strings.
+        default: Value where the user gives none.
+        help: One sentence.
+        choices: Allowed values, empty where any is.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str = ""
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """What a provider is told about the session it is created for.
+
+    Attributes:
+        threads: Threads it may use for one run.
+        precision: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what it may compute float32 models in.
+        cache_folder: Folder that the program names for compiled artifacts, None where it names none.
+        deterministic: Results must not depend on timing.
+        fast_math: Whether it may give a number for NaN, and merge constants though intermediate results may overflow,
+            underflow or be rounded: the session's program said that it does not matter.
+        caches: Whether it may keep what it compiles on disk: neither the program nor the environment forbids it.
+    """
+
+    threads: int = 1
+    precision: str = "float32"
+    cache_folder: str | None = None
+    deterministic: bool = False
+    caches: bool = True
+    fast_math: bool = False
+
+
+class ArtifactValidity(Enum):
+    """Whether a compiled artifact fits this provider, its libraries and its device."""
+
+    VALID = "valid"
+    STALE = "stale"
+    UNSUPPORTED = "unsupported"
