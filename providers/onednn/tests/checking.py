@@ -283,7 +283,7 @@ def _run_apart(region: Any, plan: Plan, apart: Coalesced, inputs: Sequence[Any])
     runner = DnnlInstance(region, 1)
     form = instances._Form(region, whole, arena, size=1, judged=False)
     runner._adapts = False
-    vars(runner)["_form_for"] = lambda _: form  # one plan, whatever the shapes
+    vars(runner)["_form_for"] = lambda *_: form  # one plan, whatever the shapes
     outputs, around = [], []
     for shape, dtype in zip(plan.outputs, plan.dtypes, strict=True):
         size = math.prod(shape) * dtype.itemsize

@@ -123,8 +123,12 @@ class Gate:
         It answers for inputs that are tensors. On other devices than the host it answers by shapes alone: elements that
         it would have to read are not copied to the host.
         """
-        reads = bool(self.reads) or self._symbolic is None or bool(self._symbolic.bounds)
-        return self._takes_tensors and (device == HOST or not reads)
+        return self._takes_tensors and (device == HOST or not self.reads_elements)
+
+    @property
+    def reads_elements(self) -> bool:
+        """Whether it looks at elements of inputs in a run, and not at shapes alone."""
+        return bool(self.reads) or self._symbolic is None or bool(self._symbolic.bounds)
 
     def admit(self, arrays: Sequence[Any]) -> Admission:
         """Check the shapes of a run, and the elements that decide shapes.

@@ -49,10 +49,14 @@ class FrameResources:
     Attributes:
         stream: The frame's stream on the provider's device, None on the host.
         threads: Threads the instance may use.
+        admit: Checks inputs of new shapes against the operators' constraints and the limits of the session, and returns
+            the shape that each output has to have, None where values decide it. It raises what `RegionInstance.bind`
+            may let through. None where the engine checks each run itself. See `RegionInstance.admits_shapes`.
     """
 
     stream: IStream | None = None
     threads: int = 1
+    admit: Callable[[Sequence[Array]], Sequence[tuple[int, ...] | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,15 @@ class NativeEntryPoint:
 
 class RegionInstance(ABC):
     """Native state of a region for one frame. Used by one thread at a time."""
+
+    @property
+    def admits_shapes(self) -> bool:
+        """Optional. Whether `bind` calls `FrameResources.admit` itself for shapes that are new to it.
+
+        An instance that compares shapes anyway saves the engine from comparing them too. It must make outputs of the
+        shapes that `admit` returns. Read once, after `CompiledRegion.instantiate`.
+        """
+        return False
 
     @abstractmethod
     def bind(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> None:

@@ -1,7 +1,8 @@
 """What stands between a run and a compiled region: the region's gate, and the limits of the session.
 
-A frame's instance of a region is wrapped once. New shapes go through the gate and are remembered; known ones cost a
-comparison. Knows no operator and no provider; the rules are in `ort_py.constraints`.
+A frame's instance of a region is wrapped once, unless it hands shapes that are new to it to the gate itself. New shapes
+go through the gate and are remembered; known ones cost a comparison. Knows no operator and no provider; the rules are
+in `ort_py.constraints`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,87 @@ from ort_py.constraints import Admission, Admissions, check_elements
 from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.errors import ExecutionError, KernelInputError
 
-__all__ = ["AdmittedInstance"]
+__all__ = ["AdmittedInstance", "ShapeCheck", "admitted"]
 
 T = TypeVar("T")
+
+
+def admitted(
+    admissions: Admissions | None,
+    make: Callable[[Callable[[Sequence[Any]], Sequence[tuple[int, ...] | None]] | None], RegionInstance],
+    *,
+    declines: bool,
+) -> RegionInstance:
+    """The instance of a region whose inputs are checked, by itself or by a wrapper.
+
+    Args:
+        admissions: The gate and the limits; None where nothing is checked.
+        make: Makes the instance, given what checks new shapes.
+        declines: See `ShapeCheck`.
+    """
+    if admissions is None:
+        return make(None)
+    check = ShapeCheck(admissions, declines=declines)
+    if admissions.gate.reads_elements:  # equal shapes are not enough to know that a run is right
+        return AdmittedInstance(make(None), check)
+    instance = make(check.shapes)
+    return instance if instance.admits_shapes else AdmittedInstance(instance, check)
+
+
+class ShapeCheck:
+    """The gate of a region as one frame's instance meets it.
+
+    Args:
+        admissions: The gate and the limits.
+        declines: Whether the kernels of the region's nodes may answer what the gate refuses: they say what is wrong in
+            their own words, and where they take more than the gate does, they are right.
+    """
+
+    __slots__ = ("_declines", "admissions")
+
+    def __init__(self, admissions: Admissions, *, declines: bool) -> None:
+        self.admissions = admissions
+        self._declines = declines
+
+    def shapes(self, inputs: Sequence[Any]) -> Sequence[tuple[int, ...] | None]:
+        """Check inputs whose shapes alone matter; the shape that each output has to have, None where it is not known.
+
+        Raises:
+            RunDeclined, KernelInputError, LimitError: As `admit`.
+        """
+        return self.admit((tuple([array.shape for array in inputs]), ()), inputs).outputs
+
+    def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
+        """What a set of shapes comes to.
+
+        Args:
+            key: The shapes, and the elements that decide shapes.
+            inputs: The region's inputs.
+
+        Raises:
+            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, which
+                the region's provider does not compute.
+            KernelInputError: It does not hold, and they may not.
+            LimitError: A limit of the session would be exceeded.
+        """
+        admission = self.guarded(self.admissions.admit, key, inputs)
+        if admission.empty and not self.admissions.empty_values:
+            # Kernels answer as they do for all runs of these shapes; where there are none, the engine says so.
+            raise RunDeclined(f"'{admission.empty}' is empty, which the provider does not compute", early=True)
+        return admission
+
+    def guarded(self, check: Callable[..., T], *arguments: Any) -> T:
+        """What a check returns; what it refuses is left to the kernels where they may answer.
+
+        Raises:
+            RunDeclined, KernelInputError, LimitError: As `admit`.
+        """
+        try:
+            return check(*arguments)
+        except KernelInputError as error:
+            if not self._declines:
+                raise
+            raise RunDeclined(error.what, early=True) from error
 
 
 class AdmittedInstance(RegionInstance):
@@ -25,16 +104,13 @@ class AdmittedInstance(RegionInstance):
 
     Args:
         instance: What the provider made.
-        admissions: The gate and the limits.
-        declines: Whether the kernels of the region's nodes may answer what the gate refuses: they say what is wrong in
-            their own words, and where they take more than the gate does, they are right.
+        check: The gate.
     """
 
     __slots__ = (
         "_admission",
-        "_admissions",
         "_bind",
-        "_declines",
+        "_check",
         "_instance",
         "_new",
         "_reads",
@@ -43,12 +119,11 @@ class AdmittedInstance(RegionInstance):
         "_shapes",
     )
 
-    def __init__(self, instance: RegionInstance, admissions: Admissions, *, declines: bool = False) -> None:
+    def __init__(self, instance: RegionInstance, check: ShapeCheck) -> None:
         self._instance = instance
         self._bind, self._run = instance.bind, instance.__call__
-        self._admissions = admissions
-        self._declines = declines
-        self._reads = admissions.gate.reads
+        self._check = check
+        self._reads = check.admissions.gate.reads
         self._shapes: tuple[tuple[int, ...], ...] | None = None
         self._seen: tuple[bytes, ...] = ()
         self._admission: Admission | None = None
@@ -68,7 +143,7 @@ class AdmittedInstance(RegionInstance):
         if shapes != self._shapes or self._reads:
             self._look(shapes, inputs)
         if self._admission.bounds:  # type: ignore[union-attr]  # `_look` came first
-            self._guarded(check_elements, self._admissions.gate, self._admission, inputs)
+            self._check.guarded(check_elements, self._check.admissions.gate, self._admission, inputs)
         self._bind(inputs, outputs)
 
     def __call__(self) -> Sequence[Any]:
@@ -90,22 +165,9 @@ class AdmittedInstance(RegionInstance):
         if shapes == self._shapes and seen == self._seen:
             return
         self._shapes = None
-        admission = self._guarded(self._admissions.admit, (shapes, seen), inputs)
-        if admission.empty and not self._admissions.empty_values:
-            # Kernels answer as they do for all runs of these shapes; where there are none, the engine says so.
-            raise RunDeclined(f"'{admission.empty}' is empty, which the provider does not compute", early=True)
-        self._admission = admission
+        self._admission = self._check.admit((shapes, seen), inputs)
         self._shapes, self._seen = shapes, seen
         self._new = True
-
-    def _guarded(self, check: Callable[..., T], *arguments: Any) -> T:
-        """What a check returns; what it refuses is left to the kernels where they may answer."""
-        try:
-            return check(*arguments)
-        except KernelInputError as error:
-            if not self._declines:
-                raise
-            raise RunDeclined(error.what, early=True) from error
 
     def _compare(self, made: Sequence[Any]) -> None:
         """Compare the shapes of the first results of a set of shapes with what the constraints say."""

@@ -22,7 +22,7 @@ import numpy as np
 from ort_py.contracts import FrameResources, IStream, RegionInstance
 from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
-from ort_py.execution.admission import AdmittedInstance
+from ort_py.execution.admission import admitted
 from ort_py.execution.arena import Arena
 from ort_py.execution.planned_runs import PlannedRuns, Signature
 from ort_py.execution.program import Program
@@ -98,10 +98,12 @@ class Frame:
 
     def instantiate(self, step: RegionStep) -> RegionInstance:
         """Make this frame's instance of a region and keep it in its slot."""
-        resources = FrameResources(self.streams.get(step.device), self.program.plan.threads)
-        instance = step.region.instantiate(resources)
-        if step.admissions is not None:
-            instance = AdmittedInstance(instance, step.admissions, declines=step.stand_in is not None)
+
+        def make(admit: Any) -> RegionInstance:
+            resources = FrameResources(self.streams.get(step.device), self.program.plan.threads, admit)
+            return step.region.instantiate(resources)
+
+        instance = admitted(step.admissions, make, declines=step.stand_in is not None)
         self._instances.append((step.device, instance))
         self.slots[step.instance] = instance
         return instance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,8 +141,8 @@ def test_deterministic_sessions_keep_their_threads(monkeypatch: pytest.MonkeyPat
     counts: list[tuple[int, int]] = []
     planned = instance.DnnlInstance._form_for
 
-    def noted(one: instance.DnnlInstance, shapes: tuple[tuple[int, ...], ...]) -> instance._Form:
-        form = planned(one, shapes)
+    def noted(one: instance.DnnlInstance, *arguments: Any) -> instance._Form:
+        form = planned(one, *arguments)
         counts.append((max(step.threads for step in form.plan.steps), one._threads))
         return form
 

@@ -42,12 +42,14 @@ def regions(monkeypatch: pytest.MonkeyPatch) -> list[DnnlRegion]:
 
 
 def _operations(
-    regions: list[DnnlRegion], nodes: Sequence[NodeProto], outputs: Sequence[str] = ("y",)
+    regions: list[DnnlRegion], nodes: Sequence[NodeProto], outputs: Sequence[str] = ("y",), opset: int = 20
 ) -> tuple[Operation, ...]:
     """Operations of a model of nodes over X and W; its results are compared too."""
     constants: dict[str, np.ndarray[Any, Any]] = {"w": W, "three": _n(3), "six": _n(6), "zero": _n(0)}
     used = {name for one in nodes for name in one.input}
-    data = model(nodes, {"x": X}, {name: array for name, array in constants.items() if name in used}, outputs)
+    data = model(
+        nodes, {"x": X}, {name: array for name, array in constants.items() if name in used}, outputs, opset=opset
+    )
     with open_session(data) as session:
         for actual, wanted in zip(session.run(None, {"x": X}), run_plain(data, {"x": X}), strict=True):
             assert_close(actual, wanted)
@@ -88,17 +90,20 @@ def test_a_gate_goes_in(regions: list[DnnlRegion], gate: list[NodeProto], wanted
     assert _algorithms(only) == wanted
 
 
-def test_relu6_of_a_shifted_value_is_a_hard_swish(regions: list[DnnlRegion]) -> None:
-    """x · clip(x + 3, 0, 6) / 6, as exporters write it; the optimiser of the core may have seen it before."""
-    nodes = [
-        CONV,
-        node("Add", "c three", "s"),
-        node("Clip", "s zero six", "k"),
-        node("Mul", "c k", "m"),
-        node("Div", "m six", "y"),
-    ]
-    (only,) = _operations(regions, nodes)
+RELU6 = [CONV, node("Add", "c three", "s"), node("Clip", "s zero six", "k"), node("Mul", "c k", "m")]
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+def test_relu6_of_a_shifted_value_is_a_hard_swish(regions: list[DnnlRegion], opset: int) -> None:
+    """x · clip(x + 3, 0, 6) / 6, as exporters write it; since opset 14 the core fuses it."""
+    (only,) = _operations(regions, [*RELU6, node("Div", "m six", "y")], opset=opset)
     assert _algorithms(only) == [Eltwise.HARDSWISH]
+
+
+def test_relu6_that_is_divided_by_another_number_stays_divided(regions: list[DnnlRegion]) -> None:
+    """It is HardSwish six times, and a quotient is no product."""
+    (only,) = _operations(regions, [*RELU6, node("Div", "m three", "y")], opset=13)
+    assert _algorithms(only) == [Eltwise.HARDSWISH, Eltwise.LINEAR, Binary.DIV]
 
 
 def test_a_residual_goes_into_the_later_convolution(regions: list[DnnlRegion]) -> None:

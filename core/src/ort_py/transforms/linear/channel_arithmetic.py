@@ -17,6 +17,13 @@ __all__ = ["FoldChannelArithmetic", "channel_rules"]
 _LARGE = 2.0**12
 """Factors up to this and down to its reciprocal, and the bias that they change."""
 
+_SMALL = 16.0
+"""Summands up to this are added to a bias up to this, where both belong to a sum of many terms: the order of the terms
+changes the result by less than 2⁻¹⁹."""
+
+_CANCELLED = 2.0**-16
+"""What is left of two summands that cancel each other, as a share of the larger."""
+
 
 class FoldChannelArithmetic(RewriteRule):
     """An operator of a constant, -1 for Neg, and of what a linear operator computes for it alone.
@@ -70,7 +77,8 @@ class FoldChannelArithmetic(RewriteRule):
         if isinstance(number, str):
             return number
         factor, shift = _factors(node.op_type, number, constant_first=constant_first)
-        reason = _refusal(factor, shift, one.bias)
+        bias = None if one.bias is None else one.bias * one.beta
+        reason = _refusal(factor, shift, bias, is_sum=front.op_type != "BatchNormalization")
         if reason:
             return reason
         made = one.affine(factor, shift, graph, result.name)
@@ -93,20 +101,26 @@ def _factors(op_type: str, number: Array, *, constant_first: bool) -> tuple[Arra
     return (-ones, number) if constant_first else (ones, -number)
 
 
-def _refusal(factor: Array, shift: Array | None, bias: Array | None) -> str:
+def _refusal(factor: Array, shift: Array | None, bias: Array | None, *, is_sum: bool) -> str:
     """Why constants may not go into those of the operator; empty where they may.
 
-    A sum of two numbers is rounded after each of them, which is how some models round to integers; and a large factor
-    or summand may let what is between overflow, or keep it from that.
+    A sum of two numbers is rounded after each of them, which is how some models round to integers with a large one; and
+    a large factor or summand may let what is between overflow, or keep it from that.
     """
     largest = 0.0 if bias is None else float(np.abs(bias).max(initial=0))
-    if shift is not None and largest and np.any(shift):
+    if shift is not None and bias is not None and largest and not (is_sum and _may_be_added(bias * factor, shift)):
         return "a sum of numbers is rounded after each of them"
     sizes = np.abs(factor[(factor != 0) & np.isfinite(factor)])  # others make weights that are refused
     extreme = sizes.size and (sizes.max() > _LARGE or sizes.min() < 1 / _LARGE)
     if extreme or (largest > _LARGE and np.any(sizes != 1)):
         return "constants as large or as small as these may overflow or underflow what is between"
     return ""
+
+
+def _may_be_added(bias: Array, shift: Array) -> bool:
+    """Whether two summands of a sum of many terms may be added first: both are small, and do not cancel each other."""
+    sizes = np.maximum(np.abs(bias), np.abs(shift))
+    return bool(np.all(sizes <= _SMALL) and np.all((np.abs(bias + shift) >= _CANCELLED * sizes) | (shift == 0)))
 
 
 def channel_rules() -> list[FoldChannelArithmetic]:

@@ -59,7 +59,7 @@ class Linear:
         weight = self._scaled(scale)
         with np.errstate(all="ignore"):  # what is not finite is looked for
             bias = np.zeros(self.channels) if self.bias is None else self.bias.astype(np.float64)
-            bias = bias * scale + (0 if shift is None else shift / self._beta)
+            bias = bias * scale + (0 if shift is None else shift / self.beta)
         if weight is None:
             return "the new weights would not be finite, or be too small for their type"
         names = [value.name if value is not None else "" for value in node.inputs]
@@ -76,7 +76,8 @@ class Linear:
         return NodeTemplate(node.op_type, tuple(names), (result,), node.attributes)
 
     @property
-    def _beta(self) -> float:
+    def beta(self) -> float:
+        """What the bias is multiplied with: beta of a Gemm."""
         return float(self.node.attributes.get("beta", 1.0)) if self.node.op_type == "Gemm" else 1.0
 
     @property

@@ -30,7 +30,11 @@ from ort_py_onednn.execution.repeat import Repeat
 from ort_py_onednn.execution.work import Memories, work_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ort_py_onednn.execution.region import DnnlRegion, Shapes
+
+    Admit = Callable[[Sequence[Any]], Sequence[tuple[int, ...] | None]]
 
 __all__ = ["DnnlInstance", "Refused"]
 
@@ -128,16 +132,29 @@ def _look(region: DnnlRegion, plan: Plan) -> tuple[Flags | None, int]:
     return Flags(region.engine.library), max(threads)
 
 
+def _compare(plan: Plan, wanted: Sequence[tuple[int, ...] | None]) -> None:
+    """Refuse a plan whose outputs have other shapes than the operators give them."""
+    for number, (shape, right) in enumerate(zip(plan.outputs, wanted, strict=False)):
+        if right is not None and shape != right:
+            raise EPFail(
+                f"A plan of oneDNN makes an output of shape {list(shape)} where the operators give {list(right)}.",
+                why=(f"output {number} of the region",),
+                fix="this is a mistake in ort-py-onednn: please report it with the model",
+            )
+
+
 class DnnlInstance(RegionInstance):
     """A frame's state.
 
     Args:
         region: The region.
         threads: Threads of a run.
+        admit: See `FrameResources.admit`.
     """
 
-    def __init__(self, region: DnnlRegion, threads: int) -> None:
+    def __init__(self, region: DnnlRegion, threads: int, admit: Admit | None = None) -> None:
         self._region = region
+        self._admit = admit
         self._threads = max(1, threads)
         self._pace = Pace()
         self._looked_at = region.looked_at
@@ -151,12 +168,18 @@ class DnnlInstance(RegionInstance):
         self._inputs: Sequence[Any] = ()
         self._max_threads: Any = region.engine.c.omp_get_max_threads if region.engine.library.threaded else None
 
+    @property
+    def admits_shapes(self) -> bool:
+        """Shapes are compared here anyway, to find their plan."""
+        return True
+
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any | None]) -> None:
         """Note this run's arrays.
 
         Raises:
-            RunDeclined: oneDNN has nothing for these shapes.
+            RunDeclined: oneDNN has nothing for these shapes, or they do not fit the operators.
             EPFail: It failed otherwise while their plan was made.
+            Exception: What `FrameResources.admit` raises.
 
         Args:
             inputs: C-contiguous, of the region's types; kept alive until the run is over.
@@ -166,7 +189,7 @@ class DnnlInstance(RegionInstance):
         if self._looked_at:
             shapes += tuple([tuple(inputs[number].reshape(-1).tolist()) for number in self._looked_at])
         if shapes != self._shapes or self._adapts:
-            self._form = self._form_for(shapes)
+            self._form = self._form_for(shapes, inputs)
             self._shapes = shapes
         form = self._form
         assert form is not None
@@ -226,13 +249,14 @@ class DnnlInstance(RegionInstance):
         self._form, self._shapes = None, None
         self._arena = _NOTHING
 
-    def _form_for(self, shapes: Shapes) -> _Form:
+    def _form_for(self, shapes: Shapes, inputs: Sequence[Any]) -> _Form:
         self._taken = threads = self._pace.threads(self._threads) if self._adapts else self._threads
         key = shapes, threads
         found = self._forms.get(key)
         if found is not None:
             self._forms.move_to_end(key)
             return found
+        wanted = () if self._admit is None else self._admit(inputs)
         leave_room()
         prepare(self._region.engine.library, max(threads, self._threads))
         with gate.making():  # what is made here is behind locks that a forked child must not find closed
@@ -240,6 +264,7 @@ class DnnlInstance(RegionInstance):
                 plan = self._region.plan(shapes, threads)
             except Refused as error:
                 raise RunDeclined(error.what) from error
+            _compare(plan, wanted)
             if plan.arena_bytes > self._arena.nbytes:
                 # The addresses of the old arena are in the handles of every form.
                 self._forms.clear()

@@ -107,7 +107,7 @@ class DnnlRegion(CompiledRegion):
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """A frame's state."""
-        return DnnlInstance(self, frame.threads)
+        return DnnlInstance(self, frame.threads, frame.admit)
 
     def plan(self, shapes: Shapes, threads: int) -> Plan:
         """The plan for shapes of the inputs, made where it is new.

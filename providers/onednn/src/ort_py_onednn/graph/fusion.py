@@ -184,6 +184,8 @@ class Fused:
                 return
         if algorithm == Binary.MUL and self._gate(title, first, second, output):
             return
+        if algorithm == Binary.DIV and self._hard_swish(first, self._number(second, 0), output):
+            return
         if first == second and algorithm == Binary.MUL:
             self._apply(title, first, output, [Function(Eltwise.SQUARE)], 2)
             return
@@ -212,6 +214,22 @@ class Fused:
                 continue  # the other operand has more elements: the result would not be the host's
             found.append((value, other))
         return sorted(found, key=lambda pair: self._producer[pair[0]].kind in {"eltwise", "binary"})
+
+    def _hard_swish(self, product: str, divisor: float | None, output: str) -> bool:
+        """x · clip(x + 3, 0, 6) / 6: HardSwish by definition, so that the factor and the divisor are left out."""
+        host = self._host(product)
+        if host is None or len(host.posts) < 2:
+            return False
+        function, scale = host.posts[-2:]
+        if (
+            not isinstance(function, Function)
+            or function.algorithm != Eltwise.HARDSWISH
+            or scale != linear(divisor or 0)
+        ):
+            return False
+        host.posts.pop()
+        self._renamed(host, output)
+        return True
 
     def _gate(self, title: str, first: str, second: str, output: str) -> bool:
         """x · σ(x) and x · clip(a·x + b): Swish and HardSwish, where the gate is an operation of its own."""
