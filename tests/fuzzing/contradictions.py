@@ -28,7 +28,8 @@ def contradict(model: onnx.ModelProto, rng: random.Random) -> tuple[onnx.ModelPr
 
 
 def _near(number: int, rng: random.Random) -> int:
-    return rng.choice((number + 1, number - 1, -number, 0, -1, number * 2, number + 2, 1, 5, -7, 9))
+    near = rng.choice((number + 1, number - 1, -number, 0, -1, number * 2, number + 2, 1, 5, -7, 9))
+    return min(max(near, -(2**63)), 2**63 - 1)
 
 
 def _attribute_off(model: onnx.ModelProto, rng: random.Random) -> str:
@@ -81,7 +82,8 @@ def _constant_off(model: onnx.ModelProto, rng: random.Random) -> str:
         array = array.reshape(1, *array.shape)
     elif array.size:
         place = rng.randrange(array.size)
-        array.flat[place] = _near(int(array.flat[place]), rng)
+        bounds = np.iinfo(array.dtype)
+        array.flat[place] = min(max(_near(int(array.flat[place]), rng), bounds.min), bounds.max)
     one.CopyFrom(numpy_helper.from_array(array, one.name))
     return f"constant {one.name} {before} -> {array.tolist()}"
 

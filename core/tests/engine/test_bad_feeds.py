@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+import ort_py as ort
 from core.tests.small_models import ADD, RELU, TWO_OUTPUTS, open_model, typed_identity
 from ort_py import InvalidArgument, MissingInputError, OrtPyError
 
@@ -173,3 +175,19 @@ def test_session_works_after_a_refusal() -> None:
             session.run(None, feed)
     assert session.run(None, {"x": X})[0].shape == (2, 3)
     assert session.state == "ready"
+
+
+def test_lists_of_several_lengths_for_an_input_without_a_type() -> None:
+    """A file may leave the type of an input out; what is no array is refused all the same."""
+    nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["y"])]
+    inputs = [
+        helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+        helper.make_empty_tensor_value_info("x"),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", inputs, [helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)]
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    with pytest.raises(InvalidArgument, match="'x' is no tensor"):
+        session.run(None, {"s": [], "x": [X, X[0]]})

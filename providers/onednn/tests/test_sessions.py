@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import ort_py as ort
 from ort_py.testing.tolerances import assert_close
@@ -303,3 +304,19 @@ def test_it_stands_in_for_the_cpu() -> None:
         assert session.get_providers() == ["CPUExecutionProvider"]
         assert {one.provider for one in session.placement.nodes} == {PROVIDER}
         assert_close(session.run(None, feeds), run_plain(data, feeds))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5, 2**40), (1, 16, 2**40), (2**31, 2**31), (1, 2**31, 1)])
+@pytest.mark.parametrize("op_type", ["ReduceMax", "InstanceNormalization", "Softmax", "Relu"])
+def test_shapes_that_no_memory_holds(op_type: str, shape: tuple[int, ...]) -> None:
+    """A file may declare them: the session is made, and a run is refused for the array that it was fed instead."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    inputs = ["x", "s", "s"] if op_type == "InstanceNormalization" else ["x"]
+    scale = numpy_helper.from_array(np.ones(shape[1] if shape[1] < 100 else 1, np.float32), "s")
+    graph = helper.make_graph([helper.make_node(op_type, inputs, ["y"])], "g", [x], [y], [scale])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = ort.SessionOptions()
+    options.cost_model = "always"
+    with pytest.raises(ort.OrtPyError), ort.InferenceSession(proto.SerializeToString(), options) as session:
+        session.run(None, {"x": np.zeros((1,) * len(shape), np.float32)})

@@ -138,7 +138,14 @@ def _convert(
         return dict(value)
     if isinstance(declared, TensorType | SparseTensorType):
         return _convert_tensor(TensorType(declared.data_type, declared.shape), value, name, refusal)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # lists of several lengths
+        raise UsageError(
+            f"Input '{name}' is no tensor: {error}",
+            where=where,
+            fix="Pass an array; the model does not say of which type.",
+        ) from None
 
 
 def _convert_tensor(declared: TensorType, value: Any, name: str, refusal: type[InvalidArgument]) -> Any:

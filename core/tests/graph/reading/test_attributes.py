@@ -35,7 +35,11 @@ def test_each_form_is_a_tensor(attributes: dict[str, Any], dtype: Any, value: An
 
 @pytest.mark.parametrize(
     "attributes",
-    [{}, {"value_int": 1, "value_float": 1.0}, {"value_int": (1,)}, {"value_ints": 1}, {"value": 3}, {"x": 1}],
+    [
+        *({}, {"value_int": 1, "value_float": 1.0}, {"value_int": (1,)}, {"value_ints": 1}, {"value": 3}, {"x": 1}),
+        *({"value_int": "../../etc/passwd"}, {"value_ints": ("1",)}, {"value_float": "nan"}, {"value_strings": (1,)}),
+        *({"value_int": 1.5}, {"value_floats": (np.zeros(2),)}),
+    ],
 )
 def test_anything_else_is_no_constant(attributes: dict[str, Any]) -> None:
     """No attribute, several, or one of the wrong kind."""

@@ -31,6 +31,13 @@ CONSTANT_ATTRIBUTES: Mapping[str, Any] = {
 }
 """Attributes of ``Constant`` that are no tensors, with the dtype of the tensor they mean."""
 
+_ELEMENTS: Mapping[str, tuple[type, ...]] = {
+    "value_int": (int,),
+    "value_float": (float,),
+    "value_string": (str, bytes),
+}
+"""What such attributes hold; a file may say that a number is a text."""
+
 _FIELDS = (
     ("t", TENSOR),
     ("g", GRAPH),
@@ -125,6 +132,9 @@ def constant_weight(attributes: Mapping[str, Any], store: WeightStore) -> Weight
         return store.add(value) if isinstance(value, np.ndarray) else None
     dtype = CONSTANT_ATTRIBUTES.get(name)
     if dtype is None or isinstance(value, tuple) != name.endswith("s"):
+        return None
+    wanted = _ELEMENTS[name.removesuffix("s")]
+    if not all(isinstance(one, wanted) for one in (value if isinstance(value, tuple) else (value,))):
         return None
     if dtype is not object:
         return store.add(np.array(value, dtype))

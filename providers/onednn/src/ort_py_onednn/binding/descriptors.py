@@ -16,7 +16,7 @@ from typing import Any
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import BLOCKED, F32, TAG_ANY, Element, Query
 from ort_py_onednn.binding.engine import engine
-from ort_py_onednn.binding.status import check
+from ort_py_onednn.binding.status import Unimplemented, check
 
 __all__ = ["Desc", "Key", "row_major"]
 
@@ -24,6 +24,11 @@ Key = tuple[Any, ...]
 MAX_RANK = 12
 _KEPT = 2048
 """Layouts that are remembered: they are asked for again and again, and never change."""
+
+_MOST_IN_A_DIMENSION = 2**31 - 1
+_MOST_BYTES = 1 << 40
+"""What no memory holds. oneDNN makes its code before anybody asks for memory, divides by sizes that it holds in 32
+bits, and ends the process where they wrap to 0."""
 
 _ALIKE = 8
 """Layouts of one size that are remembered of those that primitives choose: neighbours mostly choose the same, and a
@@ -96,7 +101,11 @@ class Desc:
 
     @classmethod
     def strided(cls, dims: Sequence[int], strides: Sequence[int], dtype: Element = F32) -> Desc:
-        """A layout of strides, in elements."""
+        """A layout of strides, in elements.
+
+        Raises:
+            Unimplemented: It has more elements than oneDNN can count, as all functions that take dimensions do.
+        """
         return _strided(tuple(dims), _usual(tuple(dims), tuple(strides)), dtype)
 
     @classmethod
@@ -259,6 +268,7 @@ def _plain(dims: tuple[int, ...], dtype: Element) -> Desc:
 
 @functools.lru_cache(maxsize=_KEPT)
 def _strided(dims: tuple[int, ...], strides: tuple[int, ...], dtype: Element) -> Desc:
+    _refuse_endless(dims, dtype)
     made = ffi.new("md_t *")
     check(
         engine().c.dnnl_memory_desc_create_with_strides(made, len(dims), list(dims), dtype, list(strides)),
@@ -270,6 +280,7 @@ def _strided(dims: tuple[int, ...], strides: tuple[int, ...], dtype: Element) ->
 
 @functools.lru_cache(maxsize=_KEPT)
 def _any(dims: tuple[int, ...], dtype: Element) -> Desc:
+    _refuse_endless(dims, dtype)
     made = ffi.new("md_t *")
     check(
         engine().c.dnnl_memory_desc_create_with_tag(made, len(dims), list(dims), dtype, TAG_ANY),
@@ -277,6 +288,11 @@ def _any(dims: tuple[int, ...], dtype: Element) -> Desc:
         f"dimensions {dims}",
     )
     return Desc(made[0], dims, dtype, ())
+
+
+def _refuse_endless(dims: tuple[int, ...], dtype: Element) -> None:
+    if max(dims, default=1) > _MOST_IN_A_DIMENSION or math.prod(dims) * dtype.nbytes > _MOST_BYTES:
+        raise Unimplemented(f"dimensions {dims} are more than oneDNN can count")
 
 
 _borrowed: dict[int, deque[Desc]] = {}

@@ -32,9 +32,10 @@ from ort_py_onednn.binding.constants import (
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import Engine, engine
 from ort_py_onednn.binding.hazards import hazards_of
+from ort_py_onednn.binding.lasting_code import is_lasting, is_used_up, note
 from ort_py_onednn.binding.openmp import threads
 from ort_py_onednn.binding.room import leave_room, room_for_threads
-from ort_py_onednn.binding.status import check
+from ort_py_onednn.binding.status import Unimplemented, check
 
 __all__ = [
     "UNSCALED",
@@ -104,10 +105,6 @@ Create: TypeAlias = Callable[[Any, Any], int]
 """``f(place for the descriptor, attributes)`` → status."""
 
 
-class Unimplemented(Exception):
-    """oneDNN has nothing for these shapes and layouts; the caller tries another way."""
-
-
 class Primitive:
     """A computation for fixed descriptors, attributes and number of threads.
 
@@ -115,10 +112,24 @@ class Primitive:
         arguments: Every argument it wants when it runs, with its layout: a call that lacks one computes nothing, and
             one without the scratchpad crashes, so bindings are checked against this.
         implementation: oneDNN's name of the code, e.g. ``"jit:avx512_core"``; begins with ``"ref"`` where it is slow.
+        lasting: Whether the library never gives the memory of the code back; see `lasting_code`.
+        is_one_too_many: Whether it is, more of it should not be made, and oneDNN has nothing else for these layouts.
         hazards: What it does to NaN.
     """
 
-    __slots__ = ("_call", "_count", "_handle", "_lock", "_pd", "_reach", "arguments", "hazards", "implementation")
+    __slots__ = (
+        "_call",
+        "_count",
+        "_handle",
+        "_lock",
+        "_pd",
+        "_reach",
+        "arguments",
+        "hazards",
+        "implementation",
+        "is_one_too_many",
+        "lasting",
+    )
 
     def __init__(
         self,
@@ -132,6 +143,14 @@ class Primitive:
         e = engine()
         c = e.c
         pd = ffi.gc(_descriptor(call, create, posts, scaling), c.dnnl_primitive_desc_destroy)
+        self.implementation = _implementation(pd)
+        self.lasting = is_lasting(self.implementation)
+        self.is_one_too_many = self.lasting and is_used_up()
+        if self.is_one_too_many:
+            other = ffi.gc(_descriptor(call, create, posts, scaling), c.dnnl_primitive_desc_destroy)
+            if _finds_other(other):
+                pd, self.implementation = other, _implementation(other)
+                self.lasting = self.is_one_too_many = False
         self.arguments: dict[int, Desc] = scaling.arguments()
         for argument, (query, index) in arguments.items():
             self._add(pd, argument, query, index)
@@ -141,9 +160,6 @@ class Primitive:
                 self._add(pd, code, Query.EXEC_ARG_MD, code)
                 self.arguments.setdefault(code, post.desc)
         self._add(pd, Argument.SCRATCHPAD, Query.SCRATCHPAD_MD, 0)
-        name = ffi.new("const char **")
-        check(c.dnnl_primitive_desc_query(pd, Query.IMPL_INFO_STR, 0, name), "dnnl_primitive_desc_query")
-        self.implementation = ffi.string(name[0]).decode()
         target = self.arguments.get(Argument.DST)
         divisors = [post.desc.dims for post in posts if isinstance(post, Operand) and post.algorithm == Binary.DIV]
         divides = any(math.prod(dims) > 1 for dims in divisors)
@@ -222,6 +238,8 @@ class Primitive:
                 if place[0] != ffi.NULL:
                     one._handle = ffi.gc(place[0], destroy)
                     one._pd = None
+                    if one.lasting:
+                        note()
 
     @property
     def reach(self) -> tuple[tuple[int, int, int, bool], ...]:
@@ -316,6 +334,23 @@ def _descriptor(call: str, create: Create, posts: Sequence[PostOp], scaling: Sca
         raise Unimplemented(f"{call}: {Status(status).name.lower()}")
     check(status, call)
     return pd[0]
+
+
+def _implementation(pd: Any) -> str:
+    """oneDNN's name of the code that a description stands for."""
+    name = ffi.new("const char **")
+    check(engine().c.dnnl_primitive_desc_query(pd, Query.IMPL_INFO_STR, 0, name), "dnnl_primitive_desc_query")
+    return str(ffi.string(name[0]).decode())
+
+
+def _finds_other(pd: Any) -> bool:
+    """Let a description stand for the next code whose memory is given back; False where there is only slow code."""
+    following = engine().c.dnnl_primitive_desc_next_impl
+    while following(pd) == Status.SUCCESS:
+        name = _implementation(pd)
+        if not is_lasting(name):
+            return not name.startswith("ref")
+    return False
 
 
 def _append(chain: Any, post: PostOp) -> None:

@@ -3,6 +3,9 @@
 oneDNN remembers generated code itself, but asking it for a primitive and for what that wants costs ten times what a
 look-up here does. The layers of a transformer are alike, and a new length changes few of their primitives: a plan for
 it is mostly put together from what is there. A primitive is never changed and holds no data, so plans share it.
+
+A bounded number is kept, and besides it those whose memory the library would not give back (`lasting_code`): each time
+that such a primitive is made again, its code is lost once more.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ P = ParamSpec("P")
 
 _lock = threading.Lock()
 _made: OrderedDict[Hashable, Primitive | Unimplemented] = OrderedDict()
+_lasting: dict[Hashable, Primitive] = {}
+"""Generated primitives that would have left `_made`, though their code stays in memory; `lasting_code` bounds them."""
 
 
 def remembered(make: Callable[P, Primitive]) -> Callable[P, Primitive]:
@@ -39,6 +44,8 @@ def remembered(make: Callable[P, Primitive]) -> Callable[P, Primitive]:
             known = _made.get(key)
             if known is not None:
                 _made.move_to_end(key)
+            else:
+                known = _lasting.get(key)
         if known is None:
             try:
                 known = make(*args, **kwargs)
@@ -47,7 +54,7 @@ def remembered(make: Callable[P, Primitive]) -> Callable[P, Primitive]:
             with _lock:
                 _made[key] = known
                 if len(_made) > _KEPT:
-                    _made.popitem(last=False)
+                    _leave(*_made.popitem(last=False))
         if isinstance(known, Unimplemented):
             raise Unimplemented(*known.args)
         return known
@@ -59,6 +66,13 @@ def forget() -> None:
     """Forget all, for tests that count what is made."""
     with _lock:
         _made.clear()
+        _lasting.clear()
+
+
+def _leave(key: Hashable, oldest: Primitive | Unimplemented) -> None:
+    """Let go of the primitive that was not asked for the longest, unless its code stays in any case."""
+    if isinstance(oldest, Primitive) and oldest.lasting and oldest.is_generated:
+        _lasting[key] = oldest
 
 
 def _threads() -> int:

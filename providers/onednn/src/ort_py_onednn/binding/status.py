@@ -5,7 +5,12 @@ from __future__ import annotations
 from ort_py.errors import EPFail
 from ort_py_onednn.binding.constants import Status
 
-__all__ = ["check"]
+__all__ = ["Unimplemented", "check"]
+
+
+class Unimplemented(Exception):
+    """oneDNN has nothing for these shapes and layouts; the caller tries another way."""
+
 
 _WORDS = {
     Status.OUT_OF_MEMORY: "it ran out of memory",

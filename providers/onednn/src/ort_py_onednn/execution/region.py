@@ -6,6 +6,7 @@ region is compiled, so its weights are packed and the originals gone before the 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections import OrderedDict
@@ -101,7 +102,8 @@ class DnnlRegion(CompiledRegion):
         static = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
         self._alone = static and not self.looked_at
         if self._alone:
-            self.plan(tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes), threads)  # type: ignore[arg-type]  # all are int
+            with contextlib.suppress(Refused):  # then each run is declined
+                self.plan(tuple(tuple(int(dim) for dim in shape or ()) for shape in shapes), threads)  # type: ignore[arg-type]  # all are int
         for weight in self._weights.values():
             weight.hold()
 
@@ -140,8 +142,15 @@ class DnnlRegion(CompiledRegion):
 
     def _planned(self, shapes: Shapes, threads: int) -> Plan:
         leave_room()
-        with Generation(threads) as generation:
-            return self._walked(shapes, threads, generation)
+        try:
+            with Generation(threads) as generation:
+                return self._walked(shapes, threads, generation)
+        except Unimplemented as error:
+            raise Refused(
+                f"oneDNN has nothing for inputs of {', '.join(map(str, shapes))}.",
+                why=(str(error),),
+                fix="run these shapes with another provider",
+            ) from error
 
     def _walked(self, shapes: Shapes, threads: int, generation: Generation) -> Plan:
         count = len(self.inputs)

@@ -151,7 +151,7 @@ def _emit(
             except Unimplemented:
                 held = None  # packed for another shape in a way that does not fit this one
             else:
-                if not found.is_reference:
+                if not (found.is_reference or found.is_one_too_many):
                     return found
         if source.dims[1] < _FEW and not transposed:
             # Left to itself it writes blocks for pictures, which the convolutions behind it read with a reorder.
@@ -162,7 +162,7 @@ def _emit(
             except Unimplemented:
                 pass
             else:
-                if found.implementation.startswith(("jit", "brg")):
+                if found.implementation.startswith(("jit", "brg")) and not found.is_one_too_many:
                     return found
         return primitives.convolution(anything, free, vector, result, geometry, posts, scaling, transposed=transposed)
 
