@@ -42,6 +42,16 @@ def test_a_kernels_exception_becomes_an_execution_error(watch: Callable[[], RunW
     assert caught.value.__cause__ is error
 
 
+def test_the_error_of_a_failing_kernel_names_the_broken_constraint() -> None:
+    """Inputs that the operator does not take are refused inputs, whatever the kernel raised."""
+    text = "g (float[N] x, float[M] z) => (float[K] y) { y = Add(x, z) }"
+    with pytest.raises(
+        KernelInputError, match="Add does not take these inputs: sizes 3 and 4 do not broadcast"
+    ) as caught:
+        drive(text).run({"x": floats(4), "z": floats(3)})
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
 @pytest.mark.parametrize("watch", WATCHES)
 def test_a_refusal_of_a_kernel_gets_its_place(watch: Callable[[], RunWatch | None]) -> None:
     """It says what the kernel said, and is caught as any of the classes onnxruntime has for refusals."""

@@ -188,6 +188,23 @@ def test_an_unknown_output_is_no_fallback() -> None:
 BROADCAST = "g (float[n] x, float[m] w) => (float[k] y) { a = Neg(x) y = Add(a, w) }"
 
 
+@pytest.fixture
+def unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of constraints has no reason for what kernels refuse."""
+    monkeypatch.setattr("ort_py.execution.sequential.violated", lambda *_: "")
+
+
+def test_inputs_that_break_a_constraint_are_not_tried_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No provider can add shapes that do not broadcast."""
+    with faulty_session(Faults(), BROADCAST) as session:
+        planned = counted_plans(session, monkeypatch)
+        with pytest.raises(KernelInputError, match="sizes 3 and 4 do not broadcast"):
+            session.run(None, {"x": floats(4), "w": floats(3)})
+        assert planned == []
+        assert session.state is SessionState.READY
+
+
+@pytest.mark.usefixtures("unexplained")
 def test_what_fails_everywhere_is_nobodys_failure(caplog: pytest.LogCaptureFixture) -> None:
     """Shapes that no provider can add: the plan comes back, the error says that it was tried, later runs are right."""
     x, w = floats(4), floats(3)
@@ -203,6 +220,7 @@ def test_what_fails_everywhere_is_nobodys_failure(caplog: pytest.LogCaptureFixtu
         assert caught.value.location.provider == FAULTY
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_what_fails_everywhere_is_planned_for_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller who goes on and on does not make the session plan each time."""
     x, w = floats(4), floats(3)

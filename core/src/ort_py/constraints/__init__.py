@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from ort_py.constraints.admissions import Admissions, check_elements
 from ort_py.constraints.gate import Admission, Gate
+from ort_py.constraints.single import output_shapes, violated
 
-__all__ = ["Admission", "Admissions", "Gate", "check_elements"]
+__all__ = ["Admission", "Admissions", "Gate", "check_elements", "output_shapes", "violated"]

@@ -10,6 +10,7 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any
 
+from ort_py.constraints import violated
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
 from ort_py.planning.steps import Step
 
@@ -120,12 +121,24 @@ def placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
                 where.node, where.op_type, where.domain, where.provider, error.location.value, where.path
             )
         return error
-    return ExecutionError(
+    broken = _broken(step, slots)
+    kind = KernelInputError if broken else ExecutionError
+    return kind(
         f"{step.title} failed: {type(error).__name__}: {error}",
         where=where,
-        why=[f"input {index}: {_describe(slots[slot])}" for index, slot in enumerate(step.inputs)],
+        why=[
+            *([broken] if broken else []),
+            *(f"input {index}: {_describe(slots[slot])}" for index, slot in enumerate(step.inputs)),
+        ],
         fix="Check the shapes and values that reach this node; `ort-py info MODEL` shows what the model declares.",
     )
+
+
+def _broken(step: Step, slots: list[Any]) -> str:
+    """The constraint of the operator that the inputs of a failing kernel break, ``""`` where none is known to be."""
+    node = getattr(step, "node", None)
+    text = "" if node is None else violated(node, [slots[slot] for slot in step.inputs])
+    return f"{step.location.op_type} does not take these inputs: {text}" if text else ""
 
 
 def _refusal(error: InvalidArgument) -> KernelInputError:

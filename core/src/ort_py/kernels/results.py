@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.constraints import output_shapes
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.contracts.kernel import KernelDef
 from ort_py.devices import HOST, Device
@@ -128,7 +129,13 @@ def _fits(found: tuple[int, ...], shape: Sequence[int | None]) -> bool:
 
 
 def _shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[Sequence[int | None] | None]:
-    """Shapes of a node's results from the arrays it was given, as ONNX infers them; None where that says nothing."""
+    """Shapes of a node's results from the arrays it was given; None where nothing is known of one.
+
+    The table of constraints says them; for operators that it lacks, ONNX's inference.
+    """
+    known = output_shapes(node, inputs)
+    if known is not None:
+        return list(known)
     unknown: list[Sequence[int | None] | None] = [None] * len(node.outputs)
     from ort_py.graph.typing.inference import can_infer  # it needs the onnx package, which restored sessions do without
 

@@ -202,6 +202,7 @@ class GraphPlanner:
                 views=kernel.views,
                 device=device,
                 check=result_check(resources.assignment.specs[node], kernel, assigned.provider, device),
+                node=resources.assignment.specs[node],
             )
         )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ort_py.constraints import Admissions
-from ort_py.contracts import CompiledRegion
+from ort_py.contracts import CompiledRegion, NodeSpec
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import ValueType
 from ort_py.errors import Location
@@ -105,6 +105,7 @@ class KernelStep(BaseStep):
         views: (position of an output, position of an input) that may share memory.
         device: Device of the kernel, and of its outputs where there is an `into`.
         check: ``f(inputs, result)`` → results, for a kernel whose results are looked at where a run is recorded.
+        node: The node, from which the error of a failing kernel says which constraint of the operator is broken.
     """
 
     call: Callable[..., Any]
@@ -113,6 +114,7 @@ class KernelStep(BaseStep):
     views: tuple[tuple[int, int], ...] = ()
     device: Device = HOST
     check: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None
+    node: NodeSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,96 @@
+"""The constraints of one node over the arrays of a run: what its kernel has to give, and why it could not.
+
+Kernels check their inputs in their own words. What is said here about a node comes from the table that regions are
+checked by: the shapes that the results of a plug-in's kernel have to have, and the constraint that does not hold where
+a kernel failed. Knows no kernel and no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ort_py.constraints.scope import NodeScope, Outputs, Tensor, Unchecked, Violation
+from ort_py.constraints.sizes import Amount, Condition
+from ort_py.constraints.table import CONSTRAINTS
+from ort_py.contracts.graph_view import NodeSpec
+from ort_py.dtypes import TensorType
+
+__all__ = ["output_shapes", "violated"]
+
+_MALFORMED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+"""Raised by constraints for attributes that are missing or of another type."""
+
+
+class _NoLedger:
+    """Takes what a walk over numbers leaves open: it depends on what the node computes."""
+
+    def require(self, condition: Condition, text: str, numbers: Sequence[Amount]) -> None:
+        """Nothing to note."""
+
+    def require_elements(self, border: int, low: Amount, high: Amount, text: str) -> None:
+        """Nothing to note."""
+
+    def spend(self, work: Amount) -> None:
+        """Nothing to note."""
+
+
+def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:
+    """The constraint that a node's inputs or attributes break, in words; ``""`` where the table knows of none.
+
+    Args:
+        node: The node.
+        inputs: Its inputs in a run, None for those that are absent.
+    """
+    try:
+        _evaluated(node, inputs)
+    except Violation as violation:
+        return str(violation)
+    except (Unchecked, *_MALFORMED):
+        return ""
+    return ""
+
+
+def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | None, ...] | None] | None:
+    """The shape of each output of a node, None for sizes and ranks that the table cannot tell.
+
+    Args:
+        node: The node.
+        inputs: Its inputs in a run, None for those that are absent.
+
+    Returns:
+        One shape an output; None where the table lacks the operator, or the inputs break a constraint.
+    """
+    try:
+        made = _evaluated(node, inputs)
+    except (Violation, Unchecked, *_MALFORMED):
+        return None
+    if made is None:
+        return None
+    shapes = [one.shape if isinstance(one, Tensor) else one for one in made]
+    shapes += [None] * (len(node.outputs) - len(shapes))
+    return [
+        None if shape is None else tuple(size if isinstance(size, int) else None for size in shape) for shape in shapes
+    ]
+
+
+def _evaluated(node: NodeSpec, inputs: Sequence[Any]) -> Outputs | None:
+    constraint = CONSTRAINTS.get((node.domain, node.op_type))
+    if constraint is None or any(value is not None and not hasattr(value, "shape") for value in inputs):
+        return None
+    tensors = [None if value is None else _tensor(node, place, value) for place, value in enumerate(inputs)]
+    return constraint(
+        NodeScope(node.op_type, node.since_version, node.attributes, tensors, len(node.outputs), _NoLedger())
+    )
+
+
+def _tensor(node: NodeSpec, place: int, value: Any) -> Tensor:
+    spec = node.inputs[place] if place < len(node.inputs) else None
+    kind = None if spec is None else spec.type
+    data_type = kind.data_type if isinstance(kind, TensorType) else None
+    on_host = isinstance(value, np.ndarray | np.generic)
+    constant = partial(np.asarray, value) if on_host else None  # of other devices nothing is read
+    return Tensor(tuple(int(size) for size in value.shape), data_type, constant=constant)

@@ -1,0 +1,66 @@
+"""The constraints of one node over the arrays of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_py.constraints import output_shapes, violated
+from ort_py.contracts import NodeSpec
+from ort_py.graph.view import ModelGraphView
+from ort_py.testing.graphs import typed_model
+
+
+def node_of(body: str) -> NodeSpec:
+    """The only node of a graph of a few inputs."""
+    text = f"g (float[N,M] x, float[K,L] z, int64[R] i, bool[P] b) => (float[A,B] y) {{ {body} }}"
+    return ModelGraphView(typed_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}').graph).nodes[0]
+
+
+X, Z = np.zeros((3, 4), np.float32), np.zeros((4, 5), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "text"),
+    [
+        ("y = MatMul(x, z)", [X, X], "4"),
+        ("y = Add(x, z)", [X, Z], "do not broadcast"),
+        ("y = Gather(x, i)", [X, np.array([1, 3])], "out of range"),
+        ("y = Reshape(x, i)", [X, np.array([5, -1])], "12"),
+        ("y = Expand(x, i)", [X, np.array([3, -2])], "-2"),
+    ],
+)
+def test_the_constraint_that_does_not_hold(body: str, inputs: list[Any], text: str) -> None:
+    """Shapes, elements and attributes are looked at, as for a region."""
+    assert text in violated(node_of(body), inputs)
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        ("y = MatMul(x, z)", [X, Z]),
+        ("y = Gather(x, i)", [X, np.array([-3, 2])]),
+        ("y = Det(x)", [X]),
+        ("y = MatMul(x, z)", [[X], Z]),
+    ],
+)
+def test_nothing_is_said_where_nothing_is_known_to_be_wrong(body: str, inputs: list[Any]) -> None:
+    """Neither of right inputs, nor of operators or values that the table does not know."""
+    assert violated(node_of(body), inputs) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "shapes"),
+    [
+        ("y = MatMul(x, z)", [X, Z], [(3, 5)]),
+        ("y = Reshape(x, i)", [X, np.array([2, -1])], [(2, 6)]),
+        ("y = Compress<axis = 0>(x, b)", [X, np.array([True, False, True])], None),
+        ("y = MatMul(x, z)", [X, X], None),
+        ("y = Det(x)", [X], None),
+    ],
+)
+def test_shapes_of_outputs(body: str, inputs: list[Any], shapes: Any) -> None:
+    """Wrong inputs and unknown operators have no shapes."""
+    assert output_shapes(node_of(body), inputs) == shapes
