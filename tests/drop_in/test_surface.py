@@ -62,7 +62,7 @@ def test_listed_names_are_really_missing() -> None:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_names_are_of_one_kind(name: str) -> None:
-    """A class is a class, a function is callable, a string a string."""
+    """Each public name has the same kind as in onnxruntime: class, function or string."""
     left, right = getattr(ours, name), getattr(theirs, name)
     assert inspect.isclass(left) == inspect.isclass(right)
     assert callable(left) == callable(right)

@@ -127,7 +127,7 @@ def _grandchild(session: ort_py.InferenceSession, feed: dict[str, Any], results:
 
 
 def test_forked_again_in_a_worker() -> None:
-    """A child of a child of `multiprocessing` runs what its grandparent made."""
+    """A grandchild process of `multiprocessing` runs the session that its grandparent made."""
     session = session_of(2)
     feed = feed_of(2)
     context = multiprocessing.get_context("fork")

@@ -1,4 +1,4 @@
-"""Where bytes live: devices and memory kinds.
+"""Devices and kinds of memory.
 
 A leaf: imports nothing of ort-py. Knows no vendor; a device kind is whatever string a provider declares.
 """
@@ -12,7 +12,7 @@ __all__ = ["HOST", "Device", "DeviceClass", "MemoryInfo", "MemoryKind"]
 
 
 class DeviceClass(Enum):
-    """What a device is good for; automatic ranking orders providers by it, accelerators first."""
+    """The class of work that a device is good for. Automatic ranking orders providers by it, accelerators first."""
 
     NPU = "npu"
     GPU = "gpu"

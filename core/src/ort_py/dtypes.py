@@ -253,7 +253,7 @@ def parse_value_type(text: str) -> ValueType:
     """Read a type string of the ONNX schemas, e.g. ``seq(tensor(float))``; shapes are unknown.
 
     Raises:
-        InvalidArgument: The text is no type string.
+        InvalidArgument: The text is not a type string.
     """
     match = _PATTERN.fullmatch(text.replace(" ", ""))
     if match is None:

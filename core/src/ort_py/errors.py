@@ -1,4 +1,4 @@
-"""Every exception ort-py raises, and the four parts each message has.
+"""All exceptions that ort-py raises, and the four parts of their messages.
 
 A leaf. Everything else may import it, plug-ins included.
 
@@ -23,7 +23,7 @@ raises in the same place is a second base where the two differ.
     │   ├── OptionError                 also ValueError: unknown or malformed option
     │   ├── UsageError                  also RuntimeError: a call onnxruntime's binding refuses
     │   ├── KernelInputError            also Fail, RuntimeException: a kernel refused what reached it in a run
-    │   ├── ArgumentTypeError           also TypeError, AttributeError: an argument nothing can be made of
+    │   ├── ArgumentTypeError           also TypeError, AttributeError: an argument of an unusable type
     │   └── KernelConflictError         two kernels claim the same operator version and types
     ├── NoSuchFile                      3  also FileNotFoundError
     ├── NoModel                         4
@@ -36,7 +36,7 @@ raises in the same place is a second base where the two differ.
     │   └── KernelNotFoundError         no provider of the session has a kernel
     ├── InvalidGraph                    10
     │   ├── InconsistentGraph           also Fail: names, types or shapes do not fit together
-    │   └── DanglingInputError          also InvalidArgument: a node reads what nobody writes
+    │   └── DanglingInputError          also InvalidArgument: a node reads a value that no node writes
     ├── EPFail                          11
     │   ├── ProviderNotAvailableError   also RuntimeError: installed, but not usable here
     │   └── ProviderNotFoundError       also RuntimeError: no such provider is installed
@@ -103,7 +103,7 @@ def operator_title(op_type: str, domain: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where in a model something happened. Empty fields are unknown and are left out of messages.
+    """A place in a model where something happened. Empty fields are unknown and left out of messages.
 
     Attributes:
         node: Name of the node; where a node has none, the name of its first output.
@@ -169,7 +169,7 @@ class OrtPyError(Exception):
 
     @property
     def location(self) -> Location:
-        """The place as a record; empty where only text is known."""
+        """The place as a record; empty if only its text is known."""
         return self.where if isinstance(self.where, Location) else Location()
 
     def __str__(self) -> str:
@@ -193,7 +193,7 @@ class OrtPyError(Exception):
 
 
 def _part(text: str, indent: str) -> str:
-    """A part of a message; where it has several lines, as what another library says, they are further in."""
+    """Format a part of a message. Further lines, such as another library's message, are indented more."""
     return text if text.isprintable() else printable(text).replace("\n", f"\n{indent}| ")
 
 
@@ -352,7 +352,7 @@ class InconsistentGraph(InvalidGraph, Fail):
 
 
 class DanglingInputError(InvalidGraph, InvalidArgument):
-    """A node reads a value that nobody writes. onnxruntime blames the caller for it (status 2, INVALID_ARGUMENT)."""
+    """A node reads a value that no node writes. onnxruntime blames the caller for it (status 2, INVALID_ARGUMENT)."""
 
 
 class EPFail(OrtPyError):

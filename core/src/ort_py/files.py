@@ -28,7 +28,7 @@ _READ_AT_ONCE = 4 << 20
 
 
 class FileIdentity(NamedTuple):
-    """What makes a file the same file with the same content, as far as the system tells.
+    """The attributes that identify a file and its content, as far as the operating system reports them.
 
     Attributes:
         device, inode: Which file it is, by whatever path it is reached.
@@ -63,7 +63,7 @@ class FileIdentity(NamedTuple):
         return self._replace(mtime_ns=first, ctime_ns=second)
 
     def is_racy(self, looked_ns: int) -> bool:
-        """Whether the file could be written again without getting another time.
+        """Whether the file could be rewritten without a change of its modification time.
 
         Args:
             looked_ns: When the identity was taken, in nanoseconds since 1970.
@@ -72,7 +72,7 @@ class FileIdentity(NamedTuple):
 
 
 class FileSnapshot:
-    """A file at a path as it was at one moment, to be compared with what is there later.
+    """A file at a path as it was at one moment, for comparison with its later state.
 
     A file that was written moments before could be written again without a new time, so its content is remembered too,
     until it was found unchanged later than that.
@@ -113,7 +113,7 @@ class FileSnapshot:
 
 
 def open_regular(path: str | os.PathLike[str], *, links: bool = True) -> BinaryIO:
-    """Open a regular file for reading; unlike `open`, never wait for whoever writes to a named pipe.
+    """Open a regular file for reading. Unlike `open`, it never waits for the writer of a named pipe.
 
     Args:
         path: The file.

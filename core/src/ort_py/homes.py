@@ -1,4 +1,4 @@
-"""Where each name of the user's surface lives: a table that `ort_py` loads names by when they are first used.
+"""The module of each public name: a table from which `ort_py` imports names at their first use.
 
 A leaf, data only. A new public name stands here, in `ort_py.__all__` and among its imports for type checkers.
 """

@@ -16,7 +16,7 @@ NEEDED = (1, 21)
 
 
 def refuse_older(path: Sequence[str] | None = None) -> None:
-    """Check the version of the onnx that would be imported; where none is found, nothing is said.
+    """Check the version of the onnx that would be imported. Nothing happens if none is found.
 
     Args:
         path: Folders that are searched for it; those of `sys.path` by default.
@@ -41,7 +41,7 @@ def refuse_older(path: Sequence[str] | None = None) -> None:
 
 
 def installed(path: Sequence[str]) -> tuple[str, str] | None:
-    """Version of the first onnx in these folders, and its folder; None where there is none or it has no metadata."""
+    """Version of the first onnx in these folders, and its folder. None if there is none or it has no metadata."""
     for entry in path:
         folder = entry or os.curdir
         if not os.path.isdir(os.path.join(folder, "onnx")):  # noqa: PTH112, PTH118 - pathlib costs more than the search

@@ -1,4 +1,4 @@
-"""\"Did you mean …?\": names close to one that nobody has.
+"""Suggestions of existing names for an unknown one: "Did you mean …?".
 
 A leaf: imports nothing of ort-py. Knows no kind of name; rooms whose names have a form of their own (`discovery`) say
 what of it counts.
@@ -32,7 +32,7 @@ def close_names(
 
 
 def question(names: Sequence[str]) -> str:
-    """``Did you mean 'a' or 'b'?``, or ``""`` where there is no name."""
+    """``Did you mean 'a' or 'b'?``, or ``""`` if there are no names."""
     return f"Did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 

@@ -1,4 +1,4 @@
-"""How far two results may differ, per element type: the one table that tests and comparisons use.
+"""Permitted differences between two results, per element type: the one table that tests and comparisons use.
 
 A leaf: imports nothing of ort-py but element types. The figures bound the error of one reordered accumulation of a few
 thousand terms in that type. Integers, bool and strings must be equal.

@@ -34,7 +34,7 @@ def check(session, feed, expected):
     closer = threading.Thread(target=session.close)  # from another thread: a lost frame would be waited for
     closer.start()
     closer.join(20)
-    assert not closer.is_alive(), "closing waits for ever"
+    assert not closer.is_alive(), "closing waits forever"
     print("usable", flush=True)
 """
 

@@ -68,7 +68,7 @@ def test_session_in_forked_workers() -> None:
 @quiet_fork
 @pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(),
-    reason="without the GIL a child forked beside running threads may wait for ever inside Python: dict.get is enough",
+    reason="without the GIL a child forked beside running threads may wait forever inside Python: dict.get is enough",
 )
 def test_child_forked_while_others_run() -> None:
     """The parent's threads are in the middle of runs, of closing and of making frames; the child has none of them.

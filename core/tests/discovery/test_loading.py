@@ -84,7 +84,7 @@ def test_hook_that_raises(installation: FakeInstallation) -> None:
 
 
 def test_factory_of_another_name(installation: FakeInstallation) -> None:
-    """The entry point's name must be the provider's; the names there are are listed."""
+    """The entry point's name must be the provider's. The error lists the names that the distribution declares."""
     record = _load(installation, plugin_module(FakeFactory("FakExecutionProvider"), FakeFactory("Other")))
     assert record.state is RecordState.BROKEN
     assert "registers 'FakExecutionProvider', 'Other', none of which is called 'FakeExecutionProvider'" in record.reason

@@ -209,7 +209,7 @@ def test_threads_end_with_their_stream(how: str) -> None:
 
 
 def test_closing_does_not_wait_for_the_iterable() -> None:
-    """An iterable that waits for ever, for a socket perhaps, holds nobody up."""
+    """An iterable that waits forever, for a socket perhaps, holds nobody up."""
     waiting = threading.Event()
 
     def items() -> Iterator[int]:

@@ -112,7 +112,7 @@ def test_rules_that_undo_each_other_end() -> None:
 
 
 def test_rules_that_grow_the_model_end() -> None:
-    """Two nodes for one, for ever: the number of rewrites is bounded by the size of the model."""
+    """Two nodes for one, forever: the number of rewrites is bounded by the size of the model."""
 
     def split(node: NodeSpec, graph: GraphEditor) -> bool:
         source, result = node.inputs[0], node.outputs[0]

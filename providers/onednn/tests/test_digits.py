@@ -146,7 +146,7 @@ def test_gemm_with_turned_weights() -> None:
 
 
 def test_rows_of_nothing() -> None:
-    """A row of zeroes gives zeroes, and one of no numbers no numbers; its neighbours know nothing of it."""
+    """A row of zeros gives zeros and a row of NaN gives NaN, without an effect on their neighbours."""
     constants, x = _constants(), _source((4, DEPTH))
     x[1], x[2, 5] = 0, np.nan
     nodes = [node("DequantizeLinear", "q s", "w", axis=1), node("MatMul", "x w", "y")]

@@ -275,7 +275,7 @@ class _BoundOnceRegion(CompiledRegion):
 
 
 class BindsOnce(RegionProvider):
-    """A region computes with the numbers of its first run for ever."""
+    """A region computes with the numbers of its first run forever."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""What a plug-in author subclasses or fills in. Import from here; the modules below may be rearranged.
+"""The classes that a plug-in author subclasses or fills in. Import them from here: the modules below may be rearranged.
 
 Reading order: `provider` (what you register), `graph_view` (what you see), `capability` (what you answer),
 `kernel` or `compiled` (how you run), `memory` (only with a device of your own), `transform` and `schema` (more to

@@ -1,4 +1,4 @@
-"""What a provider answers when it is asked which part of a graph it can run.
+"""A provider's answer to the question which part of a graph it can run.
 
 Comes back from `IExecutionProvider.get_capability`. The partitioner makes regions convex, asks the cost model and
 decides; a claim is an offer, not an assignment.
@@ -13,7 +13,7 @@ __all__ = ["Capability", "Claim", "ClaimKind", "Refusal"]
 
 
 class ClaimKind(Enum):
-    """How the provider would run the nodes of a claim."""
+    """The way in which a provider would run the nodes of a claim."""
 
     KERNEL = "kernel"
     """Each node by a kernel from the provider's registry."""

@@ -44,7 +44,7 @@ class RunDeclined(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FrameResources:
-    """What a frame lends to its instances.
+    """Resources that a frame lends to its instances.
 
     Attributes:
         stream: The frame's stream on the provider's device, None on the host.
@@ -112,7 +112,7 @@ class RegionInstance(ABC):
         """
 
     def native_entry_point(self) -> NativeEntryPoint | None:
-        """Optional. The same work as a C function, None where there is none. Not called by this core."""
+        """Optional. Return the same work as a C function, or None if there is none. This core does not call it."""
         return None
 
     def reserved_bytes(self) -> int:
@@ -158,7 +158,8 @@ class CompiledRegion(ABC):
         return None
 
     def remarks(self) -> Sequence[str]:
-        """Optional. What came out about how it runs since it was compiled, a line each: `session.plan` shows them.
+        """Optional. Remarks about how the region has run since it was compiled, one per line. `session.plan` shows
+        them.
 
         E.g. why it does less than its claim said. Asked from any thread, also while it runs; what it raises is logged.
         """

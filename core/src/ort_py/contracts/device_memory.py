@@ -19,8 +19,9 @@ __all__ = ["IDeviceMemory"]
 
 
 class IDeviceMemory(ABC):
-    """Arrays on one device for values of users. One instance a device and process; called from any thread, by one at a
-    time, with a stream of `create_stream` current, which is waited for before anybody else sees the arrays.
+    """Arrays on one device that hold users' values. There is one instance per device and process. Any thread may call
+    it, one thread at a time, with a stream of `create_stream` current; the core synchronises that stream before
+    anything else sees the arrays.
 
     The arrays are those that the provider's kernels take: with ``shape``, ``dtype``, ``flags.c_contiguous``,
     ``view(dtype)``, ``copy()`` and ``array[...] = other``.
@@ -47,8 +48,9 @@ class IDeviceMemory(ABC):
 
     @abstractmethod
     def at_address(self, address: int, shape: Sequence[int], dtype: Any) -> Array:
-        """Required. An array over C-contiguous memory of somebody else's, who keeps it alive; raise `UsageError` where
-        it is none of the device's."""
+        """Required. Wrap C-contiguous memory that the caller owns and keeps alive in an array. Raise `UsageError` if
+        the memory is not on this device.
+        """
 
     def create_stream(self) -> IStream | None:
         """Optional. A stream for the work on values; None where the device runs in the caller's order."""

@@ -1,4 +1,4 @@
-"""What a failure of a provider means, where its exception's class does not say it.
+"""The classification of a provider's failures, for exceptions whose class does not say what they mean.
 
 The core reads `MemoryError` as memory that is short and `DeviceReset` as a device that is gone; everything else is a
 failure. A provider whose library raises other classes answers `IExecutionProvider.failure_kind`.
@@ -12,7 +12,7 @@ __all__ = ["FailureKind"]
 
 
 class FailureKind(Enum):
-    """What is to be done about an exception of a run.
+    """The way in which the engine reacts to an exception of a run.
 
     FAILED: other providers take over. OUT_OF_MEMORY: memory is given back first, and the run repeated. DEVICE_LOST: the
     device is reset, exchanged or left. CALLER: the caller's own mistake, which is raised as it is.

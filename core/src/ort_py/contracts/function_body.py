@@ -42,7 +42,7 @@ class NodeTemplate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionBody:
-    """What a node computes, in operators that every provider of last resort runs.
+    """The definition of a node in operators that every last-resort provider runs.
 
     A body is shared by nodes of different types, so it has none itself. `GraphView.function` gives the body of one node
     as a graph, whose nodes have the versions of their operators and whose values have types.

@@ -1,4 +1,4 @@
-"""What a plug-in sees of a model: plain, frozen records and a read-only view.
+"""A plug-in's view of a model: plain, frozen records and a read-only graph.
 
 Providers get views when they are asked for claims and when a region is compiled; kernels get one `NodeSpec` when
 they are bound. Nothing here can change a graph (see `transform` for that) and nothing here is engine code.
@@ -47,12 +47,12 @@ class ValueSpec:
 
     @property
     def data_type(self) -> DataType | None:
-        """Element type, None where the value is no tensor or its type is unknown."""
+        """Element type, or None if the value is not a tensor or its type is unknown."""
         return self.type.data_type if isinstance(self.type, TensorType) else None
 
     @property
     def shape(self) -> Shape | None:
-        """Shape, None where the value is no tensor or its rank is unknown."""
+        """Shape, or None if the value is not a tensor or its rank is unknown."""
         return self.type.shape if isinstance(self.type, TensorType) else None
 
 
@@ -92,7 +92,7 @@ class NodeSpec:
 
     @property
     def location(self) -> Location:
-        """Where this node is, for error messages."""
+        """Place of this node in the model, for error messages."""
         return Location(node=self.name, op_type=self.op_type, domain=self.domain, path=self.path)
 
 
@@ -125,14 +125,14 @@ class GraphView(ABC):
 
     @abstractmethod
     def producer(self, name: str) -> int | None:
-        """Index of the node that writes a value; None for inputs, constants and values of outer graphs."""
+        """Index of the node that writes a value. None for inputs, constants and values of outer graphs."""
 
     @abstractmethod
     def consumers(self, name: str) -> Sequence[int]:
         """Indices of the nodes that read a value, nested graphs counted as their owning node."""
 
     def function(self, node: NodeSpec) -> GraphView | None:
-        """What a node that carries a `body` computes, as a graph; None for other nodes.
+        """The body of a node that carries one, as a graph. None for other nodes.
 
         Its nodes have versions, type bindings and attributes like those of any graph, its values have the names of the
         body and the types that follow from this node's inputs, and what is a constant for this node is one there. So
@@ -169,16 +169,16 @@ class RegionView(GraphView):
 
     @abstractmethod
     def weight(self, name: str) -> RegionWeight | None:
-        """A constant that the compiled region may keep and take over, None where `name` is not constant.
+        """Return a constant that the compiled region may keep and take over, or None if `name` is not constant.
 
-        Its array is read-only and is never written to, by anybody: sessions share it, and it may be pages of a file.
-        Nothing is read before it is asked for its array.
+        Its array is read-only and must never be written to: sessions share it, and it may be mapped from a file.
+        Nothing is read until the array is requested.
         """
 
     @property
     @abstractmethod
     def packed_forms(self) -> PackedForms:
-        """Where the compiled region keeps what it makes of constants."""
+        """The store in which the compiled region keeps packed forms of constants."""
 
     @abstractmethod
     def to_model(self, weights: WeightMode = "inline", *, standard: bool = False) -> bytes:

@@ -68,7 +68,7 @@ class KernelForms:
         inputs: How many inputs the node has.
         call: ``f(*inputs)``.
         into: ``f(*inputs, *outputs)``; None where it could not promise that for this node, because a shape depends on
-            the values of an input that is no constant, or the output is a view.
+            the values of an input that is not constant, or the output is a view.
     """
 
     __slots__ = ("call", "inputs", "into")
@@ -79,7 +79,7 @@ class KernelForms:
         self.into = into
 
     def __call__(self, *arrays: Any) -> Any:
-        """Either form, for those who wrap a factory and know of no two functions."""
+        """Run whichever form fits, for code that wraps a factory and does not distinguish the two functions."""
         return self.call(*arrays) if self.into is None or len(arrays) <= self.inputs else self.into(*arrays)
 
 
@@ -142,14 +142,14 @@ class KernelDef:
         domain: Operator domain, ``""`` for ``ai.onnx``.
         since: First *schema* version covered (``since_version``; ``Add`` at opset 21 is 14).
         until: Last schema version covered; None means `since` only, so that a new revision of an operator is
-            unsupported until somebody has read it and widened the range.
+            unsupported until its author has read it and widened the range.
         types: Allowed type strings for each of the schema's type variables; a variable not named is not restricted.
         outputs: What the callable returns: 1, the bare array of the first output; n > 1, always a tuple of n, which
             the engine cuts or pads to the node; None, a tuple with exactly one entry an output of the node.
         out: The callable also takes its outputs as further positional arguments and writes there (a NumPy ufunc does);
             see `KernelCallable` for what it then owes.
         inplace: Pairs (input, output) that may share one buffer when `out` is declared, shape and dtype are the same,
-            and nobody reads the input later. At most one pair is used in a call.
+            and the input is not read later. At most one pair is used in a call.
         views: Pairs (output, input): the output may be a view of that input, with any strides. Other outputs are new
             arrays, C-contiguous unless `strided` is declared and an input was not.
         strided: Inputs need not be C-contiguous.
@@ -276,8 +276,8 @@ class KernelMatch:
     """Outcome of looking a kernel up for a node.
 
     Attributes:
-        kernel: The kernel found, None where there is none.
-        refusals: Why each candidate was refused, all of them; empty when a kernel was found.
+        kernel: The kernel found, or None.
+        refusals: The reason why each candidate was refused; empty if a kernel was found.
     """
 
     kernel: KernelDef | None
@@ -292,8 +292,9 @@ class KernelCatalog(ABC):
 
     @abstractmethod
     def kernels_of(self, domain: str, op_type: str) -> Sequence[KernelDef]:
-        """All kernels of an operator; nothing where there are none. Two that claim the same versions and types are a
-        `KernelConflictError` when the operator is asked for."""
+        """All kernels of an operator, possibly none. Two kernels that claim the same versions and types raise
+        `KernelConflictError` when the operator is looked up.
+        """
 
     @abstractmethod
     def __iter__(self) -> Iterator[KernelDef]:

@@ -1,4 +1,4 @@
-"""What a kernel is given: its node, the constants known when it is bound, and services of the engine.
+"""The context that a kernel is bound with: its node, the constants known at that time, and services of the engine.
 
 Comes before `kernel`, which declares what gets it. Imports no engine room; `ort_py.kernels.binding` implements it.
 """
@@ -21,7 +21,7 @@ SubgraphCallable: TypeAlias = Callable[..., list[Any]]
 
 
 class KernelContext(ABC):
-    """What a kernel may know and use. Made by the engine, one for each bound node; kept as long as the session.
+    """Information and services for one bound node. The engine creates it and keeps it as long as the session.
 
     Attributes:
         node: The node this kernel was bound to.
@@ -47,7 +47,8 @@ class KernelContext(ABC):
     def packed(
         self, replaced: Sequence[int], form: str, make: Callable[..., T], others: Sequence[int] = ()
     ) -> T | None:
-        """What a kernel reads in place of constant inputs: made once, and shared by all who make the same of them.
+        """Return what the kernel reads in place of constant inputs. It is made once and shared by all kernels that make
+        the same.
 
         For derived arrays of some size (weights shifted, widened, transposed). Ask in the factory. From then on the
         engine need not keep the inputs `replaced`: the callable still gets arrays of their shape and dtype, but with
@@ -55,11 +56,11 @@ class KernelContext(ABC):
         get what the first one made.
 
         Args:
-            replaced: The inputs that are replaced; the first of them is no absent one.
+            replaced: The inputs that are replaced; the first of them must be present.
             form: What `make` does, and everything but the inputs that this depends on: attributes, a version. Equal
                 forms of equal constants are taken to be equal.
             make: ``make(*arrays)``: the arrays of `replaced` and of `others` on the node's device, None for those that
-                the node lacks. Returns an array, or a tuple of arrays and numbers. Nobody may write to it.
+                the node lacks. Returns an array, or a tuple of arrays and numbers. The result must not be written to.
             others: Further inputs that `make` needs: scales, zero points. They are not replaced.
 
         Returns:
@@ -69,7 +70,7 @@ class KernelContext(ABC):
         return None if arrays is None else make(*arrays)
 
     def _known(self, positions: Sequence[int]) -> list[Array | None] | None:
-        """Constant inputs on the device; None where one is no constant, or the first is absent."""
+        """Return constant inputs on the device, or None if one of them is not constant or the first is absent."""
         given = self.node.inputs
         found: list[Array | None] = []
         for position in positions:
@@ -107,7 +108,7 @@ class KernelContext(ABC):
 
     @abstractmethod
     def subgraph(self, name: str) -> SubgraphCallable | None:
-        """The graph that is the node's attribute `name`, to be called; None where the node has no such attribute.
+        """Return the graph in the node's attribute `name` as a callable, or None if the node has no such attribute.
 
         The kernel declares the graph in `KernelDef.subgraphs`; the engine then partitions and plans it like any other,
         with all it captures of the graphs around it. Ask in the factory, call in the kernel, as often as you like:

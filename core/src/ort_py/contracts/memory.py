@@ -97,7 +97,7 @@ class IStream(ABC):
 
     @property
     def handle(self) -> int:
-        """Optional. The native stream as an integer for foreign libraries, 0 where there is none."""
+        """Optional. The native stream as an integer for foreign libraries, or 0 if there is none."""
         return 0
 
     def __enter__(self) -> IStream:

@@ -31,9 +31,9 @@ class Var:
     """Any value.
 
     Attributes:
-        name: Under which the match has it; ``""`` where nobody asks.
+        name: Name under which the match stores the value; ``""`` if it is not needed.
         optional: Also matches an input that is absent.
-        where: Says whether the value will do: True, or False or a reason where not.
+        where: Predicate on the value: True if it fits, else False or a reason.
     """
 
     name: str = ""
@@ -46,9 +46,9 @@ class Const:
     """A constant.
 
     Attributes:
-        name: Under which the match has it; ``""`` where nobody asks.
-        value: The number that its one element is, within what exporters round; None for any constant.
-        where: Says whether its content will do: True, or False or a reason where not.
+        name: Name under which the match stores the constant; ``""`` if it is not needed.
+        value: Value of its single element, within exporters' rounding; None matches any constant.
+        where: Predicate on its content: True if it fits, else False or a reason.
         optional: Also matches an input that is absent.
     """
 
@@ -84,14 +84,14 @@ class Op:
     """A node.
 
     Attributes:
-        op_types: Operators it may be of.
-        inputs: Patterns of its inputs. Others may follow only with `rest`.
-        name: Under which the match has the node.
+        op_types: Operator types that match.
+        inputs: Patterns of its inputs. Further inputs match only if `rest` is set.
+        name: Name under which the match stores the node.
         domain: Domain of the operator.
         attributes: Attributes it must have set to these values.
-        where: Says whether the node will do: True, or False or a reason where not.
-        output: Which of its outputs is read here.
-        commutative: Whether its two inputs may be swapped; None: where ONNX says so.
+        where: Predicate on the node: True if it fits, else False or a reason.
+        output: Index of the output that is read here.
+        commutative: Whether its two inputs may be swapped; None follows the ONNX operator.
         exposed: Its outputs may be read outside the pattern too: the new node writes them, or it is kept.
         rest: More inputs than `inputs` may follow.
     """
@@ -140,11 +140,11 @@ class Op:
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Describe the pattern in words."""
         return " or ".join(f"{self.domain}.{one}" if self.domain else one for one in self.op_types)
 
     def size(self) -> int:
-        """How many nodes the pattern has, those that may be missing not counted."""
+        """Number of nodes in the pattern, without those that may be missing."""
         seen: dict[object, None] = {}
         pending: list[Pattern] = [self]
         while pending:
@@ -160,7 +160,7 @@ class Op:
         return len(seen)
 
     def possible(self, present: Collection[str]) -> bool:
-        """Whether a model that has just the operators `present`, of any domain, may hold the pattern."""
+        """Whether a model that has only the operators `present`, of any domain, can contain the pattern."""
         pending: list[Pattern] = [self]
         while pending:
             one = pending.pop()

@@ -22,7 +22,7 @@ _TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a pattern has found.
+    """The result of a successful match.
 
     Attributes:
         anchor: The last node.
@@ -57,7 +57,7 @@ class Match:
         return "" if value is None else value.name
 
     def node(self, name: str) -> NodeSpec | None:
-        """The node captured under a name; None where it is missing, or in another alternative."""
+        """The node captured under a name, or None if it is missing or belongs to another alternative."""
         return self._nodes.get(name)
 
     def array(self, name: str) -> Array | None:
@@ -73,7 +73,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Why a pattern does not fit.
+    """The reason why a pattern does not fit.
 
     Attributes:
         reason: What stands against it, where matching came furthest.
@@ -200,7 +200,7 @@ class _Matcher:
             yield from self._inputs(pattern.inputs, given[::-1], state, title)
 
     def _promising(self, patterns: tuple[Pattern, ...], values: tuple[ValueSpec | None, ...]) -> bool:
-        """Whether more than the anchor may fit: most nodes fail here, at no cost and with nothing to tell."""
+        """Whether more than the anchor may fit. Most nodes fail here, at no cost and with nothing to report."""
         if not any(isinstance(pattern, Op) for pattern in patterns):
             return True
         for pattern, value in zip(patterns, values, strict=True):
@@ -282,7 +282,7 @@ class _Matcher:
         return False
 
     def read_elsewhere(self, state: _State, anchor: NodeSpec) -> str:
-        """Which result of the nodes to be replaced is needed outside; empty where none is."""
+        """Name a result of the nodes to be replaced that is needed elsewhere; ``""`` if there is none."""
         names = {node.name for node in state.nodes.values()}
         captured = {value.name: name for name, value in state.values.items() if value is not None}
         for node in state.nodes.values():

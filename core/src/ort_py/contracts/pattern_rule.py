@@ -85,7 +85,9 @@ class PatternRule(RewriteRule):
 
 
 def _mixed_opset(nodes: Sequence[NodeSpec]) -> str:
-    """Why nodes cannot be one function: a function of the model brought some of them, and an opset of its own."""
+    """Explain why nodes cannot form one function: a function of the model, with an opset of its own, brought some of
+    them.
+    """
     opsets: dict[str, int] = {}
     for node in nodes:
         if opsets.setdefault(node.domain, node.opset_version) != node.opset_version:

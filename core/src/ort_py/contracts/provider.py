@@ -66,9 +66,9 @@ class IExecutionProvider(ABC):
         return ()
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        """Optional. Which nodes it can run natively. Called for each graph, nested ones included, whenever the session
-        plans: also after nodes that nobody runs were replaced by their function, or another provider failed; and while
-        the graph is optimised, where a provider's wishes depend on who runs what.
+        """Optional. Claim the nodes that the provider can run natively. The core calls it for each graph, nested ones
+        included, whenever a session plans: also after nodes that no provider runs were replaced by their function,
+        after another provider failed, and during optimisation if a provider's wishes depend on the placement.
 
         The default claims each node that has a kernel and gives the registry's refusals for the others.
 
@@ -162,12 +162,13 @@ class IExecutionProvider(ABC):
         return False
 
     def prefers_channels_last(self, node: NodeSpec) -> bool:
-        """Optional. Whether it would rather compute a node with the channels as the last axis of its data.
+        """Optional. Whether the provider would rather compute a node with the channels as the last axis of its data.
 
-        Asked at level LAYOUT about nodes that it claims, of the operators in `ort_py.transforms.layout.operators`. A
-        node for which it says so comes again in domain ``ort_py.channels_last``, carrying the node it stands for; what
-        is not data (weights, scales, sizes) and all attributes are as in the standard form. The provider claims that
-        node then, by a kernel or in a region; where it does not, the standard form comes back between Transposes.
+        The core asks at level LAYOUT about nodes that the provider claims, for the operators in
+        `ort_py.transforms.layout.operators`. If the answer is True, the node returns in domain ``ort_py.channels_last``
+        and carries the node it stands for; inputs other than data (weights, scales, sizes) and all attributes are as in
+        the standard form. The provider then claims that node, by a kernel or in a region. If it does not, the standard
+        form comes back between Transposes.
         """
         return False
 
@@ -239,7 +240,7 @@ class IExecutionProvider(ABC):
 
 
 class ProviderFactory(ABC):
-    """What a plug-in registers through the hook ``ort_py_providers``. One instance a process.
+    """The factory that a plug-in registers through the hook ``ort_py_providers``. There is one instance per process.
 
     Members may be read at any time on any thread and must not import a vendor package, start a thread or touch a
     device; `create` and `device_memory` alone may.

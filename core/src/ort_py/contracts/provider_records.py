@@ -16,7 +16,7 @@ __all__ = ["ArtifactValidity", "Availability", "OptionSpec", "SessionContext"]
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a provider can be used on this machine, now.
+    """The provider's usability on this machine at this moment.
 
     Attributes:
         available: The answer.
@@ -55,7 +55,7 @@ class OptionSpec:
 
 @dataclass(frozen=True, slots=True)
 class SessionContext:
-    """What a provider is told about the session it is created for.
+    """Facts about the session that a provider is created for.
 
     Attributes:
         threads: Threads it may use for one run.
@@ -76,7 +76,7 @@ class SessionContext:
 
 
 class ArtifactValidity(Enum):
-    """Whether a compiled artifact fits this provider, its libraries and its device."""
+    """The verdict whether a compiled artifact fits this provider, its libraries and its device."""
 
     VALID = "valid"
     STALE = "stale"

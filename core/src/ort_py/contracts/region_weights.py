@@ -1,8 +1,9 @@
-"""Constants of a region as its compiler takes them over: read, packed, and given up once they are packed.
+"""Constants of a region in the hands of its compiler: read, packed, and released once they are packed.
 
-A region gets a `RegionWeight` for each initializer and may keep it, unlike the view it came from. What it packs it asks
-`PackedForms` for, so that all sessions of the process share one form and reports count it; then it says so, and the
-engine lets go of the original. Knows no compiler: a form is whatever a function returned.
+A region gets a `RegionWeight` for each initializer and may keep it, unlike the view it came from. The region packs
+through `PackedForms`, so that all sessions of the process share one form and reports count it. It then reports the
+constant as replaced, and the engine releases the original. This module does not depend on any compiler: a form is
+whatever a function returned.
 """
 
 from __future__ import annotations
@@ -62,24 +63,26 @@ class RegionWeight(ABC):
 
     @abstractmethod
     def replaced(self, restore: Callable[[], Array] | None = None) -> None:
-        """Say that the region has packed the constant and holds the array no longer.
+        """Report that the region has packed the constant and no longer holds the array.
 
         The engine gives it up too, where it can be had again and no other plan reads it.
 
         Args:
-            restore: Makes the same tensor, bit for bit, of what was packed; None where packing lost something. It is
-                called on any thread, perhaps after the region was closed, for whoever needs the original again. The
-                region keeps the function itself as long as it keeps what was packed; the engine does so only where it
-                has no file to read the tensor from.
+            restore: Rebuilds the same tensor, bit for bit, from the packed form; None if packing lost information. It
+                may be called on any thread, even after the region was closed, when the original is needed again. The
+                region keeps the function as long as it keeps the packed form; the engine keeps it only if it cannot
+                read the tensor from a file.
         """
 
 
 class PackedForms(ABC):
-    """What a session's regions make of constants. Implemented by the engine; may be kept, and used from any thread."""
+    """Packed forms that a session's regions make of constants. The engine implements it. Regions may keep it and use it
+    from any thread.
+    """
 
     @abstractmethod
     def packed(self, keys: Sequence[str], form: str, make: Callable[[], Any]) -> Any:
-        """What is made of constants, made the first time it is asked for and held as long as the session.
+        """Return a form made of constants. It is made at the first request and kept as long as the session.
 
         Args:
             keys: What it is made of: `RegionWeight.key`, or any string that says as much about the content.

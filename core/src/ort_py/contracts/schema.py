@@ -43,8 +43,8 @@ class OperatorSchema:
         since_version: Opset of the domain that introduces this version.
         inputs: Formal inputs.
         outputs: Formal outputs.
-        attributes: Default of each optional attribute; ``int | None`` where there is none. A required attribute's value
-            is the type itself, e.g. ``int``; ``tuple`` stands for lists.
+        attributes: Default of each optional attribute; ``int | None`` if it has no default. A required attribute's
+            value is the type itself, e.g. ``int``; ``tuple`` stands for lists.
         types: Allowed type strings for each type variable.
         infer: Types and shapes of the outputs; without it they are unknown until the node runs.
     """

@@ -46,7 +46,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransformResult:
-    """What a `GraphTransform` did.
+    """The result of a `GraphTransform`.
 
     Attributes:
         changes: Number of places changed; 0 means the graph is as it was.
@@ -58,11 +58,12 @@ class TransformResult:
 
 
 class TransformContext(ABC):
-    """What a transform may use besides the graph. Made by the engine, valid during the call."""
+    """Services for a transform besides the graph. The engine creates it, and it is valid during the call."""
 
     @abstractmethod
     def evaluate(self, node: NodeSpec, inputs: Sequence[Array | None]) -> Sequence[Array] | None:
-        """Compute a node on host arrays with the session's last-fallback provider; None where it has no kernel.
+        """Compute a node on host arrays with the session's last-fallback provider, or return None if that has no
+        kernel.
 
         Raises:
             OrtPyError: The kernel refused its inputs.
@@ -74,7 +75,8 @@ class TransformContext(ABC):
 
     @abstractmethod
     def reserve(self, nbytes: int) -> bool:
-        """Whether a new constant of so many bytes may be kept beyond what it replaces; where so, it counts as kept.
+        """Ask whether a new constant of this size may be kept beyond what it replaces. If the answer is True, its bytes
+        are counted.
 
         A model may grow by its optimisation up to a bound that follows the session's limits on constants.
         """
@@ -100,7 +102,7 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def node(self, node: NodeSpec | str) -> NodeSpec | None:
-        """The newest record of a node, given by an older one or by name; None where it was removed.
+        """The newest record of a node, looked up by an older record or by name. None if the node was removed.
 
         `NodeSpec.index` is -1 in all records but those of `view`: positions change.
         """
@@ -111,7 +113,7 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def producer(self, value: ValueSpec | str | None) -> NodeSpec | None:
-        """The node of this graph that writes a value; None for inputs, constants, values of outer graphs, and None."""
+        """The node of this graph that writes a value. None for inputs, constants, values of outer graphs and None."""
 
     @abstractmethod
     def readers(self, value: ValueSpec | str) -> Sequence[NodeSpec]:
@@ -119,7 +121,7 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def uses(self, value: ValueSpec | str) -> int:
-        """How often a value is read: by inputs of nodes, nested ones included, and by outputs of graphs."""
+        """Number of times a value is read, by inputs of nodes, nested ones included, and by outputs of graphs."""
 
     @abstractmethod
     def is_output(self, value: ValueSpec | str) -> bool:
@@ -127,14 +129,16 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def constant(self, value: ValueSpec | str | None) -> Array | None:
-        """A constant as a read-only NumPy array; None where it is no constant, or `value` is None. May map a file."""
+        """Return a constant as a read-only NumPy array, or None if the value is not constant or is None. The array may
+        map a file.
+        """
 
     @abstractmethod
     def constant_key(self, value: ValueSpec | str) -> str:
-        """What stands for the content of a constant without reading it: equal keys are equal tensors.
+        """Identify the content of a constant without reading it: equal keys mean equal tensors.
 
         Raises:
-            InvalidGraph: It is no constant.
+            InvalidGraph: The value is not constant.
         """
 
     @abstractmethod
@@ -193,9 +197,9 @@ class GraphEditor(ABC):
         Args:
             name: The name wanted.
             array: Its content, copied.
-            made_of: What tells the content as well as the content would, such as the rule, the keys of the constants
-                and the numbers it was made of. Equal texts are equal constants in the whole process, without a look at
-                them; and the array is kept, not copied: it must be fresh, contiguous, and nobody else's.
+            made_of: A text that identifies the content, such as the rule, the keys of the constants and the numbers it
+                was made from. Equal texts mean equal constants in the whole process, without a comparison of the
+                arrays. The array is then kept, not copied: it must be fresh, contiguous and not referenced elsewhere.
         """
 
     @abstractmethod
@@ -208,11 +212,11 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def move_out(self, nodes: Sequence[NodeSpec | str]) -> None:
-        """Move nodes of a nested graph in front of the node that holds it, with the constants they read. Where this
-        graph returns what they write, it goes on doing so.
+        """Move nodes of a nested graph in front of the node that holds it, with the constants they read. If this graph
+        returns what they write, it still does.
 
         Raises:
-            InvalidGraph: One of them reads something that stays in this graph, or there is no graph around it.
+            InvalidGraph: One of them reads something that stays in this graph, or this graph is not nested.
         """
 
     @abstractmethod
@@ -225,7 +229,7 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def remove_unused(self) -> int:
-        """Remove nodes and constants nobody needs; returns how many. Nodes with side effects do not exist in ONNX."""
+        """Remove nodes and constants that nothing needs, and return how many. ONNX has no nodes with side effects."""
 
     def bypass(self, node: NodeSpec, source: ValueSpec | str) -> bool:
         """Remove a node whose first output is nothing but `source`, an input of it; its other outputs must be unused.
@@ -245,7 +249,7 @@ class GraphEditor(ABC):
 
 
 class Transform(ABC):
-    """What all transforms have. Stateless: one instance serves many sessions and threads."""
+    """The common interface of transforms. They are stateless: one instance serves many sessions and threads."""
 
     @property
     @abstractmethod

@@ -24,7 +24,7 @@ class ApiRange:
     last: int
 
     def meets(self, other: ApiRange) -> bool:
-        """Whether some version is in both ranges."""
+        """Whether the two ranges have a version in common."""
         return self.first <= other.last and other.first <= self.last
 
     def __str__(self) -> str:
@@ -39,7 +39,9 @@ OLDEST_CURRENT = 1
 
 
 def deprecation(written_for: ApiRange) -> str:
-    """What to tell about a plug-in that fits by deprecated versions alone; ``""`` where nothing is to be told."""
+    """Warning about a plug-in that is compatible through deprecated versions only; ``""`` if there is nothing to warn
+    about.
+    """
     if written_for.last >= OLDEST_CURRENT:
         return ""
     return (

@@ -165,7 +165,7 @@ class ProviderCatalog:
         if before.state is RecordState.BLOCKED or (before.state is RecordState.CONFLICT and not addressed):
             return before
         if entry not in self._loaded:
-            being_loaded = (os.getpid(), entry)  # a fork may happen in the middle; the child must not wait for ever
+            being_loaded = (os.getpid(), entry)  # a fork may happen in the middle; the child must not wait forever
             if being_loaded in self._loading:
                 return replace(before, reason="its plug-in asks about it while being loaded")
             self._loading.add(being_loaded)

@@ -74,7 +74,7 @@ class Pipelined(Iterator[Result], Generic[Result]):
         return result
 
     def close(self) -> None:
-        """End the stream and wait for what is under way. A pull under way is not waited for: it may take for ever."""
+        """End the stream and wait for what is under way. A pull under way is not waited for: it may take forever."""
         self._end(wait=True)
 
     def _end(self, *, wait: bool) -> None:

@@ -1,7 +1,7 @@
 """Runs in memory that is kept: which instructions a frame runs, given the shapes of its inputs.
 
 The first run of a signature is recorded, later ones write into the frame's arena. Signatures that do not come back are
-not recorded for ever: after a few, one must be met twice. Comes after `program`; `sequential` runs what is chosen here
+not recorded forever: after a few, one must be met twice. Comes after `program`; `sequential` runs what is chosen here
 and knows nothing of it. Plans are shared by the frames of a program, arenas are not.
 """
 

@@ -4,7 +4,7 @@ Whoever has work for more than one thread offers it to threads that are free and
 ever waits for a thread of the pool to become free, so work inside the pool may offer work too.
 
 Its own few lines instead of `concurrent.futures`, whose locks are Python's: Ctrl-C that arrives while one is taken
-would leave it taken for ever. Only the pool's threads, which no signal reaches, count themselves. Comes before
+would leave it taken forever. Only the pool's threads, which no signal reaches, count themselves. Comes before
 `row_splitter` and `parallel`; knows neither.
 """
 

@@ -1,4 +1,4 @@
-"""What is installed, from metadata alone: the entry points of a group. Imports no plug-in.
+"""Entry points of a group, read from the metadata of installed distributions. No plug-in is imported.
 
 Comes before `manager` (group ``ort_py.plugins``) and `discovery.entry_points` (group ``ort_py.providers``). One
 distribution with unreadable metadata costs its own entries and nothing else; the same distribution found twice on

@@ -1,8 +1,8 @@
-"""Who has to know that a process was forked: called in the child, before anything else runs there.
+"""Callbacks for a forked process, called in the child before anything else runs there.
 
 Comparing process ids, as `ProcessLock` does, notices a fork late: by then the child may have threads whose identities
-are those of threads that the parent had. The one module that asks the operating system to be told; where there is no
-fork it does nothing.
+are those of threads that the parent had. This is the only module that registers with the operating system; on systems
+without fork it does nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ForkAware", "tell_in_children"]
 
 
 class ForkAware(Protocol):
-    """Whoever is told."""
+    """An object that is notified after a fork."""
 
     def after_fork(self) -> None:
         """This is a forked child, and the thread that calls is its only one. Must not wait for anything."""

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What a guarded call ended with instead of a value."""
+    """The exception that ended a guarded call."""
 
     error: BaseException
 

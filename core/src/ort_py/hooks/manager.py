@@ -1,7 +1,7 @@
 """The plug-in manager: pluggy with a guard around each plug-in.
 
 pluggy's own hook call stops at the first exception and its entry-point loader at the first broken import; here every
-plug-in is registered, asked and told on its own. A plug-in that fails while contributing is *broken*: it is
+plug-in is registered, queried and notified on its own. A plug-in that fails while contributing is *broken*: it is
 unregistered, its failure is kept and reported once, the others go on. An observer that fails is logged once.
 
 Comes after `specs` and `validation`. Knows nothing of providers, records or sessions; `discovery` registers the
@@ -97,7 +97,7 @@ class HookManager:
         return tuple(self._failures.values())
 
     def failure(self, name: str) -> PluginFailure | None:
-        """How the plug-in of this name broke, None where it did not."""
+        """The failure that broke the plug-in of this name, or None."""
         return self._failures.get(name)
 
     def register(self, plugin: Any, name: str) -> str:
@@ -125,7 +125,7 @@ class HookManager:
         return name
 
     def unregister(self, name: str) -> None:
-        """Forget a plug-in; nothing happens where there is none of this name."""
+        """Forget a plug-in. An unknown name is ignored."""
         with self._lock.held():
             if self._pluggy.has_plugin(name):
                 self._pluggy.unregister(name=name)
@@ -174,7 +174,7 @@ class HookManager:
         return found
 
     def ask(self, name: str, hook_name: str) -> tuple[Any, ...] | Raised:
-        """What one plug-in contributes: nothing where it does not implement the hook, a `Raised` where it broke."""
+        """Return one plug-in's contributions: nothing if it does not implement the hook, a `Raised` if it failed."""
         with self._lock.held():
             key = (name, hook_name)
             if key in self._answers:
@@ -191,7 +191,7 @@ class HookManager:
             return tuple(items)
 
     def has_observers(self, hook_name: str) -> bool:
-        """Whether any plug-in observes this; a dictionary look-up after the first time."""
+        """Whether any plug-in observes this hook. After the first call this is a dictionary look-up."""
         return bool(self._observing(hook_name))
 
     def observe(self, hook_name: str, event: Any) -> None:

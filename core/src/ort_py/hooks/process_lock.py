@@ -1,7 +1,7 @@
 """A re-entrant lock that a forked child does not inherit in a locked state.
 
-A thread of the parent may hold a lock at the moment of `os.fork`; in the child nobody would ever release it. Comparing
-process ids costs nothing here, runs nothing at import and needs no POSIX-only call.
+A thread of the parent may hold a lock at the moment of `os.fork`; in the child no thread would ever release it.
+Comparing process ids costs nothing here, runs nothing at import and needs no POSIX-only call.
 """
 
 from __future__ import annotations

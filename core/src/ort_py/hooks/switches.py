@@ -24,7 +24,7 @@ def normalise_distribution(name: str) -> str:
 
 
 def blocked_reason(name: str, distribution: str, *, provider: bool = True) -> str:
-    """Why a plug-in must not be loaded, ``""`` where it may.
+    """Explain why a plug-in must not be loaded; ``""`` if it may.
 
     Args:
         name: Name of its entry point.

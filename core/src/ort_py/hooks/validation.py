@@ -1,4 +1,4 @@
-"""Whether an object is a well-formed plug-in, found out before it is registered anywhere.
+"""Validation of plug-ins before they are registered anywhere.
 
 The plug-in is registered with a throw-away pluggy manager first, so a broken one leaves no trace in the real one,
 whichever version of pluggy is installed. Comes before `manager`.

@@ -55,7 +55,7 @@ class Limits:
         unchecked_regions: Whether compiled regions may hold nodes whose shapes and indices only their provider checks.
             What the engine can check itself is checked in any case.
         isolated_inference: Run ONNX's shape inference in another process. It is C++ that trusts the numbers of a model,
-            and some of them crash it or keep it busy for ever. Off: numbers that are known to do so are kept from
+            and some of them crash it or keep it busy forever. Off: numbers that are known to do so are kept from
             it, and the other process takes a tenth of a second to start, once.
     """
 

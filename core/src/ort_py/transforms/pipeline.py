@@ -30,7 +30,7 @@ __all__ = ["run_transforms"]
 _LOG = logging.getLogger(__name__)
 
 _ROUNDS = 10
-"""Rounds at most: two transforms that undo each other's work must not go on for ever."""
+"""Rounds at most: two transforms that undo each other's work must not go on forever."""
 
 _CHECKED_NODES = 500
 """Nodes of a model up to which checking looks at all of it after each rewrite; beyond that, after each sweep."""

@@ -5,7 +5,7 @@ after a rewrite the new nodes, those that read something else, and the neighbour
 back on the list. So a sweep costs what it looks at, and a chain of rewrites in one place is done in one sweep. What a
 change enables further away is found by the next sweep, which `pipeline` makes as long as one changes something.
 
-Rules may undo each other's work, or feed each other for ever: a node remembers how many rewrites led to it.
+Rules may undo each other's work, or feed each other forever: a node remembers how many rewrites led to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ort_py.transforms.report import PassReport
 __all__ = ["Budget", "RuleIndex", "Sweep", "failure"]
 
 _MOST_REWRITES = 64
-"""Rewrites that may lead to one node: fusions of long chains need tens, rules that undo each other go on for ever."""
+"""Rewrites that may lead to one node: fusions of long chains need tens, rules that undo each other go on forever."""
 
 _REWRITES_A_NODE = 20
 """Rewrites of a whole model, as a multiple of its nodes: what rules that make more nodes than they take may do."""

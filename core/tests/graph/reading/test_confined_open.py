@@ -75,7 +75,7 @@ def test_folders_are_no_files(folder: Path, handles: bool) -> None:
 @pytest.mark.parametrize("handles", WAYS)
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_pipes_are_refused_without_waiting(folder: Path, handles: bool) -> None:
-    """Opening a pipe would wait for a writer for ever."""
+    """Opening a pipe would wait for a writer forever."""
     os.mkfifo(folder / "pipe")
     with pytest.raises(OSError, match="regular file"):
         open_confined(["pipe"], [folder], handles=handles)

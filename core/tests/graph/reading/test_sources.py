@@ -166,7 +166,7 @@ def test_size_is_asked_for_first(path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_pipes_are_refused_without_waiting(tmp_path: Path) -> None:
-    """Opening a pipe would wait for a writer for ever."""
+    """Opening a pipe would wait for a writer forever."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Fail, match=r"cannot be read(.|\n)*a device or a pipe"):
         read_source(tmp_path / "pipe", Limits(), None)

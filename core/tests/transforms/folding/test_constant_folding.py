@@ -55,7 +55,7 @@ def test_shape_of_unknown_sizes_stays() -> None:
 
 
 def test_a_folded_output_keeps_its_name() -> None:
-    """An output that is a constant is a copy of one, and is not folded for ever."""
+    """An output that is a constant is a copy of one, and is not folded forever."""
     model, report = optimise(
         "g (float[2, 3] x) => (float y, float[2, 3] z) <float w = {2}> { y = Neg(w) z = Neg(x) }",
         ConstantFolding(),

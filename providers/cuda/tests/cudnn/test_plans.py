@@ -152,7 +152,7 @@ def test_timing_takes_the_fastest(host: Host) -> None:
 
 
 def test_the_first_plan_that_builds_is_taken(host: Host) -> None:
-    """Versions of the front end end their own walk at a plan that is barred or does not build; ours goes on."""
+    """cuDNN front ends stop at a plan that is barred or does not build; our own walk continues."""
     host.frontend.plans, host.frontend.broken_plans = 4, {0, 1}
     plan, arrays = _plan(host, _graph())
     plan(host.xp, 0, arrays.addresses)

@@ -2,7 +2,7 @@
 
 On the processor with one stream, the thread that asks for a run does the work itself where no others are there:
 sessions go on, and new ones can be made. With more streams, or several devices, OpenVINO hands runs to threads of its
-own, which a child does not have: a run would wait for ever. So would giving up what was inherited, which ends threads.
+own, which a child does not have: a run would wait forever. So would giving up what was inherited, which ends threads.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Inheritance:
         """Whether a request may be run here.
 
         Raises:
-            EPFail: It would wait for ever.
+            EPFail: It would wait forever.
         """
         if self.useless:
             raise _refusal(self._target.device)

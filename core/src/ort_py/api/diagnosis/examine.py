@@ -116,7 +116,7 @@ def _run_child(address: str, seconds: float) -> _Ended:
         notes, output = Path(folder) / "notes", Path(folder) / "output"
         start = time.monotonic()
         with output.open("wb") as file:
-            # Files, not pipes: a process that the plug-in started may hold a pipe open for ever. A session of its own,
+            # Files, not pipes: a process that the plug-in started may hold a pipe open forever. A session of its own,
             # so that all of them can be ended together.
             child = subprocess.Popen(  # noqa: S603 - this very interpreter; names come from installed metadata
                 [sys.executable, "-P", "-m", "ort_py.api.diagnosis.child", str(notes), address],

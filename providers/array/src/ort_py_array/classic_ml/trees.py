@@ -204,7 +204,7 @@ def _binary(
 
     The second label wins above 0.5 where no weight is negative, else above 0. The scores are a pair: votes for the
     first label (so converters write it) give ``(1 - s, s)``, or ``(-s, s)`` where weights are negative; LOGISTIC
-    makes the logistic function of ``(-s, s)``, and SOFTMAX and SOFTMAX_ZERO leave the pair alone, because one score is
+    makes the logistic function of ``(-s, s)``, and `SOFTMAX` and `SOFTMAX_ZERO` leave the pair alone: one score is
     nothing to normalise. Votes for the second label give ``(0, s)``, transformed as any other scores; a single base
     value is left out then. PROBIT is applied to both; onnxruntime leaves the second place unwritten.
     """

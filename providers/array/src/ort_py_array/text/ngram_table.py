@@ -26,7 +26,7 @@ class NgramTable:
     """Sorted n-grams, in arrays of the provider's module.
 
     Attributes:
-        items: Number of different items.
+        items: Count of distinct items.
         follow: For each length from 2 on, from keys to places in its table.
         ends: For each length from 1 on, the n-gram that ends there, -1 where none does.
     """
@@ -43,7 +43,7 @@ def ngram_table(xp: Any, grams: Sequence[tuple[int, Array]], items: int, longest
         xp: Array module of the result.
         grams: For each length, from 1 on, the number of its first n-gram, and its n-grams ``(count, length)`` of item
             numbers, on the host. Lengths that do not count are empty. Of equal n-grams, the last counts.
-        items: Number of different items.
+        items: Count of distinct items.
         longest: Greatest length that counts.
     """
     beginnings = [block[:, 0].astype(np.int64) for _, block in grams[:longest]]

@@ -91,7 +91,7 @@ class Kernel:
     Args:
         source: The whole program, CUDA C++.
         name: The kernel, declared ``extern "C" __global__``.
-        arguments: Its parameters, in the letters of `struct`: ``P`` a pointer, ``i`` and ``q`` an int and a long long,
+        arguments: Parameters in the letters of `struct`: ``P`` a pointer, ``i`` and ``q`` ``int`` and ``long long``,
             ``I`` and ``Q`` unsigned ones, ``f`` and ``d`` a float and a double; ``8q`` an array inside a structure.
         options: Options of NVRTC.
 

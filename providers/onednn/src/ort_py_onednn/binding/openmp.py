@@ -2,7 +2,7 @@
 
 oneDNN fixes the number when a primitive is made, and OpenMP keeps a team for each calling thread: so the number is set
 in the thread that makes a primitive and in the one that runs it. A forked child has only the thread that forked, and
-would wait for ever for the team it remembers, unless OpenMP was paused before the fork: it then remembers none.
+would wait forever for the team it remembers, unless OpenMP was paused before the fork: it then remembers none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether the system has memory: asked ahead, for those who cannot be told afterwards.
 
 OpenMP ends the process where it can start no thread, the C library where it has none for a library's variables, and
-Python waits for ever for a thread that finds no memory in its first steps. All of them want little: so threads are
+Python waits forever for a thread that finds no memory in its first steps. All of them want little: so threads are
 started where there is memory for them, and what takes much leaves some. Knows nothing of what it is for.
 """
 
