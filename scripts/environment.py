@@ -1,8 +1,8 @@
 """Make the project's virtual environment, `.venv`, with what a command needs; do nothing where it is there already.
 
 Runs on a bare Python 3.11+: standard library only. The packages of the workspace are installed in editable form, so
-that an edit is seen by the next command; what a stamp file remembers (the text of every requirements file and
-pyproject.toml involved) decides whether anything has to be installed again.
+that an edit is seen by the next command; what a stamp file remembers (the version, and the text of every requirements
+file and pyproject.toml involved) decides whether anything has to be installed again.
 
 `ORT_PY_ENV` names another environment that is complete already; it is used as it is. `.ci/run` tests wheels this way.
 """
@@ -18,9 +18,10 @@ import time
 import venv
 from pathlib import Path
 
+from workspace import ROOT, read_version
+
 __all__ = ["ROOT", "WORKSPACE", "ensure_beside", "ensure_environment", "run_in"]
 
-ROOT = Path(__file__).resolve().parent.parent
 _FAST_CPU = {
     ("linux", "x86_64"): "providers/onednn",
     ("linux", "aarch64"): "providers/openvino",
@@ -94,7 +95,9 @@ def ensure_beside(python: Path, provider: str) -> Path:
     beside, stamp = _python_of(folder), folder / ".ort-py-beside"
     files = [member / "pyproject.toml", *([requirements] if requirements.exists() else [])]
     below = _output_of(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
-    wanted = hashlib.sha256(b"".join([below.encode(), *(file.read_bytes() for file in files)])).hexdigest()
+    wanted = hashlib.sha256(
+        b"".join([below.encode(), read_version().encode(), *(file.read_bytes() for file in files)])
+    ).hexdigest()
     if beside.exists() and stamp.exists() and stamp.read_text() == wanted:
         return beside
     _say(f"creating {folder.relative_to(ROOT)}: {provider} beside {below}")
@@ -131,7 +134,8 @@ def _output_of(python: Path, code: str) -> str:
 
 
 def _fingerprint(requirements: str) -> str:
-    digest = hashlib.sha256(sys.version.encode())
+    # Metadata of editable installations is written once, with the version of that moment.
+    digest = hashlib.sha256(f"{sys.version} {read_version()}".encode())
     files = sorted((ROOT / "requirements").glob("*.txt")) if requirements != "demo.txt" else []
     files += [ROOT / "requirements" / requirements, *(ROOT / member / "pyproject.toml" for member in WORKSPACE)]
     for file in files:

@@ -5,18 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from workspace import distributions
 
 from tests.support.fresh_environment import Environment, build_wheel, make_environment
-
-DISTRIBUTIONS = {
-    "ort-py": ".",
-    "ort-py-core": "core",
-    "ort-py-array": "providers/array",
-    "ort-py-cpu": "providers/cpu",
-    "ort-py-onednn": "providers/onednn",
-    "ort-py-openvino": "providers/openvino",
-    "ort-py-cuda": "providers/cuda",
-}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The wheel of each distribution."""
     folder = tmp_path_factory.mktemp("wheels")
-    return {name: build_wheel(source, folder) for name, source in DISTRIBUTIONS.items()}
+    return {one.name: build_wheel(one.folder, folder) for one in distributions()}
 
 
 @pytest.fixture(scope="session")
