@@ -37,10 +37,10 @@ class ArtifactCache:
         self._store = store
 
     def get(self, key: str) -> bytes | None:
-        """An artifact, None where there is none or it is damaged."""
+        """Read an artifact. Returns None if there is none or it is damaged."""
         content = self._store.read(key, _KIND)
         return None if content is None else description_of(content)[0]
 
     def put(self, key: str, artifact: bytes) -> bool:
-        """Store an artifact; returns whether it is stored. A full or read-only disk is no error."""
+        """Store an artifact. Returns whether it was stored. A full or read-only disk is not an error."""
         return self._store.put(key, _KIND, artifact)

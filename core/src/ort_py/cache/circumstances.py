@@ -1,4 +1,4 @@
-"""What a cached entry depends on besides the model: this machine, the versions of packages, and their files.
+"""Conditions of a cached entry besides the model: this machine, the versions of packages, and their files.
 
 Versions say enough of packages that were installed; those that somebody works on change without one, so the sizes and
 times of a package's files count too. Knows no provider and no session; who makes keys says which packages matter.
@@ -47,7 +47,7 @@ def package_of(module: str) -> str:
 
 @cache
 def package_stamp(package: str) -> str | None:
-    """A hash of sizes and times of a package's files; None where it has no files, as what is typed at a prompt.
+    """A hash of sizes and times of a package's files. None if it has no files, like code typed at a prompt.
 
     Looked at once a process: what a process has imported does not change with the files.
     """

@@ -75,7 +75,8 @@ def read_checked(file: BinaryIO) -> tuple[bytes, str]:
 
 
 def head_digest(file: BinaryIO) -> bytes:
-    """What tells the content of an undamaged file from any other: the checksum of all checksums, which its head has.
+    """The value that distinguishes the content of an undamaged file from any other: the checksum of all checksums in
+    its head.
 
     Args:
         file: At its start; it is left there.
@@ -86,7 +87,7 @@ def head_digest(file: BinaryIO) -> bytes:
 
 
 def damage(content: Any) -> str:
-    """What is wrong with a cached file, ``""`` where nothing is.
+    """Describe the damage of a cached file; ``""`` if there is none.
 
     Args:
         content: The whole file, with the buffer protocol.
@@ -107,7 +108,7 @@ def damage(content: Any) -> str:
 
 
 def _wrong_head(head: Any, size: int) -> str:
-    """What is wrong with a file of a size, as far as its head says; ``""`` where nothing is."""
+    """Describe what the head shows to be wrong with a file of this size; ``""`` if nothing is."""
     if len(head) < HEAD_BYTES:
         return "it is cut short"
     magic, length, rest, _, _ = _HEAD.unpack(head)

@@ -1,4 +1,4 @@
-"""Where the cache is and how large it may grow: the option of a session, else the environment, else the user's folder.
+"""The folder and the size limit of the cache: from the session's option, else the environment, else the user's folder.
 
 Knows nothing of what is cached. ``ORT_PY_CACHE=off`` or a folder; ``ORT_PY_CACHE_SIZE=500M``; 2 GiB by default.
 """
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
 
 
 def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder, None where there shall be no cache.
+    """The folder, or None if the cache is switched off.
 
     Args:
         option: `SessionOptions.cache_dir`: ``""`` leaves it to the environment, ``"off"`` wants none.
@@ -51,10 +51,10 @@ def _users_folder(environment: Mapping[str, str]) -> Path | None:
 
 
 def cache_bytes(environment: Mapping[str, str] = os.environ) -> int:
-    """How many bytes the cache may hold.
+    """Number of bytes that the cache may hold.
 
     Raises:
-        OptionError: The environment variable is no size.
+        OptionError: The environment variable is not a size.
     """
     text = environment.get(SIZE_VARIABLE, "")
     return parse_size(text, SIZE_VARIABLE) if text.strip() else DEFAULT_BYTES
@@ -64,7 +64,7 @@ def parse_size(text: str, name: str) -> int:
     """A number of bytes, with K, M, G or T for powers of 1024.
 
     Raises:
-        OptionError: It is no size.
+        OptionError: It is not a size.
     """
     match = _SIZE.fullmatch(text)
     if match is None:

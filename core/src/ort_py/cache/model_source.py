@@ -1,4 +1,4 @@
-"""The files a model was made of: whether they are still the same, and how those beside it are opened again.
+"""The files that a model was made from: checks that they are unchanged, and access to the files beside it.
 
 A file is known by its identity (see `ort_py.files`), never by its path or its content. A file that
 was written moments before it was read could be written again without a new time; its entry says so, and its content is
@@ -27,7 +27,7 @@ __all__ = ["ExternalReader", "SourceFile", "external_name"]
 
 
 class SourceFile:
-    """What a session is made of.
+    """The source of a session.
 
     Attributes:
         path: The model's file, ``""`` for bytes.
@@ -45,12 +45,12 @@ class SourceFile:
 
     @classmethod
     def of(cls, source: Any, folder: str | None, *, content: bool) -> SourceFile | None:
-        """What a session is made of; None where the cache does not know it.
+        """The source of a session, or None if the cache does not support it.
 
         Args:
             source: Path, bytes or message.
-            folder: Where external data lies; None: beside the file.
-            content: Also know a model that is no file, by its content.
+            folder: Folder of external data; None: beside the file.
+            content: Also support a model that is not a file, by its content.
         """
         below = None if folder is None else Path(folder)
         if isinstance(source, str | os.PathLike):
@@ -70,7 +70,7 @@ class SourceFile:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the file is still what it was when this was made."""
+        """Whether the file is unchanged since this record was made."""
         if not self.path:
             return True
         try:
@@ -80,7 +80,7 @@ class SourceFile:
 
     @property
     def racy(self) -> bool:
-        """Whether the file was written so shortly before it was looked at that its time may not tell a later change."""
+        """Whether the file was written so shortly before it was read that its time may not reveal a later change."""
         return isinstance(self.identity, FileIdentity) and self.identity.is_racy(self._looked_ns)
 
     def has_content(self, fingerprint: str) -> bool:
@@ -92,7 +92,7 @@ class SourceFile:
 
 
 def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str:
-    """What a model calls a file of external data.
+    """The name by which a model refers to a file of external data.
 
     Args:
         path: The file.

@@ -1,8 +1,8 @@
 """Files under keys in one folder: private to its user, written atomically, checked, evicted when there are too many.
 
-What the files hold is their readers' affair: prepared models and compiled artifacts share the folder, its rules and its
-size. A damaged or foreign file is a miss, never an error; so is a disk that is full. Several processes may read, write
-and evict at once without a lock: a file appears whole, is never changed, and stays readable for whoever has it open.
+The store does not interpret the files: prepared models and compiled artifacts share the folder, its rules and its size.
+A damaged or foreign file is a miss, never an error; so is a disk that is full. Several processes may read, write and
+evict at once without a lock: a file appears whole, is never changed, and stays readable while it is open.
 
 What a cache gives back is run, so a folder that others could write to is not used at all.
 """
@@ -66,7 +66,7 @@ class CacheStore:
         self._usable: bool | None = None
 
     def open(self, key: str, kind: str) -> BinaryIO | None:
-        """A file opened for reading, None where there is none or somebody else may have written it.
+        """Open a file for reading. Returns None if it does not exist or another user may have written it.
 
         Its content is not checked: see `format.damage`.
         """
@@ -91,7 +91,7 @@ class CacheStore:
         return opened
 
     def read(self, key: str, kind: str) -> bytes | None:
-        """The whole content of a file; None where there is none or it is damaged."""
+        """Read the whole content of a file. Returns None if it does not exist or is damaged."""
         opened = self.open(key, kind)
         if opened is None:
             return None
@@ -187,13 +187,15 @@ class CacheStore:
 
     @property
     def usable(self) -> bool:
-        """Whether the folder is there, or could be made, and is private; looked at once."""
+        """Whether the folder exists or could be made, and is private. The check happens once."""
         if self._usable is None:
             self._usable = self._make_private()
         return self._usable
 
     def _too_large(self, size: int) -> str:
-        """Why a file is not worth looking at: a sparse one takes no place on the disk, but as long to read as any."""
+        """Explain why a file is not worth reading: a sparse one takes no space on the disk, but as long to read as
+        any.
+        """
         return f"it has {size} bytes, more than the whole cache may have" if size > self._capacity else ""
 
     def _make_private(self) -> bool:
@@ -233,7 +235,7 @@ _said: set[str] = set()
 
 
 def _say_once(text: str) -> bool:
-    """Log why there is no cache: once, not for every session. Returns False."""
+    """Log once, not for every session, why there is no cache. Returns False."""
     if text not in _said:
         _said.add(text)
         _logger.warning(text)

@@ -1,8 +1,8 @@
-"""Writing to the cache behind a session's back: on a thread of its own, one entry after another.
+"""Background writes to the cache: one thread writes one entry after another.
 
-A session that was just made shall run, not wait for a disk. At most a few entries wait; what comes on top is dropped
-and cached the next time. The thread is no daemon: a program that ends meanwhile ends when its entry is whole. Knows
-nothing of what is written.
+A new session must not wait for a disk. At most a few entries wait; further ones are dropped and cached the next time.
+The thread is not a daemon: a program that ends meanwhile ends when its entry is complete. Does not depend on the
+content.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PendingWrite:
         self._lock = ProcessLock()
 
     def run(self) -> None:
-        """Write, unless it was given up. Whatever is wrong is logged: nobody waits for the result."""
+        """Write the entry, unless it was cancelled. Errors are logged, since no caller waits for the result."""
         with self._lock.held():
             work, self._work = self._work, None
             if work is None:

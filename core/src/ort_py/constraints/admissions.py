@@ -49,7 +49,7 @@ class Admissions:
         self._known: dict[Any, Admission] = {}
 
     def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
-        """What a set of shapes comes to.
+        """Look up or compute the admission for a set of shapes.
 
         Args:
             key: The shapes, and the elements that decide shapes.

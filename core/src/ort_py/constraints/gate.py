@@ -32,7 +32,7 @@ _READ = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.BOOL
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a set of shapes that passed the gate comes to.
+    """The result for a set of shapes that passed the gate.
 
     Attributes:
         outputs: Shape of each output, None where it depends on the data of the run.
@@ -118,7 +118,7 @@ class Gate:
         self._constant = None
 
     def answers_on(self, device: Device) -> bool:
-        """Whether it can answer for regions on a device.
+        """Whether the gate can answer for regions on a device.
 
         It answers for inputs that are tensors. On other devices than the host it answers by shapes alone: elements that
         it would have to read are not copied to the host.
@@ -127,7 +127,7 @@ class Gate:
 
     @property
     def reads_elements(self) -> bool:
-        """Whether it looks at elements of inputs in a run, and not at shapes alone."""
+        """Whether the gate reads elements of inputs in a run, and not only shapes."""
         return bool(self.reads) or self._symbolic is None or bool(self._symbolic.bounds)
 
     def admit(self, arrays: Sequence[Any]) -> Admission:
@@ -177,7 +177,7 @@ class Gate:
         )
 
     def location(self, node: int) -> Location:
-        """Where a node of the region is."""
+        """Place of a node of the region."""
         return self._nodes[node].location
 
     def _empty_input(self, arrays: Sequence[Any]) -> str:
@@ -264,7 +264,7 @@ class Gate:
 
 
 def _whole(dims: Dims) -> tuple[int, ...] | None:
-    """A shape of numbers; None where one of them is not known."""
+    """A shape of numbers, or None if one of them is not known."""
     return tuple(_number(one) for one in dims) if all(isinstance(one, int) for one in dims) else None
 
 
@@ -274,7 +274,7 @@ def _number(amount: Amount) -> int:
 
 
 def _short(dims: Sequence[int | Size]) -> int | None:
-    """How many elements a list has whose elements may decide shapes."""
+    """Number of elements of a list whose elements may decide shapes."""
     if len(dims) > 1:
         return None
     count = dims[0] if dims else 1
@@ -369,7 +369,7 @@ def _distinct(found: Trace) -> list[Any]:
 
 
 def _numbers(symbolic: _Symbolic, reads: Sequence[int], arrays: Sequence[Any]) -> list[Any] | None:
-    """The program's inputs of a run; None where the arrays are not what the types promised."""
+    """The program's inputs of a run, or None if the arrays do not have the promised types."""
     numbers: list[Any] = [None] * symbolic.program.inputs
     for known, array in zip(symbolic.inputs, arrays, strict=True):
         shape = array.shape

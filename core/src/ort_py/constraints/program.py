@@ -20,7 +20,7 @@ __all__ = ["Code", "Instruction", "Program"]
 
 
 class Code(IntEnum):
-    """What an instruction does with its operands."""
+    """Operation of an instruction on its operands."""
 
     ADD = 0
     SUB = 1

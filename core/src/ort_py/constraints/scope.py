@@ -1,4 +1,4 @@
-"""What a constraint is given: one node, with what is known of the tensors that reach it.
+"""The arguments of a constraint: one node, with the known facts about its input tensors.
 
 A constraint reads shapes and contents, says what must hold, and returns what it knows of the outputs. The same
 constraint serves a node of a run, whose shapes are numbers, and a node of a region, whose shapes are `Size`s. Knows
@@ -64,7 +64,7 @@ class Unchecked(Exception):
 
 @dataclass(slots=True)
 class Tensor:
-    """What is known of one tensor.
+    """Known facts about one tensor.
 
     Attributes:
         shape: Its dimensions; None where the rank is not known.
@@ -89,7 +89,7 @@ class Tensor:
 
 
 class Ledger(Protocol):
-    """Where constraints are noted that are not decided yet."""
+    """A record of constraints that are not decided yet."""
 
     def require(self, condition: Condition, text: str, numbers: Sequence[Amount]) -> None:
         """Note a condition that must hold in each run."""
@@ -137,7 +137,7 @@ class NodeScope:
     # What is known ----------------------------------------------------------------------------------------------------
 
     def has(self, place: int) -> bool:
-        """Whether an input is given."""
+        """Whether an input is present."""
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def tensor(self, place: int) -> Tensor:
@@ -296,7 +296,7 @@ class NodeScope:
     # Arithmetic of axes and shapes ------------------------------------------------------------------------------------
 
     def axis(self, axis: int, rank: int, *, inclusive: bool = False) -> int:
-        """An axis counted from the front.
+        """Count an axis from the front.
 
         Raises:
             Violation: There is no such axis.

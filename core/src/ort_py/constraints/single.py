@@ -1,8 +1,9 @@
-"""The constraints of one node over the arrays of a run: what its kernel has to give, and why it could not.
+"""The constraints of one node over the arrays of a run: the shapes that its kernel must return, and the reasons for a
+failure.
 
-Kernels check their inputs in their own words. What is said here about a node comes from the table that regions are
-checked by: the shapes that the results of a plug-in's kernel have to have, and the constraint that does not hold where
-a kernel failed. Knows no kernel and no step.
+Kernels check their inputs in their own words. This module uses the table that regions are checked with. From it come
+the required shapes of the results of a plug-in's kernel, and the violated constraint after a kernel failed. Does not
+depend on kernels or steps.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ class _NoLedger:
     """Takes what a walk over numbers leaves open: it depends on what the node computes."""
 
     def require(self, condition: Condition, text: str, numbers: Sequence[Amount]) -> None:
-        """Nothing to note."""
+        """Ignore the requirement: it is already decided."""
 
     def require_elements(self, border: int, low: Amount, high: Amount, text: str) -> None:
-        """Nothing to note."""
+        """Ignore the requirement: it is already decided."""
 
     def spend(self, work: Amount) -> None:
-        """Nothing to note."""
+        """Ignore the work."""
 
 
 def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:

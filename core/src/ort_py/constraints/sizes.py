@@ -193,7 +193,7 @@ class Recorder:
 
 
 def is_known(value: Amount) -> bool:
-    """Whether a number is known now, or will be when the program runs."""
+    """Whether a number is known now or when the program runs."""
     return not isinstance(value, Unknown)
 
 
@@ -221,7 +221,7 @@ def at_least(a: Amount, b: Amount) -> Condition:
 
 
 def negated(condition: Condition) -> Condition:
-    """Whether a condition does not hold."""
+    """Negate a condition."""
     if isinstance(condition, bool):
         return not condition
     if isinstance(condition, Unknown):
@@ -230,12 +230,12 @@ def negated(condition: Condition) -> Condition:
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """Whether all conditions hold."""
+    """The conjunction of conditions."""
     return _joined(conditions, absorbing=False, code=Code.MIN)
 
 
 def any_of(*conditions: Condition) -> Condition:
-    """Whether one condition holds at least."""
+    """The disjunction of conditions."""
     return _joined(conditions, absorbing=True, code=Code.MAX)
 
 

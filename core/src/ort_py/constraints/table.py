@@ -1,7 +1,7 @@
-"""The table of constraints: what the specification asks of every operator that a compiled region may hold.
+"""The table of constraints: the specification's requirements for every operator that a compiled region may hold.
 
-There is one entry for each operator, whoever runs it. A region is checked against it before native code sees its
-inputs; see `gate`. An operator that is not in the table cannot be checked.
+There is one entry for each operator, independent of the provider. A region is checked against it before native code
+sees its inputs; see `gate`. An operator that is not in the table cannot be checked.
 """
 
 from __future__ import annotations

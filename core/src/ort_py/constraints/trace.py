@@ -63,17 +63,17 @@ class Bound:
 
 @dataclass(slots=True)
 class Trace:
-    """What a walk found.
+    """The result of a walk.
 
     Attributes:
         violations: Nodes that no input can satisfy.
         unchecked: Nodes that cannot be checked before they run.
         unsized: Nodes that make a value whose size depends on the data of a run.
-        requirements: What each run has to meet.
+        requirements: Requirements of each run.
         bounds: Likewise, of the elements of inputs.
-        outputs: Shape of each output of the region, None where it is not known.
+        outputs: Shape of each output of the region, None if it is not known.
         values: Elements and type of what the nodes make, for limits of memory.
-        work: Multiplications of a run; `UNKNOWN` where they cannot be told.
+        work: Multiplications of a run; `UNKNOWN` if they cannot be computed.
     """
 
     violations: list[Finding] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Whose failure an exception is: the package that lacks something, not the one that happened to ask for it.
+"""Attribution of an exception: the package that lacks something, not the one that happened to request it.
 
 A provider that cannot be imported often has nothing wrong with it: a package that it uses is too old, or is itself
 broken. What the exception carries says so: the module that lacks a name, or whose own import raised. Comes before
@@ -37,7 +37,7 @@ class Culprit:
 
     @property
     def advice(self) -> str:
-        """What to do about it, without a full stop."""
+        """Advice for the user, without a full stop."""
         if not self.distribution:
             return f"Install what provides the module '{self.module}', or another version of it"
         return f"Update or reinstall {self.distribution} ({self.version} is installed)"

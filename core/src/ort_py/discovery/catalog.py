@@ -77,7 +77,7 @@ class ProviderCatalog:
         return ranked(found)
 
     def record(self, name: str) -> ProviderRecord | None:
-        """The record of one provider, loaded and probed; None where nothing installed has the name.
+        """The record of one provider, loaded and probed, or None if nothing installed has the name.
 
         Args:
             name: A provider's name, or ``distribution:Name``, which also reaches a provider whose name is in conflict.
@@ -113,7 +113,7 @@ class ProviderCatalog:
             Its record, not probed yet.
 
         Raises:
-            InvalidArgument: `factory` is no `ProviderFactory`, or its name is taken.
+            InvalidArgument: `factory` is not a `ProviderFactory`, or its name is taken.
             PluginError: The factory raised, or declares something of a wrong type.
         """
         if not isinstance(factory, ProviderFactory):
@@ -137,8 +137,9 @@ class ProviderCatalog:
         return described
 
     def unregister_provider(self, name: str) -> None:
-        """Forget a provider that was registered; nothing happens where none of this name was. Sessions that have it
-        keep it."""
+        """Forget a provider that was registered. An unknown name is ignored. Sessions that have the provider keep
+        it.
+        """
         with self._lock.held():
             self._registered.pop(name, None)
 

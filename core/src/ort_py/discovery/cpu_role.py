@@ -1,4 +1,4 @@
-"""Which provider fills the CPU role of a session: at most one native engine does, whatever is installed.
+"""The provider that fills the CPU role of a session: at most one native engine, whatever is installed.
 
 Two engines in one session have two pools of threads that compete for the same cores, and installing the second one
 would change the numbers and the speed of sessions that did not ask for it. So the best ranked usable engine fills the
@@ -42,7 +42,7 @@ class CpuRole:
             self.engines.append(record.name)
 
     def takes(self, record: ProviderRecord, options: Mapping[str, Any]) -> bool:
-        """Whether a provider that nobody named joins the session for the role; called in the order of rank."""
+        """Whether a provider that was not named joins the session for the role. Called in the order of rank."""
         if not fills_cpu_role(record, options) or (self.engines and record.name not in self.beside):
             return False
         if record.name not in self.engines:
@@ -51,7 +51,7 @@ class CpuRole:
 
 
 def fills_cpu_role(record: ProviderRecord, options: Mapping[str, Any]) -> bool:
-    """Whether a provider made with these options computes on the CPU in place of the provider that completes.
+    """Whether a provider made with these options computes on the CPU in place of the last-resort provider.
 
     Args:
         record: Of a usable provider.

@@ -37,7 +37,7 @@ def strictness(argument: str | None = None) -> str:
 
 
 def compat_mode(argument: bool | None = None) -> bool:
-    """Whether onnxruntime's leniency is asked for: the argument, else ``ORT_PY_COMPAT``.
+    """Whether onnxruntime's leniency is requested: the argument, else ``ORT_PY_COMPAT``.
 
     Raises:
         OptionError: The variable is neither a yes nor a no.
@@ -56,7 +56,7 @@ def probe_seconds() -> float:
     """Time limit of one probe: ``ORT_PY_PROBE_TIMEOUT``, else 2 seconds.
 
     Raises:
-        OptionError: It is no positive number.
+        OptionError: It is not a positive number.
     """
     value = os.environ.get("ORT_PY_PROBE_TIMEOUT", "").strip()
     if not value:

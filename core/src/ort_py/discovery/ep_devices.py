@@ -175,10 +175,10 @@ def register_execution_provider_library(registration_name: str, library_path: st
 
 
 def unregister_execution_provider_library(registration_name: str, /) -> None:
-    """The reverse of `register_execution_provider_library`, so there is never one to take away.
+    """Reject every name: `register_execution_provider_library` never registers a library, so there is none to remove.
 
     Raises:
-        TypeError: The name is no string.
+        TypeError: The name is not a string.
         Fail: No library is registered under the name.
     """
     if not isinstance(registration_name, str):
@@ -210,7 +210,7 @@ def _takes(record: ProviderRecord, option: str) -> bool:
 
 @cache
 def _processor_vendor() -> str:
-    """Who made the processor, in the words of the system; its architecture where the system does not say."""
+    """Vendor of the processor as the system reports it, or its architecture."""
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
             for line in lines:

@@ -1,4 +1,4 @@
-"""Why a session gets the providers it gets: every provider that was considered, taken or not, with the reason.
+"""The explanation of a session's providers: every provider that was considered, taken or not, with the reason.
 
 Comes after `selection`, whose answer it explains; it decides nothing. Taken providers come first, in the order in which
 they are asked for nodes, then the others by rank, then what was asked for and is not installed.
@@ -55,7 +55,7 @@ class ConsideredProvider:
 
 @dataclass(frozen=True, slots=True)
 class SelectionExplanation:
-    """How providers were selected.
+    """An account of how providers were selected.
 
     Attributes:
         mode: ``"automatic"``: the choice was left to ort-py; ``"preferred"``: some were named, and may be skipped;
@@ -123,13 +123,13 @@ def explained(
 
     Args:
         records: All providers, in rank order.
-        selection: The answer; None where there is only an error.
-        source: Where the wish comes from, in words.
+        selection: The result; None if there is only an error.
+        source: Source of the request, in words.
         named: Whether it names providers.
         strict, compat: Switches that were on.
         pin_plain_cpu: CPUExecutionProvider means that provider itself.
         fallbacks: Of providers that were selected and could not be created.
-        error: Why there is no answer.
+        error: Reason why there is no result.
     """
     chosen = selection.selected if selection is not None else ()
     dropped = {record.provider: record.reason for record in fallbacks if record.kind == "initialisation"}
@@ -153,7 +153,7 @@ def explained(
 
 
 def why_in_reserve(selection: Selection) -> dict[str, str]:
-    """Why each provider of the reserve is left out, by its address."""
+    """The reason why each provider of the reserve is left out, by its address."""
     filled = " and ".join(selection.cpu_engines)
     why = (
         f"{filled} fills the role of {CPU_ROLE}; a session has one native CPU engine, unless it names two or tune() "

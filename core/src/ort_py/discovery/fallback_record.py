@@ -38,17 +38,17 @@ _SENTENCES: dict[FallbackAction, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FallbackRecord:
-    """Something does not run where, or as, it was asked to run.
+    """A node or provider that does not run where, or as, it was requested.
 
     Attributes:
-        kind: When it happened.
-        provider: Provider that was asked for, ``""`` where it was the core itself.
-        reason: Why it does not run there, as the provider or its exception says.
-        node: The node concerned, ``""`` where the whole provider is.
-        replacement: Who runs it instead, ``""`` where it is not known yet: a provider, or a device.
-        action: What was done.
+        kind: Stage at which it happened.
+        provider: Requested provider; ``""`` for the core itself.
+        reason: Reason given by the provider or its exception.
+        node: The node concerned; ``""`` for the whole provider.
+        replacement: The provider or device that runs it instead; ``""`` if it is not known yet.
+        action: Action that was taken.
         time: Seconds since 1970, of the last time.
-        count: How often the same happened.
+        count: Number of such events.
     """
 
     kind: FallbackKind
@@ -61,7 +61,7 @@ class FallbackRecord:
     count: int = 1
 
     def is_like(self, other: FallbackRecord) -> bool:
-        """Whether both tell of the same thing at two times."""
+        """Whether both records describe the same event at two times."""
         return self._key() == other._key()
 
     def to_dict(self) -> dict[str, Any]:

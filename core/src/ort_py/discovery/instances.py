@@ -1,9 +1,8 @@
 """Create the providers of one session, each in its own guard, and close them again.
 
-Comes after `selection`. A provider whose `create` raises is dropped with a record where another one takes over, that is
-where nobody asked for it by name or the user named others too; otherwise session creation raises. A wrong option is the
-user's mistake and raises. Where the provider that was to fill the CPU role is dropped, the next of the reserve fills
-it.
+Comes after `selection`. A provider whose `create` raises is dropped with a record if another one takes over, that is,
+if the user did not name it or named others too; otherwise session creation raises. A wrong option is the user's mistake
+and raises. If the provider for the CPU role is dropped, the next of the reserve fills the role.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def is_known(name: str) -> bool:
 
 
 def package_for(name: str) -> str | None:
-    """The distribution of ort-py that provides a name, None where there is none."""
+    """The distribution of ort-py that provides a name, or None."""
     return KNOWN_PROVIDERS.get(name)
 
 

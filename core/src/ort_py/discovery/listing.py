@@ -46,7 +46,7 @@ def get_all_providers() -> list[str]:
 
 
 def get_provider_records() -> list[ProviderRecord]:
-    """What is known about each provider, with the reason and the original exception where it is not available.
+    """Known facts about each provider, with the reason and the original exception if it is not available.
 
     Raises:
         OptionError: ``ORT_PY_PROBE_TIMEOUT`` is malformed.
@@ -58,7 +58,7 @@ def register_provider(factory: ProviderFactory) -> ProviderRecord:
     """Add a provider that no distribution provides: for tests and notebooks. It lives as long as the process.
 
     Raises:
-        InvalidArgument: `factory` is no `ProviderFactory`, or its name is taken.
+        InvalidArgument: `factory` is not a `ProviderFactory`, or its name is taken.
         PluginError: The factory raised, or declares something of a wrong type.
     """
     return default_catalog().register_provider(factory)

@@ -1,4 +1,4 @@
-"""What is known about one provider: a record with its state, reason and original exception.
+"""Known facts about one provider: a record with its state, reason and original exception.
 
 Comes before everything else of this room. *Installed* is known from metadata; the other states are known after its
 plug-in was loaded and probed. Records are frozen: a new state is a new record.
@@ -20,7 +20,7 @@ CPU_ROLE = "CPUExecutionProvider"
 
 
 class RecordState(Enum):
-    """What can be said about a provider on this machine."""
+    """The state of a provider on this machine."""
 
     INSTALLED = "installed"
     """Known from metadata; its plug-in has not been loaded, or is being loaded at this moment."""
@@ -93,7 +93,7 @@ class ProviderRecord:
 
     @property
     def address(self) -> str:
-        """``distribution:Name``, which is unambiguous; the bare name where there is no distribution."""
+        """``distribution:Name``, which is unambiguous, or the bare name without a distribution."""
         return f"{self.distribution}:{self.name}" if self.distribution else self.name
 
     @property
@@ -106,7 +106,7 @@ class ProviderRecord:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be used on this machine."""
+        """Whether the provider can be used on this machine."""
         return self.state is RecordState.AVAILABLE
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Why a provider asked for by name cannot be used: a skip with its reason, or the error to raise.
+"""The reasons why a provider requested by name cannot be used: a skip with its reason, or the error to raise.
 
 Comes before `selection`, which decides between the two. Every error names the distribution, gives the reason and the
 fix, and has the plug-in's own exception as its cause.
@@ -72,7 +72,7 @@ def check_provider_name(name: str) -> None:
 
 
 def refuse(name: str, record: ProviderRecord) -> Skip:
-    """Why a provider that is installed cannot be used.
+    """Explain why an installed provider cannot be used.
 
     Args:
         name: As the user asked for it.
@@ -90,7 +90,7 @@ def refuse(name: str, record: ProviderRecord) -> Skip:
 
 
 def not_installed(name: str) -> Skip:
-    """Why a provider that onnxruntime knows and nothing here provides cannot be used."""
+    """Explain why a provider that onnxruntime knows, but that no installed package provides, cannot be used."""
     package = package_for(name)
     fix = f"pip install {package}" if package else NO_DISTRIBUTION
     error = ProviderNotFoundError(f"The provider {name} is not installed.", where=Location(provider=name), fix=fix)
@@ -98,7 +98,7 @@ def not_installed(name: str) -> Skip:
 
 
 def misspelt(name: str, catalog: ProviderCatalog) -> Skip:
-    """Why a name that nobody has cannot be used; suggests the names that are close to it."""
+    """Explain why an unknown name cannot be used, and suggest similar names."""
     installed = catalog.installed()
     ours = sorted({record.name for record in installed})
     names = {**dict.fromkeys(ours), **dict.fromkeys(KNOWN_PROVIDERS)}

@@ -28,7 +28,7 @@ class Request:
 def parse_request(
     providers: Iterable[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None = None
 ) -> list[Request] | None:
-    """Providers in the order asked for, each once; None where the choice is left to ort-py.
+    """The requested providers in order, each once, or None if the choice is left to ort-py.
 
     Where `providers` is None or empty, ``ORT_PY_PROVIDERS`` counts.
 

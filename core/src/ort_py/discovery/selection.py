@@ -1,11 +1,11 @@
-"""From what the user asked for to the providers of a session, in order, with every fallback on record.
+"""Selection of a session's providers from the user's request, in order, with every fallback on record.
 
 Comes after `request` and `catalog`, before `instances`. Nothing is created here. The rules, `name` being asked for:
 
 * installed and usable: used. ``CPUExecutionProvider`` is a role: a usable provider that stands in for it comes first.
 * not installed, without its device, or blocked: skipped for another usable provider, with a `ProviderFallbackWarning`
   and a record; raises in strict mode, or where nothing usable is left.
-* broken, in conflict or incompatible, or a name nobody has: raises, with the plug-in's own exception as the cause.
+* broken, in conflict or incompatible, or an unknown name: raises, with the plug-in's own exception as the cause.
 * in compatibility mode all of these are skipped, as onnxruntime does, and CPU is used where nothing else is left.
 
 Left to ort-py, every usable provider is used by rank; of those that stand in for CPU, `cpu_role` takes one, under the
@@ -42,7 +42,7 @@ _logged: set[str] = set()
 
 
 class Origin(Enum):
-    """Why a provider is part of a session."""
+    """The reason why a provider is part of a session."""
 
     NAMED = "named"
     """The user asked for it."""
@@ -99,7 +99,7 @@ class Selection:
 
     @property
     def named(self) -> frozenset[str]:
-        """Providers that the user asked for by name; who fills the CPU provider's role was not named."""
+        """Providers that the user named. A provider that fills the CPU provider's role was not named."""
         return frozenset(
             [one.record.name for one in self.selected if one.origin is Origin.NAMED and one.requested_as != CPU_ROLE]
         )
@@ -162,7 +162,7 @@ def select_providers(
 
     Raises:
         OptionError: An argument, option or environment variable is malformed.
-        ProviderNotFoundError: Nobody has a provider of that name; says which names are close.
+        ProviderNotFoundError: No installed provider has that name; the message suggests similar names.
         PluginError: A provider asked for is broken or incompatible; its own exception is the cause.
         ProviderNotAvailableError: A provider asked for is in conflict, or none is usable; lists every reason.
         InvalidArgument: Two distributions' providers of one name are asked for.
@@ -316,7 +316,9 @@ class _Chooser:
         self.selected.append(Selected(record, checked.values, requested_as, origin, checked.ignored))
 
     def _note(self, record: ProviderRecord, *, raises: bool) -> None:
-        """Nobody asked for it by name: on record, logged once a process; with `raises` an error in strict mode."""
+        """Record a provider that the user did not name, and log it once per process. With `raises` it is an error in
+        strict mode.
+        """
         skip = refuse(record.name, record)
         if self.level and raises:
             raise skip.error
@@ -327,7 +329,7 @@ class _Chooser:
 
 
 def _lacks_something(record: ProviderRecord) -> bool:
-    """Whether it would stand in for CPU, had this machine what it needs."""
+    """Whether the provider would stand in for CPU if this machine had what it needs."""
     return record.state is RecordState.UNAVAILABLE and record.stands_in_for == CPU_ROLE
 
 

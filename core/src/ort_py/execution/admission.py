@@ -1,4 +1,4 @@
-"""What stands between a run and a compiled region: the region's gate, and the limits of the session.
+"""The checks between a run and a compiled region: the region's gate and the limits of the session.
 
 A frame's instance of a region is wrapped once, unless it hands shapes that are new to it to the gate itself. New shapes
 go through the gate and are remembered; known ones cost a comparison. Knows no operator and no provider; the rules are
@@ -67,7 +67,7 @@ class ShapeCheck:
         return self.admit((tuple([array.shape for array in inputs]), ()), inputs).outputs
 
     def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
-        """What a set of shapes comes to.
+        """Look up or compute the admission for a set of shapes.
 
         Args:
             key: The shapes, and the elements that decide shapes.
@@ -86,7 +86,7 @@ class ShapeCheck:
         return admission
 
     def guarded(self, check: Callable[..., T], *arguments: Any) -> T:
-        """What a check returns; what it refuses is left to the kernels where they may answer.
+        """Return the result of a check. A refusal is left to the kernels if they may answer.
 
         Raises:
             RunDeclined, KernelInputError, LimitError: As `admit`.
@@ -182,7 +182,7 @@ class AdmittedInstance(RegionInstance):
                 )
 
     def reserved_bytes(self) -> int:
-        """What the provider's instance keeps."""
+        """Bytes that the provider's instance holds."""
         return self._instance.reserved_bytes()
 
     def close(self) -> None:

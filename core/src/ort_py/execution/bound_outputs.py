@@ -1,9 +1,9 @@
-"""Outputs of a run that are written where the caller wants them, by the step that makes them.
+"""Outputs of a run that the step which makes them writes directly into the caller's arrays.
 
 A run of a binding has arrays for some outputs. The step of such an output is handed the array: a kernel that declares
-`out`, or a compiled region. Its shape has to be known before, so a step is handed arrays from the second run of the
-same input shapes on; whoever collects the results copies those that are elsewhere. Comes after `planned_runs`, whose
-choice of instructions it changes for one run; ordinary runs know nothing of it.
+`out`, or a compiled region. Its shape must be known in advance, so a step receives arrays from the second run with the
+same input shapes on. Results that were written elsewhere are copied when they are collected. Comes after
+`planned_runs`, whose choice of instructions it changes for one run; ordinary runs do not use this module.
 
 Arrays that overlap an input, or each other, are left to the copy: a step could write what is still to be read.
 """
@@ -36,7 +36,7 @@ _Array = np.ndarray[Any, Any]
 
 
 class BoundOutputs:
-    """The outputs of one program that a step can write where it is told. Shared by threads.
+    """Outputs of one program that a step can write in place. Threads share the object.
 
     Args:
         program: The program.

@@ -1,8 +1,8 @@
-"""How short of memory the control groups of this process are: the tightest of its own groups and all above.
+"""Memory pressure in the control groups of this process: the tightest of its own group and all groups above.
 
-What counts is memory that the system cannot simply drop: pages of files that nobody has used lately are not pressure,
-and a container that reads large files is full of them. Stalls and failures that the kernel reports count too. Says how
-things are; what to do about it is `memory_pressure`'s business.
+Only memory that the system cannot simply drop counts: pages of files that were not used lately are not pressure, and a
+container that reads large files is full of them. Stalls and failures that the kernel reports count too. This module
+only measures; `memory_pressure` decides what to do.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LimitedGroup:
         self._folder = folder
 
     def look(self) -> GroupMemory | None:
-        """How it is now; None where there is no limit, or none any more, or the files cannot be read."""
+        """Read the current state. None if there is no limit, or no longer any, or the files cannot be read."""
         return _version_2(self._folder) if self._folder.version == 2 else _version_1(self._folder)
 
 

@@ -27,7 +27,7 @@ class CpuQuota:
 
 
 def cpu_quota(root: Path = Path("/")) -> CpuQuota | None:
-    """The tightest quota of this process, None where there is none.
+    """The tightest quota of this process, or None.
 
     Args:
         root: Where the file system begins; tests have one of their own.

@@ -1,4 +1,4 @@
-"""Which folders of the control-group file systems bound this process, for a controller, of either version.
+"""The folders of the control-group file systems, of either version, that bound this process for a controller.
 
 Linux only by what it reads; elsewhere the files are not there, and what cannot be read or understood bounds nothing.
 Knows no limits: `cgroup_quota` and `cgroup_memory` read those.
@@ -66,7 +66,7 @@ def group_folders(controller: str, root: Path = Path("/")) -> list[GroupFolder]:
 
 
 def text_of(path: Path) -> str:
-    """What a file holds; ``""`` where it cannot be read."""
+    """Read a file; ``""`` if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -87,7 +87,7 @@ def _own_groups(text: str, controller: str) -> dict[int, PurePosixPath]:
 
 
 def _mount(line: str, controller: str) -> _Mount | None:
-    """What a line of ``/proc/self/mountinfo`` says about a hierarchy with the controller."""
+    """Parse a line of ``/proc/self/mountinfo`` that describes a hierarchy with the controller."""
     before, _, after = line.partition(" - ")
     fields, kinds = before.split(), after.split()
     if len(fields) < 5 or len(kinds) < 3:

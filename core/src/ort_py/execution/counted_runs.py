@@ -1,7 +1,7 @@
-"""Whether a plan's runs are counted among those that share the machine's threads, and how they are run.
+"""The decision whether a plan's runs count among those that share the machine's threads, and the way they are run.
 
-Counting costs three microseconds. A plan that can only move and combine elements calls no BLAS and is not counted;
-nor is any other whose last run was too short for BLAS to have used a second thread. Regions were told their number of
+Counting costs three microseconds. A plan that can only move and combine elements calls no BLAS and is not counted; nor
+is any other whose last run was too short for BLAS to have used a second thread. Regions received their number of
 threads when they were instantiated: a plan in which nothing else multiplies is counted where its runs are long enough
 for others to be given less beside them.
 """

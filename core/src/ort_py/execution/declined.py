@@ -34,7 +34,7 @@ def answer(step: RegionStep, slots: list[Any], error: RunDeclined) -> Sequence[A
     """Compute the outputs of a region that declined a run whose inputs are in their slots.
 
     Raises:
-        EPFail: Nobody else may run the region's nodes, or can.
+        EPFail: No other provider may or can run the region's nodes.
     """
     if step.stand_in is None:
         raise EPFail(
@@ -91,7 +91,7 @@ class StandInInstance(RegionInstance):
         return found
 
     def reserved_bytes(self) -> int:
-        """Those of the region's instance."""
+        """Bytes that the region's instance holds."""
         return self._instance.reserved_bytes()
 
     def instead(self, inputs: Sequence[Any], reason: str | None, *, early: bool = False) -> Sequence[Any]:

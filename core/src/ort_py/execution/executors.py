@@ -1,4 +1,4 @@
-"""Which executor runs a plan: chosen once, when a session is made or planned again.
+"""The choice of the executor of a plan, made once when a session is created or planned again.
 
 Comes after the plan. The executors themselves are `sequential`, `counted_runs` and `parallel_runs`.
 """
@@ -23,7 +23,7 @@ Execute: TypeAlias = Callable[["Frame"], None]
 
 
 def executor_of(plan: ExecutionPlan, lanes: int) -> tuple[Execute, Callable[[], str]]:
-    """What runs a main frame of a plan, and what tells in words how and why.
+    """Return the function that runs a main frame of a plan, and a function that describes this choice and its reason.
 
     Args:
         plan: The plan.

@@ -210,7 +210,7 @@ class FramePool:
             self.trim()  # the pool was closed between the question and the answer
 
     def discard(self, frame: Frame) -> None:
-        """Close a borrowed frame instead of giving it back: its run failed, or nobody needs it any more."""
+        """Close a borrowed frame instead of returning it, because its run failed or it is no longer needed."""
         try:
             frame.close()
         finally:  # closing may be interrupted too; nobody shall wait for this frame
@@ -234,7 +234,7 @@ class FramePool:
                 return
 
     def workspace(self) -> Workspace:
-        """What the runs need: what all frames hold by now, and what recorded runs held at their peak."""
+        """Memory that the runs need: the arenas of all present frames, and the peak of the recorded runs."""
         pending = self._all_made()
         reserved: dict[Device, int] = {}
         while pending:

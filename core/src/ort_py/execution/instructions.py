@@ -87,7 +87,7 @@ def compile_into(step: KernelStep, arrays: Sequence[int]) -> Instruction:
     """``slots[outputs] = into(*slots[inputs], *slots[arrays])``, then the releases.
 
     Args:
-        step: A step whose kernel writes where it is told.
+        step: A step whose kernel writes into given arrays.
         arrays: Slots of the arrays for its outputs.
     """
     assert step.into is not None

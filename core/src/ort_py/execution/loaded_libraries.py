@@ -1,4 +1,4 @@
-"""Which native libraries this process has loaded, and a handle for one of them. Never loads any.
+"""Native libraries that this process has loaded, and a handle for each. Never loads a library.
 
 The one module that asks dynamic loaders, a function for each system. Where a system does not tell, nothing is loaded.
 """
@@ -41,7 +41,7 @@ def opened(path: str) -> Any:
 
 
 def _on_linux(maps: Path = Path("/proc/self/maps")) -> list[str]:
-    """From the table of mapped files, whose sixth column is a path."""
+    """Read the table of mapped files, whose sixth column is a path."""
     found: dict[str, None] = {}
     with maps.open(encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
@@ -52,7 +52,7 @@ def _on_linux(maps: Path = Path("/proc/self/maps")) -> list[str]:
 
 
 def _on_macos() -> list[str]:
-    """From the list of images of the dynamic loader."""
+    """Read the list of images of the dynamic loader."""
     loader = ctypes.CDLL(None)
     count, name = loader["_dyld_image_count"], loader["_dyld_get_image_name"]
     count.restype, name.restype = ctypes.c_uint32, ctypes.c_char_p
@@ -61,7 +61,7 @@ def _on_macos() -> list[str]:
 
 
 def _on_windows() -> list[str]:
-    """From the list of modules of the process."""
+    """Read the list of modules of the process."""
     kernel: Any = getattr(ctypes, "WinDLL")("kernel32")  # noqa: B009 - only there on that system
     process = ctypes.c_void_p(-1)  # the process itself
     modules, needed = (ctypes.c_void_p * 4096)(), ctypes.c_uint32()

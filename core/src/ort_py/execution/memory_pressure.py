@@ -1,8 +1,8 @@
 """Gives memory back when the process's control group runs short of it, before the kernel slows or kills it.
 
-Looked at when a run returns its frame, at most once a second, in the thread of that run: no thread of its own, nothing
-while nothing runs, and nothing at all where no control group has a memory limit. Who is asked to give back is whoever
-has joined; knows no session.
+The check happens when a run returns its frame, at most once a second, in the thread of that run. There is no extra
+thread, no check while nothing runs, and none at all if no control group has a memory limit. Objects that have joined
+are asked to give memory back; this module does not depend on sessions.
 
 ``ORT_PY_MEMORY_PRESSURE`` is the part of the limit above which memory is given back, 0.9 by default; ``off`` for never.
 """
@@ -40,14 +40,14 @@ _AFTER_TRIM, _LONGEST = 5.0, 300.0
 
 
 class Trimmable(Protocol):
-    """What can give memory back."""
+    """An object that can give memory back."""
 
     def trim(self) -> None:
         """Give back what is kept only for speed."""
 
 
 class MemoryPressure:
-    """Looks at control groups, and trims who has joined.
+    """Watches control groups and trims the objects that have joined.
 
     Args:
         groups: Groups with a limit.
@@ -55,7 +55,7 @@ class MemoryPressure:
         clock: Seconds.
 
     Attributes:
-        due: When to look next; whoever ends a run compares it with the clock, which is all that most runs pay.
+        due: Time of the next check. The end of a run compares it with the clock, which is the only cost for most runs.
         trims: How often memory was given back.
     """
 
@@ -106,7 +106,7 @@ class MemoryPressure:
         return [(found.group, found.failures) for group in self._groups if (found := group.look()) is not None]
 
     def _reason(self) -> str:
-        """Why memory is short, ``""`` where it is not."""
+        """Explain why memory is short; ``""`` if it is not."""
         for group in self._groups:
             found = group.look()
             if found is not None and (reason := self._pressed(found)):
@@ -145,7 +145,7 @@ class WatchedPool(FramePool):
 
 
 def threshold_of(environment: Mapping[str, str] = os.environ) -> float | None:
-    """What the environment says, the usual threshold where it says nothing, None where it switches this off.
+    """Read the threshold from the environment: the default if it is not set, None if it switches the check off.
 
     Raises:
         OptionError: It says something else.
@@ -172,7 +172,7 @@ _process: dict[Path, MemoryPressure | None] = {}
 
 
 def pressure_of_process(root: Path = Path("/")) -> MemoryPressure | None:
-    """The one of this process; None where no group has a limit, or the environment switches it off.
+    """The watcher of this process. None if no group has a limit or the environment switches it off.
 
     Found out once: limits that are set later than the first session are not noticed.
     """

@@ -1,4 +1,4 @@
-"""Native libraries with threads of their own (BLAS, OpenMP): found where they are loaded, and told a number for runs.
+"""Native libraries with threads of their own (BLAS, OpenMP): found if loaded, and set to a number of threads for runs.
 
 While a run is under way, BLAS has one thread: kernels split large products over the session's threads themselves. So N
 parts times N threads of BLAS cannot happen, and no thread of BLAS spins for work when a run is over. OpenMP, whose
@@ -77,7 +77,7 @@ Told: TypeAlias = tuple[tuple[NativeLibrary, int], ...]
 
 
 class ActiveRuns:
-    """The runs under way in this process, and what native libraries are told because of them.
+    """The runs under way in this process, and the numbers of threads that native libraries are set to because of them.
 
     Runs are counted by their thread: one whose end was lost to an interruption is forgotten with the thread's next.
     """
@@ -102,7 +102,7 @@ class ActiveRuns:
             self._modules = modules
 
     def describe(self) -> tuple[str, ...]:
-        """What each library is told during runs, in words."""
+        """Describe in words the number of threads that each library is set to during runs."""
         return (
             *(f"{library.family.name} ({library.file}): 1 during runs" for library in self._shared),
             *(f"{library.family.name} ({library.file}): the run's share" for library in self._per_thread),

@@ -1,8 +1,9 @@
-"""One run of a plan on several threads: tasks begin as soon as what they wait for has ended.
+"""A single run of a plan on several threads: a task begins as soon as its predecessors have ended.
 
-The thread that began the run works too. Others are invited from the process-wide pool when more is ready than is being
-worked on; they leave when nothing is, so no thread of the pool ever waits here, and splits of rows find those that are
-free. Whoever ends a task goes on with the most urgent one that is ready: along a chain nothing is handed over.
+The thread that began the run works too. Threads of the process-wide pool are invited when more tasks are ready than are
+being worked on. They leave when nothing is ready, so no thread of the pool ever waits here, and splits of rows find
+those that are free. A thread that ends a task continues with the most urgent one that is ready: along a chain nothing
+is handed over.
 
 The first failure stops the run; the others are awaited. Of several failures the earliest in the plan is raised.
 Comes after `task_program`; whether a run goes this way at all is decided by `parallel_runs`.
@@ -53,7 +54,7 @@ def run_tasks(frame: Frame, program: TaskProgram, threads: int, pool: ThreadPool
 
 
 class _Run:
-    """What the threads of one run share. Everything but slots is read and written under the lock."""
+    """State that the threads of one run share. Everything but slots is read and written under the lock."""
 
     def __init__(self, frame: Frame, program: TaskProgram, threads: int, pool: ThreadPool) -> None:
         self._slots = frame.slots
@@ -163,7 +164,7 @@ class _Run:
         return task
 
     def _finish(self, done: int) -> None:
-        """Count down: tasks become ready, and slots that nobody needs any more are emptied."""
+        """Count down: tasks become ready, and slots that are no longer needed are emptied."""
         self._left -= 1
         if self._stopped:
             return

@@ -1,4 +1,4 @@
-"""Whether a run of a parallel session goes over several threads, decided by what runs took: it pays or does not happen.
+"""The decision, from measured times, whether a run of a parallel session uses several threads.
 
 For each size of feed (to a power of two) the first two runs are sequential, and the time of each step is taken. Where
 tasks made from these times promise something, a few runs of both kinds are compared by the clock, and the faster kind
@@ -50,7 +50,7 @@ _SIZES = 16
 
 
 class _Size:
-    """What is known of runs with feeds of one size."""
+    """Measurements of runs with feeds of one size."""
 
     __slots__ = ("compared", "kind", "parallel_ns", "program", "runs", "sequential_ns", "times", "wide")
 
@@ -101,7 +101,7 @@ class ParallelRuns:
             active_runs.end(before)
 
     def describe(self) -> str:
-        """How the last run that had the threads to itself was run, and why."""
+        """Describe how the last run that had the threads to itself was executed, and why."""
         size = self._last
         if size is None or size.kind == "timed":
             return "sequential: the times of its steps are being taken"

@@ -103,7 +103,7 @@ class _Failure:
 
 
 class _Shared:
-    """What the threads of one stream share."""
+    """State that the threads of one stream share."""
 
     def __init__(
         self, items: Iterator[Any], work: Callable[[Any], Any], stop: Callable[[], None], queue: RunQueue, depth: int

@@ -1,4 +1,4 @@
-"""What one run leaves: the form of every value, and how many bytes were alive at once.
+"""The record of one run: the form of every value, and the number of bytes alive at once.
 
 Only the few runs whose signature is new are recorded. A recorded run does what any other does, with a look at the
 slots after each step. Knows no places: `planning.memory_plan` finds them in what was seen here.
@@ -109,7 +109,7 @@ class RunRecord:
 
 
 def _run_checked(step: KernelStep, s: Slots) -> None:
-    """What the step's instruction does, with a look at what the kernel returned."""
+    """Execute the step's instruction and check what the kernel returned."""
     assert step.check is not None
     inputs = [s[slot] for slot in step.inputs]
     for slot, result in zip(step.outputs, step.check(inputs, step.call(*inputs)), strict=True):

@@ -1,8 +1,8 @@
 """`KernelContext.parallel_for`: rows of one kernel, split over the threads that are free.
 
 Rows are cut into a few more parts than there are threads, and every thread takes the next part when it has done one:
-one that is late, because it slept or its processor is shared, takes fewer. Nobody waits for one that has not begun.
-Comes after `thread_pool`. Knows no kernel.
+a thread that is late, because it slept or its processor is shared, takes fewer. The caller does not wait for threads
+that have not begun. Comes after `thread_pool`. Does not depend on kernels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PARTS_A_THREAD = 2
 
 
 class _Splits(threading.local):
-    """What the calling thread splits.
+    """Splits of rows made by the calling thread.
 
     Attributes:
         inside: Whether it works on a part: what that splits again, it does alone, since the others are busy too.
@@ -101,7 +101,7 @@ class _Rows:
                 del failure  # it holds this frame, which must not hold it
 
     def _wait(self) -> None:
-        """Until nobody works on a part any more."""
+        """Wait until no thread works on a part any more."""
         while self._helpers:
             with contextlib.suppress(Empty):  # a word of the end that an interruption lost is not waited for long
                 self._finished.get(timeout=0.05)

@@ -1,4 +1,4 @@
-"""Runs that nobody waits for in place: a few threads that take them one after another.
+"""A queue for asynchronous runs: a few threads take them one after another.
 
 Used by the asynchronous calls of sessions. Threads are made when there is work, end after a while without any, and are
 made again in a forked child. Knows no model and no event loop: a job is a call, a future, and a way to stop it.

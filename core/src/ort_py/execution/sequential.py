@@ -85,7 +85,7 @@ def _run_checked(frame: Frame, watch: RunWatch, trace: RunTrace | None) -> None:
 
 
 def _run_traced(frame: Frame, trace: RunTrace) -> None:
-    """Nothing but steps, a look at the clock after each, and at what it wrote."""
+    """Run the steps, and after each read the clock and record the outputs."""
     slots, ended, clock = frame.slots, trace.ends.append, time.perf_counter
     instructions = iter(frame.instructions)
     for output, shape, instruction in zip(trace.outputs, trace.shapes, instructions, strict=True):
@@ -103,12 +103,12 @@ def _run_traced(frame: Frame, trace: RunTrace) -> None:
 
 
 def cause_of(error: Exception) -> BaseException | None:
-    """What a placed error is chained to."""
+    """The exception that a located error is chained to."""
     return error.__cause__ if isinstance(error, OrtPyError) else error
 
 
 def placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
-    """What a step raised, with its place."""
+    """Convert an exception of a step into an error that names the step's place."""
     where = Location(
         step.location.node, step.location.op_type, step.location.domain, step.provider, path=step.location.path
     )

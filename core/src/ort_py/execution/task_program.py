@@ -1,7 +1,7 @@
-"""A plan compiled for several threads: its tasks, each a list of instructions, and what counts down while they run.
+"""A plan compiled for several threads: its tasks, each a list of instructions, and the counters that order them.
 
 Within a task a slot is released by the step that uses it last, as in a sequential run. A slot that several tasks use is
-released by whichever of them ends last: nobody waits for another only to release it.
+released by whichever of them ends last, so that no task waits for another only to release a slot.
 
 Comes after `ort_py.planning.lanes`. Immutable and shared by threads, as a `Program` is.
 """
@@ -21,13 +21,13 @@ __all__ = ["Task", "TaskProgram"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one thread runs in one go.
+    """Instructions that one thread runs without a break.
 
     Attributes:
         steps: Places in the plan.
-        instructions: One a step.
+        instructions: One per step.
         successors: Tasks that wait for this one, among others.
-        shared: Slots it uses that other tasks use too, and that nobody needs after all of them.
+        shared: Slots that other tasks use too, and that are not needed after all of these tasks.
         pinned: Whether it belongs to the thread that began the run.
     """
 

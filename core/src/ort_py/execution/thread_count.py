@@ -1,4 +1,4 @@
-"""How many threads this process may use, and why: min(affinity, cgroup quota, environment, option).
+"""The number of threads that this process may use, and its reason: min(affinity, cgroup quota, environment, option).
 
 The one module that asks the operating system for processors; every call is guarded, so that it answers everywhere.
 Control groups are read by `cgroup_quota`.
@@ -26,7 +26,7 @@ class ThreadCount:
     Attributes:
         count: Threads, at least 1.
         reason: The bound that decided, in words.
-        native: What each native library with threads of its own, BLAS above all, is told during runs.
+        native: Number of threads that each native library with its own threads, above all BLAS, is set to during runs.
         executor: How a session's runs are executed, sequentially or in parallel, and why.
     """
 

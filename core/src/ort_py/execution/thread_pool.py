@@ -1,7 +1,7 @@
 """The process-wide pool of threads. Parked when idle, made on first use, remade after a fork.
 
-Whoever has work for more than one thread offers it to threads that are free and does what nobody takes itself: nothing
-ever waits for a thread of the pool to become free, so work inside the pool may offer work too.
+A caller with work for more than one thread offers it to free threads and does the rest itself. Nothing ever waits for a
+thread of the pool to become free, so work inside the pool may offer work too.
 
 Its own few lines instead of `concurrent.futures`, whose locks are Python's: Ctrl-C that arrives while one is taken
 would leave it taken forever. Only the pool's threads, which no signal reaches, count themselves. Comes before
@@ -46,7 +46,7 @@ class ThreadPool:
             threading.Thread(target=self._work, name=f"ort_py_{number}", daemon=True).start()
 
     def free(self) -> int:
-        """How many threads have nothing to do.
+        """Number of idle threads.
 
         One that was offered something and has not woken yet counts: what it will find first may be over by then, and
         if not, the next caller does its work alone.

@@ -1,4 +1,4 @@
-"""The priority of the calling thread, lowered for work that nobody waits for.
+"""The priority of the calling thread, lowered for work in the background.
 
 Linux schedules each thread by a nice value of its own. Elsewhere a nice value belongs to the whole process, so nothing
 is done there. The one module that asks the operating system for it.

@@ -1,4 +1,4 @@
-"""What is looked at between steps: cancellation, the time limit, the memory limit, and who records times.
+"""Checks between steps: cancellation, the time limit, the memory limit and the recording of times.
 
 A run without any of these has no watch and pays nothing.
 """
@@ -205,7 +205,9 @@ def _at_most(values: Iterable[Any]) -> int:
 
 
 def _owner(item: Any) -> Any:
-    """Who has an array's memory: a view takes none of its own, and a broadcast one tells of more than there is."""
+    """The array that owns the memory. A view takes none of its own, and a broadcast array reports more than there
+    is.
+    """
     while isinstance(item, np.ndarray) and isinstance(item.base, np.ndarray):
         item = item.base
     return item

@@ -1,4 +1,4 @@
-"""What the runs of a program need besides its weights, in bytes: plain values for reports.
+"""Memory that the runs of a program need besides its weights, in bytes: plain values for reports.
 
 Filled by `FramePool.workspace` from what recorded runs left. Knows no frame, no plan and no session.
 """
@@ -17,10 +17,10 @@ class Workspace:
     """Memory of runs.
 
     Attributes:
-        reserved: Bytes of the arenas that all frames hold by now, idle ones too.
+        reserved: Bytes of the arenas that all frames hold at present, idle ones included.
         high_water: The most bytes that intermediate values and results of one run took at once, bodies included, in
             any of the runs that were recorded; 0 where none was. Feeds and weights do not count.
-        largest: What took most at that peak, largest first: (node and operator, bytes).
+        largest: Largest values at that peak, in descending order: (node and operator, bytes).
         reserved_by_device: `reserved` by device.
     """
 

@@ -1,4 +1,4 @@
-"""What to do when a provider fails: named fallbacks, each in the session's report, none silent.
+"""Reactions to a failing provider: named fallbacks, each in the session's report, none silent.
 
 Selection and initialisation fallbacks happen in `discovery` while providers are chosen and created; assignment
 fallback gives the nodes of a region that does not compile to the next provider. What is here is for runs: `failure`

@@ -35,7 +35,7 @@ class Declared:
     tensor: bool = True
 
     def lacks(self, axis: int) -> str:
-        """Why it cannot be split along an axis, ``""`` where it may be."""
+        """Explain why a value cannot be split along an axis; ``""`` if it can."""
         if not self.tensor:
             return f"'{self.name}' is no tensor"
         if self.dims is None:
@@ -68,7 +68,7 @@ class Batch:
 
 
 def batch_of(axis: int, inputs: Sequence[Declared], outputs: Sequence[Declared], feed: Mapping[str, Any]) -> Batch:
-    """Which inputs are split.
+    """Determine which inputs are split.
 
     Args:
         axis: As the caller named it.
@@ -109,14 +109,15 @@ def run_in_parts(
     may_shrink: Callable[[Exception], bool],
     size: int = 0,
 ) -> tuple[list[Any], int]:
-    """Run parts, of half the size wherever one fails for memory; results put together in order.
+    """Run parts, of half the size after each memory failure, and join the results in order.
 
     Args:
-        batch: What is split.
+        batch: The split inputs.
         names: Names of the outputs wanted, for reasons.
         run: Runs a feed.
-        may_shrink: Told what a part's run raised: whether a smaller one is worth trying, memory being given back.
-        size: Of the first parts; half of all where 0.
+        may_shrink: Called with the exception of a part's run. Gives memory back and returns whether a smaller part is
+            worth trying.
+        size: Size of the first parts; 0 means half of everything.
 
     Returns:
         The results, and the size of the last parts.

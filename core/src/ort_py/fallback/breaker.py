@@ -32,7 +32,7 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """How a breaker stands, for reports.
+    """The state of a breaker, for reports.
 
     Attributes:
         name: What it guards.
@@ -75,7 +75,7 @@ class CircuitBreaker:
         return BreakerState.HALF_OPEN if due else BreakerState.OPEN
 
     def failed(self) -> bool:
-        """Count a failure, a trial's too; whether the breaker is open now."""
+        """Count a failure, also of a trial. Returns whether the breaker is open now."""
         with self._lock.held():
             now = self._clock()
             if self._retry_at is not None:
@@ -98,8 +98,9 @@ class CircuitBreaker:
             self._open(self._clock())
 
     def begin_trial(self) -> bool:
-        """Whether the caller may try once: it is half-open, and nobody else tries. Ends with `failed`, `succeeded` or
-        `abandon`."""
+        """Whether the caller may try once: the breaker is half-open, and no other trial runs. A trial ends with
+        `failed`, `succeeded` or `abandon`.
+        """
         with self._lock.held():
             if self._trying or self.state is not BreakerState.HALF_OPEN:
                 return False
@@ -117,7 +118,7 @@ class CircuitBreaker:
             self._next_pause = self._pause
 
     def as_circuit(self, name: str) -> Circuit:
-        """How it stands."""
+        """The breaker's state as a record."""
         with self._lock.held():
             left = 0.0 if self._retry_at is None else max(0.0, self._retry_at - self._clock())
             return Circuit(name, self.state, self._failures, left)

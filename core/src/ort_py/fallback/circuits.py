@@ -1,4 +1,4 @@
-"""What a session remembers of failures: a circuit breaker for each provider, and failures that nobody could help.
+"""A session's memory of failures: a circuit breaker for each provider, and failures that no provider could handle.
 
 Filled by `api.recovery`; a session whose runs all succeed never asks. Knows no plan and no session.
 """
@@ -72,7 +72,7 @@ class Circuits:
             breaker.abandon()
 
     def is_hopeless(self, provider: str, node: str) -> bool:
-        """Whether, a short time ago, other providers failed like this one: no plan is made for it again so soon."""
+        """Whether other providers recently failed on this node too, so that no new plan is made for it yet."""
         breaker = self._hopeless.get((provider, node))
         return breaker is not None and breaker.state is BreakerState.OPEN
 
@@ -89,20 +89,20 @@ class Circuits:
             self._hopeless.pop(key, None)
 
     def seen(self) -> tuple[Circuit, ...]:
-        """How each breaker that ever counted a failure stands."""
+        """The state of each breaker that ever counted a failure."""
         found = [breaker.as_circuit(name) for name, breaker in list(self._breakers.items())]
         return tuple(one for one in found if one.failures or one.state is not BreakerState.CLOSED)
 
 
 def circuits_of(failures: str, retry_seconds: str) -> Circuits:
-    """Breakers as a session's config entries want them.
+    """Breakers with the settings of a session's config entries.
 
     Args:
         failures: Value of `FAILURES_KEY`, ``""`` for 1.
         retry_seconds: Value of `RETRY_KEY`, ``""`` for a minute.
 
     Raises:
-        OptionError: One is no such number.
+        OptionError: An entry is not such a number.
     """
     return Circuits(
         int(_number(FAILURES_KEY, failures or "1", "a whole number from 1 on", whole=True)),

@@ -38,7 +38,7 @@ class Failure:
 
 
 def failure_of(error: Exception, providers: Iterable[IExecutionProvider]) -> Failure:
-    """What a failed run's error means. Kind CALLER where nothing may be done about it.
+    """Classify a failed run's error. Kind CALLER means that nothing may be done about it.
 
     Args:
         error: What the run raised.

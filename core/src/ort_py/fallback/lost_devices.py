@@ -52,12 +52,12 @@ class LostDevices:
         return 0 if found is None else found.generation
 
     def is_left(self, provider: str, device: Device) -> bool:
-        """Whether the device was lost and could not be reset, a short time ago."""
+        """Whether the device was lost recently and could not be reset."""
         found = self._lost.get((provider, device))
         return found is not None and found.breaker.state is BreakerState.OPEN
 
     def reset(self, provider: str, device: Device, generation: int, call: Callable[[], bool]) -> bool:
-        """Make a lost device usable again, unless another session has done so; whether it is usable.
+        """Try to reset a lost device, unless another session has done so. Returns whether it is usable.
 
         Args:
             provider: Whose device it is.
@@ -79,8 +79,9 @@ class LostDevices:
             return False
 
     def retry(self, provider: str, device: Device, call: Callable[[], bool]) -> bool:
-        """Whether a device may be used by a provider that was left out: it never was lost for good, or, where it is
-        time, a reset has succeeded now."""
+        """Whether a provider that was left out may use a device again: the device was never lost permanently, or a due
+        reset has succeeded now.
+        """
         lost = self._lost.get((provider, device))
         if lost is None:
             return True
@@ -98,7 +99,7 @@ class LostDevices:
             return usable
 
     def seen(self) -> tuple[Circuit, ...]:
-        """How the breaker of each device that was ever lost stands."""
+        """The state of the breaker of each device that was ever lost."""
         return tuple(lost.breaker.as_circuit(f"{name} on {device}") for (name, device), lost in self._lost.items())
 
     def forget(self) -> None:
@@ -118,5 +119,5 @@ _process = LostDevices()
 
 
 def process_lost_devices() -> LostDevices:
-    """Those of this process."""
+    """The record of lost devices of this process."""
     return _process

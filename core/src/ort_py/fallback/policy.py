@@ -1,4 +1,4 @@
-"""Which failures may be answered by another provider, and under which switches.
+"""The failures that another provider may handle, and the switches that control this.
 
 A caller's own mistake never falls back: it would fail anywhere, or worse, not.
 """
@@ -23,7 +23,7 @@ __all__ = ["FallbackPolicy", "Strictness"]
 
 
 class Strictness(Enum):
-    """How much may run elsewhere than asked.
+    """The extent to which work may run elsewhere than requested.
 
     OFF lets every fallback happen and reports it. PROVIDER forbids going on without a requested provider. NODE also
     forbids that a node of an accelerator's session ends on the completing CPU provider.

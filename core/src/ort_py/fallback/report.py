@@ -23,7 +23,7 @@ _logger = logging.getLogger("ort_py.session")
 
 
 class FallbackReport(list[FallbackRecord]):
-    """What does not run where, or as, it was asked to.
+    """The parts of a session that do not run where, or as, they were requested.
 
     Args:
         records: In the order of their first time.
@@ -52,11 +52,11 @@ class FallbackReport(list[FallbackRecord]):
 
 
 class FallbackLog:
-    """What has happened in a session so far: each event once in the report, the log, and told to observers once.
+    """The events of a session so far: each is once in the report and the log, and observers are notified once.
 
     Args:
-        hooks: Who may observe.
-        session_id: What they are told of the session.
+        hooks: Hooks of the observers.
+        session_id: Identifier of the session that observers receive.
 
     Attributes:
         records: The report's events.

@@ -1,10 +1,10 @@
-"""The states of a session, as `InferenceSession.state` tells them.
+"""The states of a session, as `InferenceSession.state` reports them.
 
 ::
 
     READY ──failure──> RECOVERING ──another provider, or device, runs──> DEGRADED
       ^                    │                                                │
-      │                    └──nobody else can run it──> FAILED              │
+      │                    └──no other can run it──> FAILED              │
       └──a later run, or a trial of the provider left out, succeeds─────────┘
     CLOSED is the end of each.
 """
@@ -17,7 +17,7 @@ __all__ = ["SessionState"]
 
 
 class SessionState(StrEnum):
-    """What a session does at the moment; each member is also the text of its name in small letters.
+    """The present state of a session. Each member is also the text of its name in lower case.
 
     READY: runs go where the session placed them when it was made. RECOVERING: a failure is being answered by planning
     again; runs of other threads wait for it only where they fail too. DEGRADED: a provider is left out, or computes on

@@ -89,7 +89,7 @@ class Value:
 
     @property
     def constant(self) -> bool:
-        """Whether its content is fixed for the life of the model."""
+        """Whether the content is fixed for the life of the model."""
         return self.weight is not None and not self.overridable
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class Node:
 
     @property
     def location(self) -> Location:
-        """Where this node is, for error messages."""
+        """Place of this node, for error messages."""
         return Location(node=self.name, op_type=self.op_type, domain=self.domain, path=self.path)
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def graph_inputs(graph: Graph) -> list[Value]:
-    """What the caller may feed: the inputs, then the overridable initializers."""
+    """Values that the caller may feed: the inputs, then the overridable initializers."""
     return graph.inputs + [value for value in graph.initializers.values() if value.overridable]
 
 
@@ -47,7 +47,7 @@ def returned_by_nested(graph: Graph) -> dict[Value, dict[Node, None]]:
 
 
 class SpecCache:
-    """Records of nodes and values, made once each. Whoever changes a graph forgets the records concerned."""
+    """Records of nodes and values, made once each. Code that changes a graph forgets the records concerned."""
 
     __slots__ = ("_nodes", "_values")
 
@@ -125,7 +125,7 @@ def node_spec(node: Node, index: int = 0) -> NodeSpec:
 
     Args:
         node: The node.
-        index: What the record shall say about its position.
+        index: Position that the record states.
     """
     return SpecCache().node(node, index)
 
@@ -203,7 +203,7 @@ class NodesView(GraphView):
         return found
 
     def _position(self, node: Node) -> int | None:
-        """Index of a node; None where it is not in the view."""
+        """Index of a node, or None if it is not in the view."""
         if self._index is None:
             self._index = {node: index for index, node in enumerate(self._members)}
         return self._index.get(node)

@@ -46,7 +46,7 @@ def run_inline(rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KernelServices:
-    """What the session offers to the kernels it binds.
+    """Services that the session offers to the kernels it binds.
 
     Attributes:
         limits: Bounds for allocations.
@@ -63,7 +63,7 @@ class KernelConstants(Mapping[int, Array]):
     """Constant inputs of one node by position, as host arrays: what a plan adds to a plain mapping."""
 
     def packed(self, positions: Sequence[int], form: str, make: Callable[[], Any]) -> Any:
-        """What a kernel makes of the inputs at `positions`, shared where their owner can.
+        """Return a packed form of the inputs at `positions`, shared if their owner allows it.
 
         Args:
             positions: The inputs it is made of, absent ones left out.

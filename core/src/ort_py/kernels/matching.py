@@ -1,4 +1,4 @@
-"""Whether a kernel fits a node, and if not, why: every reason, for every candidate.
+"""Matching of kernels and nodes, with every reason for every candidate that does not fit.
 
 Functions over `KernelDef` and `NodeSpec`; the registry keeps the candidates.
 """
@@ -14,7 +14,7 @@ __all__ = ["match_kernel", "overlap", "refusal_of"]
 
 
 def refusal_of(definition: KernelDef, node: NodeSpec) -> str | None:
-    """Why a kernel of the node's operator does not fit it; None where it fits."""
+    """Explain why a kernel of the node's operator does not fit it; None if it fits."""
     reasons: list[str] = []
     if not definition.since <= node.since_version <= definition.last:
         reasons.append(f"the node needs version {node.since_version}")
@@ -45,7 +45,7 @@ def match_kernel(candidates: Iterable[KernelDef], node: NodeSpec) -> KernelMatch
 
 
 def overlap(left: KernelDef, right: KernelDef) -> str | None:
-    """What two kernels of one operator both claim, in words; None where no node could match both."""
+    """Describe in words the nodes that two kernels of one operator both claim; None if no node could match both."""
     first, last = max(left.since, right.since), min(left.last, right.last)
     if first > last:
         return None

@@ -1,4 +1,4 @@
-"""What a kernel returned against what it has to return, for kernels of other packages than this project's.
+"""Checks of the results of kernels from other packages than this project's.
 
 Everything after a kernel counts on its results: regions read their memory, plans reuse it. A wrong one is refused
 where it is made, with the plug-in's name. Asked where a run is recorded, which is the first of each signature, so that
@@ -129,7 +129,7 @@ def _fits(found: tuple[int, ...], shape: Sequence[int | None]) -> bool:
 
 
 def _shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[Sequence[int | None] | None]:
-    """Shapes of a node's results from the arrays it was given; None where nothing is known of one.
+    """Shapes of a node's results from the arrays it was given; None for an unknown shape.
 
     The table of constraints says them; for operators that it lacks, ONNX's inference.
     """

@@ -17,13 +17,13 @@ _seed: int | None = None
 
 
 def set_process_seed(seed: int | None) -> None:
-    """Set the seed that sessions made from now on start from; None draws from the system again."""
+    """Set the seed for sessions made from now on; None draws from the system again."""
     global _seed  # noqa: PLW0603 - the setting is the process's, as onnxruntime's
     _seed = seed
 
 
 def process_seed() -> int | None:
-    """The seed set for this process, None where there is none."""
+    """The seed set for this process, or None."""
     return _seed
 
 
@@ -31,9 +31,9 @@ def stream_for(seed: int | None, node: Location, call: int) -> np.random.Generat
     """A generator for one call of a node.
 
     Args:
-        seed: The session's seed, None for numbers nobody can repeat.
+        seed: The session's seed; None for numbers that cannot be repeated.
         node: The node, whose place gives it a stream of its own: two nodes of a model draw other numbers.
-        call: Which call it is, from 0: two runs of a session draw other numbers.
+        call: Number of the call, from 0: two runs of a session draw different numbers.
     """
     if seed is None:
         return np.random.default_rng()

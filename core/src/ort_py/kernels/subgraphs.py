@@ -1,4 +1,5 @@
-"""What a kernel calls the graphs of its node by: a handle made when it is bound, and who runs it while it is called.
+"""Handles through which a kernel calls the graphs of its node: created at binding, and connected to a runner during a
+call.
 
 A kernel is bound once and called by many threads, each in a frame of its own. So the handle holds no frame: the step
 that calls the kernel says, for its own thread and as long as the call lasts, how each handle runs. Knows no frame and

@@ -47,7 +47,7 @@ def check_allocation(limits: Limits, shape: Sequence[int], dtype: Any, location:
         limits: The limits of the session.
         shape: Shape of the array to be made.
         dtype: Its NumPy dtype or `DataType`.
-        location: Who asks, for the message.
+        location: Place of the request, for the message.
 
     Raises:
         LimitError: The array would be larger than `Limits.single_allocation_bytes`, or than an address can reach.

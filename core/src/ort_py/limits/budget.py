@@ -27,7 +27,7 @@ _NAMED = 5
 
 
 class Budget:
-    """What a load has used so far.
+    """Resources that a load has used so far.
 
     Attributes:
         limits: The bounds.
@@ -147,7 +147,7 @@ class Budget:
             )
 
     def seconds_left(self) -> float | None:
-        """Seconds until the time for loading is over; None where it has no end."""
+        """Seconds until the time for loading is over, or None without a time limit."""
         return None if self._deadline is None else self._deadline - self._clock()
 
     def end(self) -> None:

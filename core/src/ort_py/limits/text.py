@@ -1,4 +1,4 @@
-"""How much memory strings take: arrays of strings hold pointers, and what these point to is counted here.
+"""Memory of strings: arrays of strings hold pointers, and this module counts what they point to.
 
 Used wherever bytes of arrays are counted. Copying an array of strings shares the strings, so who adds up several arrays
 passes one set for all of them.

@@ -1,4 +1,4 @@
-"""Which data transfer copies between two devices: directly, or through the host.
+"""The data transfers between two devices: directly, or through the host.
 
 Providers' own transfers are asked first, then those that plug-ins contribute, each list in its given order.
 """
@@ -43,7 +43,7 @@ class TransferTable:
         self._transfers = [*transfers, HostTransfer()]
 
     def route(self, source: Device, target: Device) -> tuple[Hop, ...]:
-        """The copies that bring an array from one device to another; empty where they are the same.
+        """The copies that bring an array from one device to another; empty if they are the same.
 
         Raises:
             EngineError: Nothing copies between the two, directly or through the host.

@@ -1,5 +1,6 @@
-"""Who runs what: ranked providers claim nodes, the partitioner makes regions, asks what pays, and explains.
+"""The assignment of nodes to providers: ranked providers claim nodes, and the partitioner makes regions, compares costs
+and explains.
 
-Comes after `transforms`, before `planning`. Reads graphs, never changes them; knows no device, only what providers
-say of theirs.
+Comes after `transforms`, before `planning`. Reads graphs and never changes them. Knows devices only through what
+providers report about theirs.
 """

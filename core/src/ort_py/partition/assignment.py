@@ -1,4 +1,4 @@
-"""What partitioning decides: plain records, for planning and for reports."""
+"""Results of partitioning: plain records, for planning and for reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORE = "core"
 
 
 class Runner(Enum):
-    """How a node runs."""
+    """The way in which a node runs."""
 
     KERNEL = "kernel"
     REGION = "region"
@@ -35,14 +35,14 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class NodeAssignment:
-    """Who runs a node, and why nobody before did.
+    """The provider of a node, and the reasons why no earlier provider took it.
 
     Attributes:
         provider: Provider name, or `CORE`.
-        runner: How.
+        runner: Way in which the node runs.
         kernel: The kernel, for KERNEL.
         region: The region, for REGION.
-        reason: Why this provider took it.
+        reason: Reason why this provider took it.
         refusals: (provider, reason) of each provider that was asked before.
     """
 
@@ -69,11 +69,11 @@ class Assignment:
     """Assignments of every node of a model, nested graphs included, and the regions of each graph.
 
     Attributes:
-        nodes: Who runs each node.
+        nodes: Assignment of each node.
         regions: Regions of each graph.
-        unassigned: Nodes nobody runs, with every refusal.
+        unassigned: Nodes that no provider runs, with all refusals.
         specs: The record of each node that the providers saw; planning binds kernels with the same ones.
-        notes: What was weighed, in lines for the load report: placements with their estimates, operators that cut.
+        notes: Lines for the load report: placements with their estimates, and operators that separate islands.
     """
 
     nodes: dict[Node, NodeAssignment] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""Which placement of a graph is the cheapest: providers in the session's order, the host alone, or one provider first.
+"""The choice of the cheapest placement of a graph: providers in the session's order, the host alone, or one provider
+first.
 
 Between `islands`, which improves each of them, and `partitioner`, which carries the chosen one out. The session's order
 stays unless another is faster by a margin: estimates are rough, and an order that a user gives is a wish. Where all
@@ -30,11 +31,11 @@ class Choice:
     """A placement and why it was chosen.
 
     Attributes:
-        owner: For each node the place of its provider in the answers, -1 where it is nobody's.
+        owner: For each node the index of its provider in the answers, or -1 if it has none.
         order: Places in the order in which providers serve.
         costs: Microseconds of one run of each placement that was looked at, by its name; the chosen one first.
         reasons: Why nodes lost a provider that claims them: (its place, node) and the reason.
-        cuts: (operator, nodes, islands) of those that lie between islands because nobody there takes them.
+        cuts: (operator, nodes, islands) of nodes between islands that no provider there takes.
     """
 
     owner: Sequence[int]
@@ -45,7 +46,7 @@ class Choice:
 
 
 def compares(providers: Sequence[IExecutionProvider], model: CostModel) -> bool:
-    """Whether all providers have to be asked: one has a device of its own, or says what its nodes cost.
+    """Whether all providers must be asked, because one has a device of its own or states the costs of its nodes.
 
     Rates that were measured are no reason: on the host they differ by less than estimates are wrong by, and asking a
     compiler what it can run may take longer than all the rest of partitioning.

@@ -1,9 +1,9 @@
-"""Regions that can be checked: the gate of each, and the nodes that no gate can answer for.
+"""Regions that can be checked: the gate of each, and the nodes that no gate can check.
 
 Comes after `partitioner`, before regions are compiled. A node whose constraints no input can satisfy is taken out of
-regions, so that a kernel refuses it with its own words. So is a node that cannot be checked before it runs, unless its
-provider checks what reaches its regions itself; and a node whose results may be empty without anybody knowing before
-the run, where its provider does not compute empty values.
+regions, so that a kernel refuses it in its own words. So is a node that cannot be checked before it runs, unless its
+provider checks the inputs of its regions itself, and a node whose results may unpredictably be empty, if its provider
+does not compute empty values.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def bar_unchecked(
 
 
 def _perhaps_empty(region: Region, gate: Gate, provider: IExecutionProvider) -> list[tuple[int, str]]:
-    """Nodes that may make, or be given, empty values that nobody notices before a run: number and reason."""
+    """Nodes that may make or receive empty values which cannot be predicted before a run: number and reason."""
     if not gate.answers_on(provider.device):
         reason = "its provider computes no empty values, and nobody can tell before a run whether there are any"
         return [(number, reason) for number in range(len(region.nodes))]

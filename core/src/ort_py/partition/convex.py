@@ -101,8 +101,9 @@ class ContractedGraph:
         return left
 
     def _levels(self, group_of: Mapping[int, int]) -> dict[int, int]:
-        """How often the longest path to each node left a group: nodes of one group and level can be contracted, with
-        all other such sets, because a path that leaves one only reaches higher levels."""
+        """Count how often the longest path to each node leaves a group. Nodes of one group and level can be contracted,
+        with all other such sets, because a path that leaves one only reaches higher levels.
+        """
         level: dict[int, int] = {}
         for unit in self._order():
             here = level.setdefault(unit, 0)

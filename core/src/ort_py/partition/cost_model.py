@@ -1,4 +1,4 @@
-"""What decides whether an island pays and in which order providers serve: rates, and how much of a gain is asked for.
+"""Parameters that decide whether an island pays and in which order providers serve: rates, and the gain required.
 
 Data, with one rule. Comes before `work_table`, which prices a graph with it. A provider's own `Claim.cost_us` and
 `estimate_cost` beat the rates here.
@@ -18,7 +18,7 @@ EXPLICIT_ORDER_MARGIN = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """How placements are weighed.
+    """Parameters for the comparison of placements.
 
     Attributes:
         calibration: What calls, arithmetic and copies cost.

@@ -17,12 +17,12 @@ __all__ = ["trimmed"]
 
 
 def trimmed(table: WorkTable, owner: Placed, others: Placed, labels: Ints) -> Placed:
-    """A placement without the edges that do not pay.
+    """Return a placement without the edges that do not pay.
 
     Args:
         table: The costs.
         owner: The placement.
-        others: Who would take each node; itself where nobody would.
+        others: The provider that would take each node instead; the same provider if there is no other.
         labels: Island of each node.
     """
     devices = table.node_devices(owner)

@@ -1,8 +1,9 @@
-"""Islands: nodes of one device that lie together. Each is kept where it pays, loses an edge that does not, or goes.
+"""Islands: connected nodes on one device. An island is kept if it pays, loses an edge that does not, or is dissolved.
 
-Works on a placement as an array, see `work_table`; comes before `candidates`, which compares whole placements. What an
-island costs is its nodes, the calls of its regions and the copies at its border; it is weighed against the next
-providers in order that would take its nodes. Where nobody would, it stays. Linear in nodes and uses, for each round.
+Works on a placement as an array, see `work_table`; comes before `candidates`, which compares whole placements. The cost
+of an island is that of its nodes, the calls of its regions and the copies at its border. It is compared with the next
+providers in order that would take its nodes. If there is none, the island stays. Linear in nodes and uses, for each
+round.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _node_groups(owner: Placed, groups: Ints) -> Ints:
 
 
 def _others(table: WorkTable, owner: Placed, order: Sequence[int], groups: Ints) -> Placed:
-    """Who would take each node in place of its provider: the next in order that is of another group; else itself."""
+    """The provider that would take each node in place of its own: the next in order from another group, else itself."""
     found = owner.copy()
     for position, place in enumerate(order):
         mine = np.flatnonzero(owner == place)
@@ -124,7 +125,7 @@ def _others(table: WorkTable, owner: Placed, order: Sequence[int], groups: Ints)
 
 
 class _Figures:
-    """What each island costs, and what its nodes would elsewhere.
+    """Costs of each island, and of its nodes elsewhere.
 
     Attributes:
         nodes: How many.
@@ -246,7 +247,7 @@ def _cutters(table: WorkTable, owner: Placed, labels: Ints, groups: Ints) -> Map
 
 
 def cuts_of(table: WorkTable, owner: Placed, groups: Ints) -> list[tuple[str, int, int]]:
-    """Operators that lie between islands because nobody there takes them: (operator, nodes, islands), worst first."""
+    """Operators between islands that no provider there takes: (operator, nodes, islands), most frequent first."""
     labels = islands_of(table, owner, groups)
     nodes: dict[str, set[int]] = {}
     islands: dict[str, set[int]] = {}

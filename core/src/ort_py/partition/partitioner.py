@@ -1,7 +1,9 @@
-"""Ask each provider, choose the cheapest placement, make regions convex, and say of each node who runs it and why.
+"""Placement of a graph: ask each provider, choose the cheapest placement, make regions convex, and record the provider
+and reason for each node.
 
 Control flow stays with the core unless a provider claims the node whole; its bodies are partitioned like any graph.
-Nodes nobody takes are returned with every refusal: the caller may expand them to their function body and ask again.
+Nodes that no provider takes are returned with all refusals: the caller may expand them to their function body and ask
+again.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def partition(
         graph: The main graph, validated and typed.
         providers: In rank order; each later one completes what the earlier left.
         kernels: Their kernels.
-        cost_model: How placements are weighed.
-        on_provider_error: Told about a provider whose `get_capability` raised; it gets no node of that graph.
+        cost_model: Parameters for the comparison of placements.
+        on_provider_error: Called for a provider whose `get_capability` raised; that provider gets no node of the graph.
         barred: Nodes that a provider may not have in its regions, with the reason by provider.
     """
     result = Assignment()
@@ -109,7 +111,9 @@ class _Placing:
         self._rest()
 
     def _left_over(self, place: int, piece: Sequence[int], position: int, mine: list[list[int]]) -> bool:
-        """Pass on what is left of a claim and not worth a region; False where it is worth one, or nobody is next."""
+        """Pass on the rest of a claim if it is not worth a region. False if it is worth one, or if no other provider
+        follows.
+        """
         provider = self.answers[place].provider
         try:
             reason = provider.group_refusal([self.view.nodes[index] for index in piece], self.view)
@@ -158,7 +162,7 @@ class _Placing:
                 return
 
     def _rest(self) -> None:
-        """What nobody runs: control flow is the core's, the rest is unassigned."""
+        """Handle the nodes that no provider runs: control flow is the core's, the rest is unassigned."""
         for index, node in enumerate(self.graph.nodes):
             if node in self.result.nodes:
                 continue
@@ -171,7 +175,7 @@ class _Placing:
                 self.result.unassigned[node] = refusals
 
     def _refusals(self, index: int, place: int) -> tuple[tuple[str, str], ...]:
-        """Why the providers before one do not run a node."""
+        """The reasons why providers earlier in the order do not run a node."""
         reasons = self.choice.reasons
         return tuple(
             [

@@ -1,7 +1,7 @@
-"""What a provider's calls, arithmetic and copies cost on this machine: figures measured once, or orders of magnitude.
+"""Costs of a provider's calls, arithmetic and copies on this machine: figures measured once, or orders of magnitude.
 
-Data only. Comes before `work_table`, which prices nodes with them. Who measures and keeps them is elsewhere
-(`ort_py.api.calibration`); where nobody has, the figures here are good for refusing what is plainly wrong.
+Data only. Comes before `work_table`, which prices nodes with them. They are measured and kept elsewhere
+(`ort_py.api.calibration`). Without measurements, the figures here suffice to refuse placements that are plainly wrong.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Rates:
         return self.copy_us + nbytes / self.copy_bytes_per_us
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what is infinite is left out, since JSON has no such number."""
+        """Convert to plain data. Infinite values are left out, since JSON cannot express them."""
         return {name: value for name, value in asdict(self).items() if value != math.inf}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Rates | None:
-        """From plain data; None where it is no such thing."""
+        """Read from plain data; None if the data have another form."""
         names = {one.name for one in fields(cls)}
         numbers = {key: value for key, value in data.items() if key in names and key != "measured"}
         if not all(isinstance(value, int | float) and value >= 0 for value in numbers.values()):
@@ -87,10 +87,10 @@ class Calibration:
         self._measured = dict(measured or {})
 
     def of(self, provider: IExecutionProvider) -> Rates:
-        """What is known of a provider: figures of this machine, else those of its kind."""
+        """Rates of a provider: figures of this machine, else those of its kind."""
         found = self._measured.get(provider.name)
         return found or (HOST_RATES if provider.device == HOST else DEVICE_RATES)
 
     def items(self) -> ItemsView[str, Rates]:
-        """What was measured, by the provider's name."""
+        """Measured rates by the provider's name."""
         return self._measured.items()

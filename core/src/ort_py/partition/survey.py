@@ -1,7 +1,7 @@
-"""Asking the providers of a session about one graph: each once, in rank order, in a guard.
+"""The survey of a session's providers about one graph: each is asked once, in rank order, in a guard.
 
-Comes before `work_table`. What a provider answers is kept as it is; nothing is decided here. A provider that need not
-be asked is not: on the host, where every node has found somebody and nobody's times are compared.
+Comes before `work_table`. Answers are kept as they are; nothing is decided here. A provider on the host is not asked if
+every node already has a provider and no times are compared.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ OnProviderError = Callable[[str, Exception], None]
 
 @dataclass(slots=True)
 class Answer:
-    """What one provider says about a graph.
+    """The answer of one provider about a graph.
 
     Attributes:
-        provider: Who was asked.
+        provider: The provider that was asked.
         regions: Claims to be compiled, in its order.
         kernels: Claims of single kernels.
-        claims: The claim each node is in, the first where there are two: regions before kernels.
-        reasons: Why it does not take the others. Whoever decides against a claim adds why.
-        failure: Why there is no answer: what `get_capability` raised; ``""`` where there is one.
+        claims: The claim that each node belongs to; the first of two, regions before kernels.
+        reasons: Reasons why it does not take the other nodes. Code that decides against a claim adds its reason.
+        failure: Exception of `get_capability` if there is no answer, else ``""``.
     """
 
     provider: IExecutionProvider
@@ -39,16 +39,16 @@ class Answer:
 
     @property
     def states_costs(self) -> bool:
-        """Whether the provider itself says what its nodes cost."""
+        """Whether the provider itself states the costs of its nodes."""
         return estimates(self.provider) or any(claim.cost_us is not None for claim in (*self.regions, *self.kernels))
 
     def refusal(self, node: int) -> str:
-        """Why the provider does not run a node."""
+        """Explain why the provider does not run a node."""
         return self.failure or self.reasons.get(node, "not claimed")
 
 
 def estimates(provider: IExecutionProvider) -> bool:
-    """Whether a provider has an answer of its own to `estimate_cost`."""
+    """Whether a provider overrides `estimate_cost`."""
     return type(provider).estimate_cost is not IExecutionProvider.estimate_cost
 
 
@@ -67,7 +67,7 @@ def survey(
         view: The graph.
         providers: In rank order.
         kernels: Their kernels.
-        on_provider_error: Told about a provider whose `get_capability` raised.
+        on_provider_error: Called for a provider whose `get_capability` raised.
         all_of_them: Whether later ones are asked where earlier ones take every node. They are in any case where one
             has only a part of a region left, which it may not want.
         barred: Nodes that a provider may not have in its regions, with the reason by provider.

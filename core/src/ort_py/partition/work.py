@@ -1,4 +1,4 @@
-"""How much a node computes and moves: arithmetic of products, bytes of everything, from operator, shapes and types.
+"""Estimates of a node's arithmetic and memory traffic from operator, shapes and types.
 
 Knows no provider and no time; `work_table` prices what is counted here. Orders of magnitude are enough: what they
 decide is which side of a copy a node belongs to. Dimensions that are not known before a run count as a few.
@@ -21,7 +21,7 @@ UNKNOWN_DIM = 16
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one run of a node takes.
+    """Arithmetic and memory traffic of one run of a node.
 
     Attributes:
         flops: Multiplications and additions of a product; 0 for other operators.
@@ -33,11 +33,11 @@ class Work:
 
 
 def work_of(node: NodeSpec, sizes: dict[str, int] | None = None) -> Work:
-    """What a node computes and moves.
+    """Estimate the arithmetic and memory traffic of a node.
 
     Args:
         node: The node.
-        sizes: Bytes of values by name, of values met before; filled. For whoever asks about many nodes.
+        sizes: Cache of the bytes of values by name, for calls about many nodes. The function adds to it.
     """
     if node.op_type in _VIEWS:
         return Work(0.0, 0.0)
@@ -54,7 +54,7 @@ def work_of(node: NodeSpec, sizes: dict[str, int] | None = None) -> Work:
 
 
 def bytes_of(value: ValueSpec) -> int:
-    """Bytes of a value; those of a pointer where it is no tensor."""
+    """Bytes of a value, or of a pointer if it is not a tensor."""
     kind = value.type
     if not isinstance(kind, TensorType):
         return 8

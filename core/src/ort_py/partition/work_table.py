@@ -1,8 +1,8 @@
-"""A graph as arrays: what each node costs with each provider that claims it, and what its values cost to copy.
+"""A graph as arrays: the cost of each node with each provider that claims it, and the cost of copying its values.
 
 Between `survey`, whose answers it prices, and `candidates` and `islands`, which weigh placements with it. A placement
-is an array: for each node the place of its provider in the answers, -1 where it is nobody's. All steps are linear in
-nodes and uses of values. Times are microseconds for one run.
+is an array: for each node the index of its provider in the answers, or -1 if it has none. All steps are linear in nodes
+and uses of values. Times are microseconds for one run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class WorkTable:
         stated: Whether each answer's provider itself says what its nodes cost.
         known: Whether it does, or its rates were measured.
         copy_us, copy_rate: Of each device: microseconds a copy and bytes in a microsecond.
-        producer, reader, value: Uses: who makes a value, who reads it, which it is. Constants are not among them.
+        producer, reader, value: Uses: the node that makes a value, the node that reads it, and the value. Constants are
+            not included.
         nbytes: Of each value.
     """
 
@@ -181,7 +182,7 @@ class WorkTable:
 
     @cached_property
     def ends_of_values(self) -> list[list[int]]:
-        """Who makes each value, then who reads it: once for each use; `OUTSIDE` among them."""
+        """Makers, then readers of each value, once for each use; `OUTSIDE` among them."""
         found: list[list[int]] = [[OUTSIDE] for _ in self.nbytes]
         for producer, reader, value in zip(
             self.producer.tolist(), self.reader.tolist(), self.value.tolist(), strict=True

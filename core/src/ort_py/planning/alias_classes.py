@@ -1,4 +1,4 @@
-"""Which slots of a plan may share memory, and until when somebody reads that memory.
+"""Slots of a plan that may share memory, and the time until which that memory is read.
 
 Slots are joined into classes by what the steps declare: views, arrays that are contiguous already, and control flow,
 which may return what it was given. Comes after the steps are in order, before `reuse`. Knows no shapes and no bytes.
@@ -79,7 +79,7 @@ def _pairs(step: Step) -> Iterable[tuple[int, int]]:
 
 
 def _is_elsewhere(step: Step) -> bool:
-    """Whether the work of a step may be done after its call returned, on a device's stream."""
+    """Whether the work of a step may continue after its call returned, on a device's stream."""
     match step:
         case KernelStep() | RegionStep():
             return step.device != HOST

@@ -1,4 +1,4 @@
-"""Which outputs may share memory with something that outlives the run: those are copied for the caller.
+"""Outputs that may share memory with an object that outlives the run. They are copied for the caller.
 
 A graph output never aliases a feed, a constant or another output. What is certain statically needs no check in the
 run: an output is safe where its chain of possible views ends at a value some kernel made anew.
@@ -26,7 +26,7 @@ def outputs_to_copy(graph: Graph, assignment: Assignment) -> list[bool]:
 
 
 def _root(value: Value, assignment: Assignment) -> Value | None:
-    """The value whose memory `value` may be a view of; None where that is a feed, a constant or unknown."""
+    """The value whose memory `value` may be a view of. None if that is a feed, a constant or unknown."""
     while True:
         node = value.producer
         if node is None:

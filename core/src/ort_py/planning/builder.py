@@ -1,4 +1,4 @@
-"""From an assigned graph to its ExecutionPlan: units in order become steps.
+"""Construction of an ExecutionPlan from an assigned graph: units in order become steps.
 
 Bodies of control flow are planned before the graph that holds them (`build_plan` goes from the inside out, without
 recursion), because a body decides where it wants its inputs and captures.
@@ -50,7 +50,7 @@ def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
 
 
 def _inside_provider(graph: Graph, resources: PlanResources) -> bool:
-    """Whether the graph belongs to a node that a provider runs whole."""
+    """Whether the graph belongs to a node that a provider runs as a whole."""
     current = graph
     while current.owner is not None:
         assigned = resources.assignment.nodes.get(current.owner)
@@ -83,7 +83,7 @@ class GraphPlanner:
                 self._emit_kernel(unit)
 
     def natural_devices(self) -> list[Device]:
-        """Where each output is made; the host for constants and outer values."""
+        """Devices on which outputs are made; the host for constants and outer values."""
         return [self.slots.home.get(value, HOST) for value in self.graph.outputs]
 
     def finish(
@@ -148,7 +148,7 @@ class GraphPlanner:
                 self._inputs.append(PlanInput(value.name, slot, HOST, value.type, default=True))
 
     def _wanted_device(self, value: Value) -> Device:
-        """Where a body's input is read first; the host where only control flow reads it."""
+        """Device on which a body's input is read first; the host if only control flow reads it."""
         for node, position in value.uses:
             assigned = self.resources.assignment.nodes.get(node)
             if node.graph is self.graph and assigned is not None and assigned.runner is not Runner.CONTROL_FLOW:

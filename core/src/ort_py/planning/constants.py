@@ -59,7 +59,7 @@ class ConstantPool:
         return self._copies[key]
 
     def packed(self, weights: Sequence[Weight], device: Device, form: str, make: Callable[[], Any]) -> Any:
-        """What a kernel makes of constants: once for all who ask for the same.
+        """Return a packed form of constants, shared by all requests for the same form.
 
         Args:
             weights: The constants.
@@ -71,7 +71,7 @@ class ConstantPool:
         return self.forms(device).packed([weight.key for weight in weights], form, make, arrays)
 
     def forms(self, device: Device) -> HeldForms:
-        """What was made of constants on a device."""
+        """Packed forms of constants on a device."""
         found = self._packed.get(device)
         if found is None:
             found = self._packed[device] = HeldForms(self._store, shared=device == HOST)

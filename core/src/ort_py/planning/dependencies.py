@@ -1,6 +1,6 @@
-"""Which steps of a plan wait for which: what a parallel executor needs, found once from the slots they touch.
+"""Dependencies between the steps of a plan for parallel execution, found once from the slots they touch.
 
-A step waits for whoever wrote what it reads, and a writer for those who touched the slot before. On top of that:
+A step waits for the writers of its inputs, and a writer for the steps that used the slot before. On top of that:
 
 * Steps on a device with a stream keep the plan's order, on one thread: a stream belongs to one thread at a time.
 * A step on the host that reads what a stream brought waits for the wait step in front of it, as it does in the plan.
@@ -44,7 +44,7 @@ class Dependencies:
 
     @property
     def branches(self) -> bool:
-        """Whether any two steps may run at the same time."""
+        """Whether two steps of the plan may run at the same time."""
         return self.longest < len(self.waits) and len(self.pinned) < len(self.waits)
 
 

@@ -1,4 +1,4 @@
-"""Which inputs of a region are on the host when it runs: asked before the region is compiled.
+"""Inputs of a region that are on the host when it runs, determined before the region is compiled.
 
 Comes after partitioning, which says who makes each value. Knows no plan: what comes from a loop or from an outer graph
 may be anywhere, and does not count.

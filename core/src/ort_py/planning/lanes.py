@@ -79,7 +79,9 @@ def arrange(dependencies: Dependencies, times: Sequence[int], lanes: int, exchan
 
 
 def _chains(dependencies: Dependencies) -> list[list[int]]:
-    """Steps gathered where one waits for one other alone, and nobody else waits for that: those never part."""
+    """Gather steps into chains: each step waits only for the one before it, and nothing else waits for that one. Chains
+    are never split.
+    """
     readers = [0] * len(dependencies.waits)
     for waits in dependencies.waits:
         for before in waits:

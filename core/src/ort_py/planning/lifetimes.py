@@ -14,10 +14,10 @@ __all__ = ["with_releases"]
 
 
 def with_releases(steps: Sequence[Step], keep: Collection[int]) -> tuple[Step, ...]:
-    """The steps, each with the slots it uses last, and the outputs nobody reads, as `release`.
+    """Return the steps, each with `release`: the slots that it uses last, and its outputs that are never read.
 
-    The planner has just made them and nobody else has seen them, so they are completed and not copied: frozen records
-    are slow to make twice.
+    The planner has just made them and holds the only references, so they are completed in place: copying frozen records
+    is slow.
     """
     seen: set[int] = set(keep)
     for step in reversed(steps):

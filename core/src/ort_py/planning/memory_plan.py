@@ -1,7 +1,7 @@
-"""Places for intermediate values in memory that is used again, from what a run of the same input shapes has shown.
+"""Places for intermediate values in reused memory, derived from a recorded run with the same input shapes.
 
-A value may lie where another lay that nobody reads any more; chains of steps that write over their input are one
-block. Comes after `reuse`; `execution` keeps the memory and runs what is planned here. Knows no frame.
+A value may take the place of one that is no longer read; chains of steps that write over their input form one block.
+Comes after `reuse`; `execution` keeps the memory and runs the plan made here. Does not depend on frames.
 
 What stays out: values whose shape the data decide (`unsteady`), those of steps that make their outputs themselves, and
 those that were not contiguous, so that the layout of a value does not depend on the run.
@@ -35,7 +35,7 @@ _WORTH_BYTES, _WORTH_STEPS = 16 << 10, 16
 
 @dataclass(frozen=True, slots=True)
 class SeenValue:
-    """What a recorded run left in a slot.
+    """The value that a recorded run left in a slot.
 
     Attributes:
         shape: Its shape.
@@ -229,7 +229,7 @@ def _lowest_gap(begins: Sequence[int], ends: Sequence[int], nbytes: int) -> int:
 def _checks(
     plan: ExecutionPlan, chosen: Sequence[ReusingStep], seen: Mapping[int, SeenValue]
 ) -> dict[int, tuple[tuple[int, tuple[int, ...]], ...]]:
-    """What to look at after steps whose outputs decide, directly or through others, what planned steps are given.
+    """Checks after steps whose outputs decide, directly or indirectly, which places later steps receive.
 
     Shapes of what a kernel with `into` makes follow from those of its inputs; anything else is looked at.
     """

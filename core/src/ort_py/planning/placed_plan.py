@@ -64,7 +64,9 @@ class _Edit:
         self._results = {value.name: value.slot for value in plan.outputs}
 
     def arriving(self, value: PlanInput, device: Device) -> PlanInput:
-        """Take an input on a device: what copied it there goes; who reads it elsewhere gets a copy from there."""
+        """Take an input on a device: the copy to that device is dropped, and steps that read it elsewhere get a copy
+        from there.
+        """
         host = value.slot
         to_host = self._transfers.route(device, HOST)
         number = self._copy(lambda step: step.inputs == (host,) and step.hops[-1].target == device)
@@ -108,7 +110,7 @@ class _Edit:
         self.steps.append(WaitStep(provider=self.provider_on(device), device=device))
 
     def provider_on(self, device: Device) -> str:
-        """Who is to blame for a failure on a device: whoever runs a step there; nobody where none does."""
+        """The provider responsible for a failure on a device: the one that runs a step there, or None."""
         return next((step.provider for step in self.steps if step.provider and _is_on(step, device)), "")
 
     def _copy(self, wanted: Callable[[CopyStep], bool]) -> int | None:

@@ -69,7 +69,7 @@ class ExecutionPlan:
         streams: Maker of the stream of each device that has one; nested plans use their parent's streams.
         threads: Threads a region instance may use.
         streaming: Providers on a device that has a stream, whose steps keep their order.
-        allocators: Who makes memory that is used again, on each device but the host that has somebody for it.
+        allocators: Allocator of reused memory for each device that has one; the host has none.
     """
 
     name: str

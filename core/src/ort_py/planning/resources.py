@@ -1,4 +1,4 @@
-"""What planning is given: the partitioner's decisions and the session's services, in one record."""
+"""The input of planning: the partitioner's decisions and the session's services, in one record."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class PlanResources:
     """Inputs of planning, the same for all graphs of a model.
 
     Attributes:
-        assignment: Who runs each node.
+        assignment: Provider of each node.
         providers: By name.
         compiled: The compiled form of each region.
         transfers: Copies between devices.
         constants: Constants on their devices.
-        services: What kernels are bound with.
+        services: Services that kernels are bound with.
         streams: Maker of the stream of each device that has one.
         threads: Threads a region instance may use.
-        allocators: Who makes memory on each device but the host that has somebody for it.
-        stand_ins: Who runs the nodes of regions that decline a run; None for nobody.
-        gates: What checks the inputs of each region.
+        allocators: Allocator for each device that has one; the host has none.
+        stand_ins: Stand-ins that run the nodes of regions that decline a run, or None.
+        gates: The gate that checks the inputs of each region.
         limits: Bounds of the session.
     """
 
@@ -58,7 +58,7 @@ class PlanResources:
         return self.providers[assigned.provider].device
 
     def input_device(self, node: Node, position: int) -> Device:
-        """Where a node wants an input: on the host where its kernel says so, else on its provider's device."""
+        """Device on which a node needs an input: the host if its kernel declares so, else its provider's device."""
         assigned = self.assignment.nodes.get(node)
         if assigned is None:
             return HOST
@@ -67,7 +67,7 @@ class PlanResources:
         return self.device_of(assigned)
 
     def output_device(self, node: Node, position: int) -> Device:
-        """Where a node that is not control flow leaves an output."""
+        """Device on which a node that is not control flow leaves an output."""
         assigned = self.assignment.nodes[node]
         if assigned.kernel is not None and position in assigned.kernel.host_outputs:
             return HOST

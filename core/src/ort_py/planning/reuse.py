@@ -1,7 +1,7 @@
-"""Which steps of a plan may write into memory that the frame keeps, and which may write over an input.
+"""Steps of a plan that may write into memory kept by the frame, and steps that may overwrite an input.
 
-What is certain before any shape is known; `memory_plan` decides the rest from a recorded run. Comes after
-`alias_classes`. A result that may reach the caller, or the plan around, never is in the frame's memory.
+This module decides what is certain before any shape is known; `memory_plan` decides the rest from a recorded run. Comes
+after `alias_classes`. A result that may reach the caller, or the plan around, never is in the frame's memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ReusingStep:
 
 
 def may_reuse(plan: ExecutionPlan) -> bool:
-    """Whether it is worth to ask `reusing_steps`: some kernel writes where it is told, and not for the caller alone."""
+    """Whether a call of `reusing_steps` pays: some kernel can write into given arrays, not only into the caller's."""
     results = {value.slot for value in plan.outputs}
     return any(
         isinstance(step, KernelStep) and step.into is not None and not results.issuperset(step.outputs)

@@ -58,7 +58,7 @@ class SlotTable:
         return slot
 
     def stand_in(self, value: Value, device: Device) -> int:
-        """A slot for a constant whose values nobody reads: an array of its shape and dtype that takes no memory."""
+        """A slot for a constant whose values are never read: an array of its shape and dtype that takes no memory."""
         assert value.weight is not None
         module, weight = self.array_module(device), value.weight
         return self.reserve(module.broadcast_to(module.zeros((), numpy_dtype(weight.data_type)), weight.shape))
@@ -121,14 +121,14 @@ class SlotTable:
         return tuple(slots)
 
     def array_module(self, device: Device) -> Any:
-        """The array module of a device: that of the first provider there, NumPy on a host nobody claims."""
+        """The array module of a device: that of its first provider, or NumPy on a host without one."""
         for provider in self._resources.providers.values():
             if provider.device == device:
                 return provider.array_module
         return np
 
     def _provider_on(self, device: Device) -> str:
-        """Who is to blame when a step on a device fails: its first provider; nobody on the host."""
+        """The provider responsible when a step on a device fails: the device's first provider, or None on the host."""
         if device == HOST:
             return ""
         return next((name for name, provider in self._resources.providers.items() if provider.device == device), "")

@@ -53,7 +53,7 @@ class StandIns:
     Args:
         kernels: The kernels of its providers.
         providers: Its providers in rank order; the last one on the host that has a kernel for a node runs it.
-        on_declined: Told about each run that a region did not answer, on the thread that runs.
+        on_declined: Called for each run that a region declined, on the thread of the run.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class StandIns:
         self._on_declined = on_declined
 
     def of(self, region: Region, resources: PlanResources) -> StandIn | None:
-        """The stand-in of a region; None for regions on other devices."""
+        """The stand-in of a region, or None for regions on other devices."""
         if resources.providers[region.provider].device != HOST:
             return None
         return StandIn(self, region, resources)
@@ -107,11 +107,11 @@ class StandIns:
 
 
 class StandIn:
-    """What runs a region's nodes instead of it. Shared by threads.
+    """A replacement that runs a region's nodes. Threads share it.
 
     Attributes:
         lock: Held while `program` is made.
-        program: What execution made of the plan, kept while somebody uses it.
+        program: The compiled plan, kept while it is in use.
     """
 
     def __init__(self, owner: StandIns, region: Region, resources: PlanResources) -> None:
@@ -160,7 +160,7 @@ class StandIn:
         )
 
     def remarks(self) -> tuple[str, ...]:
-        """What happened so far, a line; none where nothing did."""
+        """The events so far, one per line."""
         if not self._asked:
             return ()
         paused = f", and was not asked in {self._paused} more" if self._paused else ""

@@ -52,14 +52,14 @@ NONE_SLOT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseStep:
-    """What all steps have.
+    """The common base of steps.
 
     Attributes:
         inputs: Slots read.
         outputs: Slots written.
         release: Slots whose content is dropped afterwards, because this was its last use.
         location: The node, for errors and reports; empty for steps the planner added.
-        provider: Who runs it.
+        provider: Provider that runs the step.
     """
 
     inputs: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ class BaseStep:
 
     @property
     def title(self) -> str:
-        """What it does, in a few words."""
+        """Describe the step in a few words."""
         return one_line(f"{self.location.op_type} '{self.location.node}'")
 
     @property
@@ -80,7 +80,7 @@ class BaseStep:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What who runs it has to say about it by now, a line each."""
+        """Remarks from the step's provider, one per line."""
         return ()
 
     def __str__(self) -> str:
@@ -226,8 +226,8 @@ class LoopStep(BaseStep):
     """Run a body while its condition holds (ONNX Loop).
 
     Attributes:
-        trip_count: Slot of the maximum trip count, on the host, `NONE_SLOT` where there is none.
-        condition: Slot of the first condition, on the host, `NONE_SLOT` where there is none.
+        trip_count: Slot of the maximum trip count, on the host, or `NONE_SLOT`.
+        condition: Slot of the first condition, on the host, or `NONE_SLOT`.
         carried: Slots of the initial loop-carried values.
         body: The body.
         scan_types: Type of each scan output's slice, for loops that run no iteration.

@@ -23,7 +23,7 @@ __all__ = ["emit_subgraph_kernel", "subgraph_input_device"]
 
 
 def subgraph_input_device(resources: PlanResources, owner: Node, graph: Graph, position: int) -> Device:
-    """Where the kernel of `owner` gives an input of one of its graphs."""
+    """Device on which the kernel of `owner` supplies an input of one of its graphs."""
     assigned = resources.assignment.nodes[owner]
     assert assigned.kernel is not None
     for subgraph in assigned.kernel.subgraphs:

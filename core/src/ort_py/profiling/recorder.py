@@ -46,9 +46,9 @@ class RunTrace:
     """Steps of one run of a plan or body, as they end.
 
     Attributes:
-        outputs: For each step its output's slot, or slot 1, which is always empty, where it has none or several.
-        shapes: For each step the usual shape of its output, None where that is not known.
-        spans: Index, start, end and thread of each step that `note` was told of.
+        outputs: For each step its output's slot; slot 1, which is always empty, if it has none or several.
+        shapes: For each step the usual shape of its output, None if it is not known.
+        spans: Index, start, end and thread of each step reported to `note`.
         ends: When steps ended that ran one right after another from the first on, in seconds. A step is taken to begin
             where the one before it ended: a second look at the clock costs half as much as adding four numbers.
         thread: Thread that began the run.
@@ -145,7 +145,7 @@ class Recorder:
 
     @property
     def events(self) -> list[ProfileEvent]:
-        """What was recorded, in the order it ended."""
+        """Recorded events in the order in which they ended."""
         with self._lock.held():
             kept = list(self._kept)
         found = [event for one in kept for event in (one.events() if isinstance(one, RunTrace) else (one,))]

@@ -1,4 +1,4 @@
-"""What a profile says about the steps of a plan: which slots they read and write, and the words made of it afterwards.
+"""The data of a plan that a profile needs: the slots that its steps read and write, and the text made from them later.
 
 Made once a plan; `recorder` notes times and kinds of values against it. Knows no clock and no runs.
 """
@@ -25,19 +25,19 @@ _EMPTY = 1
 
 
 class StepLike(Protocol):
-    """What a profile says of a step."""
+    """The attributes of a step that a profile reads."""
 
     @property
     def title(self) -> str:
-        """What the step does."""
+        """Short description of the step."""
 
     @property
     def location(self) -> Any:
-        """Its `Location`."""
+        """Place of the step, a `Location`."""
 
     @property
     def provider(self) -> str:
-        """Who runs it."""
+        """Provider of the step."""
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -49,27 +49,27 @@ class StepLike(Protocol):
 
 
 class InputLike(Protocol):
-    """What a profile reads of a plan's input."""
+    """The attributes of a plan's input that a profile reads."""
 
     @property
     def slot(self) -> int:
-        """Where each run finds it."""
+        """Slot in which each run finds the input."""
 
 
 class PlanLike(Protocol):
-    """What a profile reads of a plan."""
+    """The attributes of a plan that a profile reads."""
 
     @property
     def inputs(self) -> Sequence[InputLike]:
-        """What each run is given, overridable constants too."""
+        """Inputs of each run, including overridable constants."""
 
     @property
     def steps(self) -> Sequence[StepLike]:
-        """Its steps in order."""
+        """Steps of the plan in order."""
 
     @property
     def template(self) -> tuple[Any, ...]:
-        """What is in the slots before a run: constants, None elsewhere."""
+        """Content of the slots before a run: constants, None elsewhere."""
 
 
 def kind_of(value: Any) -> Kind:
@@ -84,7 +84,7 @@ def kinds_of(slots: Sequence[Any], numbers: Iterable[int]) -> list[Kind]:
 
 
 class UsualKinds:
-    """What the steps of a plan wrote in some run: later runs note only what is different. Immutable.
+    """Kinds of values that the steps of a plan wrote in some run. Later runs record only differences. Immutable.
 
     Attributes:
         kinds: Kinds of each step's outputs.
@@ -130,7 +130,7 @@ class TracedPlan:
         self._entries = [slot for slot in read if self._template[slot] is None or slot in fed]
 
     def entries_in(self, slots: Sequence[Any]) -> tuple[Entry, ...]:
-        """What a run was given: asked before its first step."""
+        """Entries for the inputs of a run, read before its first step."""
         return tuple([(slot, kind_of(slots[slot]), slots[slot] is self._template[slot]) for slot in self._entries])
 
     def described(

@@ -36,7 +36,7 @@ def broadcasting(n: NodeScope) -> Outputs:
 
 
 def _variadic(n: NodeScope) -> Outputs:
-    """As `broadcasting`; before version 8, all operands have one shape."""
+    """Like `broadcasting`; before version 8, all operands have one shape."""
     if n.since_version >= 8 or not n.inputs:
         return broadcasting(n)
     first = n.shape(0)

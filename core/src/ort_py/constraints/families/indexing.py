@@ -51,7 +51,7 @@ def _scatter_elements(n: NodeScope) -> Outputs:
 
 
 def _depth(n: NodeScope, data: Dims, indices: Dims, batch: int) -> int:
-    """How many axes one tuple of indices names."""
+    """Number of axes that one tuple of indices addresses."""
     if not indices:
         raise Violation("the indices are a scalar")
     depth = indices[-1]

@@ -118,7 +118,7 @@ def _flatten(n: NodeScope) -> Outputs:
 
 
 def _given_axes(n: NodeScope, place: int = 1) -> Dims | None:
-    """Axes from the attribute, or from an input; None where neither names any."""
+    """Axes from the attribute or from an input; None if neither gives any."""
     if "axes" in n.attributes:
         return n.ints("axes")
     return n.content(place) if n.has(place) else None
@@ -239,7 +239,7 @@ def _slice(n: NodeScope) -> Outputs:
 
 
 def _bounds(n: NodeScope, place: int) -> Dims:
-    """Starts or ends; where they are not known, their number still may be."""
+    """Starts or ends. If they are not known, their number may still be."""
     found = n.optional_content(place)
     if found is not None:
         return found
@@ -250,7 +250,7 @@ def _bounds(n: NodeScope, place: int) -> Dims:
 
 
 def _sliced(size: Amount, start: Amount, end: Amount, step: Amount) -> Amount:
-    """How many elements a range of an axis has."""
+    """Number of elements in a range of an axis."""
     if not isinstance(step, int) or step == 0:
         return UNKNOWN
     first = choose(less(start, 0), start + size, start)
@@ -348,7 +348,7 @@ def _pad(n: NodeScope) -> Outputs:
 
 
 def negated_condition(condition: bool | Amount) -> bool | Size:
-    """Whether a condition does not hold, for the conditions of known numbers."""
+    """Negate a condition, for conditions of known numbers."""
     if isinstance(condition, bool):
         return not condition
     found = equal(condition, 0)

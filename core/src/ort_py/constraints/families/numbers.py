@@ -1,4 +1,4 @@
-"""What shapes are computed with: Shape, Size and the arithmetic of short lists of numbers.
+"""The types that shapes are computed with: Shape, Size and the arithmetic of short lists of numbers.
 
 The content of such tensors is followed, so that a Reshape to a computed shape can be checked. Numbers of single
 precision, as models use them to scale sizes, are rounded as a run rounds them.
@@ -75,7 +75,7 @@ def _entrywise(n: NodeScope, combine: Callable[..., Amount]) -> Outputs:
 
 
 def _is_data(tensor: Tensor) -> bool:
-    """Whether a tensor is none that shapes are made of: numbers of single precision are, where they come of sizes."""
+    """Whether a tensor cannot contribute to shapes. Numbers of single precision can if they come from sizes."""
     return tensor.border is not None and tensor.data_type is DataType.FLOAT
 
 

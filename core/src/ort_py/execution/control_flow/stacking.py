@@ -1,4 +1,4 @@
-"""What iterations leave, stacked to the scan outputs of Loop and Scan. Knows no frame.
+"""Stacking of the values that iterations leave to the scan outputs of Loop and Scan. Does not depend on frames.
 
 Results are checked and announced to the limits before they are made.
 """
@@ -92,5 +92,5 @@ def slice_form(value_type: ValueType | None) -> tuple[list[int], Any]:
 
 
 def padding(module: Any, shape: Sequence[int], dtype: Any) -> Any:
-    """Nothing, in the form of an array: zeros, empty strings."""
+    """Make an array without information: zeros or empty strings."""
     return module.full(tuple(shape), "" if np.dtype(dtype).kind == "O" else 0, dtype)

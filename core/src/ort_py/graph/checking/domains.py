@@ -1,6 +1,8 @@
-"""Operator domains and their opsets: what the installed onnx defines, and what models use without importing it.
+"""Operator domains and their opsets: those that the installed onnx defines, and those that models use without an
+import.
 
-Data for `loader`, which refuses opsets nobody knows yet, and for `schema`, which looks operators up.
+Data for `loader`, which refuses opsets that are newer than the installed onnx, and for `schema`, which looks operators
+up.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def onnx_domains() -> Mapping[str, int]:
 
 
 def newest_opset(domain: str) -> int | None:
-    """The newest opset known of a domain, None where nobody here knows the domain."""
+    """The newest known opset of a domain, or None for an unknown domain."""
     if domain == "":
         return onnx.defs.onnx_opset_version()  # the common case, without listing every schema
     if domain in WELL_KNOWN:

@@ -1,4 +1,4 @@
-"""Whether the equation of an Einsum is one.
+"""Validation of the equation of an Einsum.
 
 Asked by `validate`, and not only for the message: the shape inference of onnx (seen in 1.23.2) never comes back from
 some equations that are none, such as ``ij$`` or ``....i``, so a model must not reach it with one of these.
@@ -16,7 +16,7 @@ __all__ = ["equation_problems"]
 
 
 def equation_problems(node: Node) -> Iterator[str]:
-    """A text where the equation of an Einsum is malformed; nothing for other nodes."""
+    """Report a malformed equation of an Einsum; yields nothing for other nodes."""
     if node.op_type != "Einsum" or node.domain:
         return
     equation = node.attributes.get("equation")

@@ -1,4 +1,4 @@
-"""Whether the graphs inside If, Loop, Scan and SequenceMap have the inputs and outputs their node calls for.
+"""Checks that the graphs inside If, Loop, Scan and SequenceMap have the inputs and outputs that their node requires.
 
 Schemas cannot say this: the counts of a body follow from those of its node. Asked by `validate`.
 

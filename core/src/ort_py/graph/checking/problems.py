@@ -1,6 +1,6 @@
-"""One thing wrong with a model: its text, and the class of exception it is told by.
+"""A problem of a model: its text, and the class of the exception that reports it.
 
-A leaf of this room: whoever reads, sorts or checks a graph collects these, and `validate` raises them together.
+A leaf of this room. Code that reads, sorts or checks a graph collects problems, and `validate` raises them together.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Problem(str):
 
 
 def raise_problems(problems: Sequence[str], what: str, source: str, fix: str) -> None:
-    """Raise all problems in one message, by the class of the first; nothing where there is none.
+    """Raise all problems in one message, with the class of the first. Does nothing if there is none.
 
     Args:
         problems: Texts, some of them `Problem`s.
-        what: What they have in common.
-        source: File of the model, ``""`` where there is none.
-        fix: What to do.
+        what: Description that they have in common.
+        source: File of the model, or ``""``.
+        fix: Advice to the user.
 
     Raises:
         InvalidGraph: There is a problem.

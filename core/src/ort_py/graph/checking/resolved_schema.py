@@ -73,7 +73,7 @@ class AttributeSpec:
     Attributes:
         kind: ``INT``, ``FLOATS``, ``GRAPH``, … as onnx calls them; ``LIST`` for a list of anything, ``ANY``.
         required: A node must set it.
-        default: Value where it does not, as in `ort_py.contracts.NodeSpec`; None where there is none.
+        default: Value for nodes that do not set it, as in `ort_py.contracts.NodeSpec`; None if it has no default.
     """
 
     kind: str
@@ -81,7 +81,9 @@ class AttributeSpec:
     default: Any = None
 
     def accepts(self, kind: str) -> bool:
-        """Whether a value of this kind may be given. Sparse tensors arrive dense, empty lists without a type."""
+        """Whether the attribute accepts a value of this kind. Sparse tensors arrive dense, empty lists without a
+        type.
+        """
         if self.kind in ("ANY", kind):
             return True
         if kind == "LIST" or self.kind == "LIST":
@@ -137,7 +139,7 @@ class ResolvedSchema:
 
 
 def formal_at(formals: tuple[Formal, ...], position: int) -> Formal | None:
-    """The formal parameter of an actual value; None past the last."""
+    """The formal parameter of an actual value, or None past the last."""
     if position < len(formals):
         return formals[position]
     return formals[-1] if formals and formals[-1].variadic else None
@@ -163,7 +165,7 @@ def pairs(values: list[Value | None], formals: tuple[Formal, ...]) -> list[tuple
 
 @cache
 def from_onnx(op_type: str, domain: str, opset: int) -> ResolvedSchema | None:
-    """What the installed onnx defines for an operator at an opset, None where it defines nothing."""
+    """The schema of the installed onnx for an operator at an opset, or None."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:

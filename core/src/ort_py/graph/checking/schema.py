@@ -1,4 +1,4 @@
-"""Which operator a node is: schemas by operator, domain and opset, from the installed onnx or from plug-ins.
+"""Schemas by operator, domain and opset, from the installed onnx or from plug-ins.
 
 A registry belongs to a session, since plug-ins contribute per session; ONNX's own schemas are converted once a
 process. Asked by `validate`, `shapes`, kernel look-up and planners. Plug-ins extend any domain, ONNX's own by operators
@@ -50,7 +50,7 @@ class SchemaRegistry:
         return self._added
 
     def add(self, schemas: Iterable[OperatorSchema]) -> None:
-        """Add schemas of one plug-in; one that is there already is no conflict if it is the same object.
+        """Add schemas of one plug-in. A second addition of the same object is not a conflict.
 
         Raises:
             InvalidArgument: ONNX defines the operator, or another schema has its name and version.
@@ -79,7 +79,7 @@ class SchemaRegistry:
         return None if since is None else versions[since]
 
     def find(self, op_type: str, domain: str, opset: int) -> ResolvedSchema | None:
-        """The schema in force for an operator at an opset of its domain, deprecated ones included; None without one."""
+        """The schema in force for an operator at an opset of its domain, deprecated ones included, or None."""
         key = (op_type, normalised(domain), opset)
         if key not in self._found:
             # Nobody may contribute what ONNX defines.
@@ -96,7 +96,7 @@ class SchemaRegistry:
         return self.newest(node.domain) if node.domain else 0
 
     def newest(self, domain: str) -> int:
-        """The newest opset of a domain that ONNX or a plug-in knows; 0 where nobody knows the domain."""
+        """The newest opset of a domain that ONNX or a plug-in defines; 0 for an unknown domain."""
         contributed = [max(found) for (_, name), found in self._contributed.items() if name == normalised(domain)]
         return max([newest_opset(domain) or 0, *contributed])
 
@@ -121,7 +121,7 @@ class SchemaRegistry:
         return schema
 
     def explain_unknown(self, node: Node) -> str:
-        """Why no schema is in force for a node, and what is meant perhaps."""
+        """Explain why no schema is in force for a node, and suggest a similar operator."""
         op_type, domain, opset = node.op_type, node.domain, self.opset(node)
         title = domain or "ai.onnx"
         if not opset:

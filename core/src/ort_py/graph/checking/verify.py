@@ -30,7 +30,7 @@ def verify(graph: Graph) -> None:
 
 
 def graph_problems(graph: Graph) -> list[str]:
-    """Every violated invariant, in words; empty where all hold."""
+    """Describe every violated invariant; empty if all hold."""
     problems: list[str] = []
     names: dict[str, Value] = {}
     expected: dict[Value, set[tuple[Node, int]]] = {}

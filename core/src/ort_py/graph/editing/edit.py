@@ -1,8 +1,9 @@
-"""The only graph surgery: nodes replaced or fused, reads moved, constants added, what nobody needs removed.
+"""The only module that modifies graphs: it replaces and fuses nodes, moves reads, adds constants and removes unused
+nodes.
 
 Comes after `shapes`; transforms use it through the contract `GraphEditor`. After each call names, uses, order and types
-are consistent, and a graph output has the name and meaning it had. Whoever raises here leaves the model half changed:
-it must not be run. Knows nothing of what a transform is for.
+are consistent, and a graph output has the name and meaning it had. After an exception here the model is half changed
+and must not be run. Does not depend on the purpose of a transform.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class Editor(ReadingEditor):
         return made
 
     def _typed_already(self, made: Sequence[Node]) -> None:
-        """Values that only nodes read which were made with them need not be told of: those were typed after them."""
+        """Skip notifications for values that only nodes made together with them read: those were typed later."""
         new = set(made)
         for value in [one for node in made for one in node.outputs if one is not None and one in self.state.better]:
             if all(reader in new for reader, _ in value.uses):

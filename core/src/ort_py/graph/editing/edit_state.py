@@ -1,4 +1,4 @@
-"""What the editors of one model share: names, records of nodes, what changed, and returns of nested graphs.
+"""State shared by the editors of one model: names, records of nodes, changes, and returns of nested graphs.
 
 Used by `edit` alone.
 """
@@ -25,7 +25,7 @@ __all__ = ["EditState", "Journal", "copy_graph"]
 
 @dataclass(slots=True)
 class Journal:
-    """What has changed since somebody last looked: whom to show the graph again, and what to report.
+    """Changes since the last look: the transforms that must see the graph again, and the entries of the report.
 
     Attributes:
         made: New nodes, as long as they are there.
@@ -88,7 +88,7 @@ class EditState:
         self._returns: dict[Value, dict[tuple[Graph, int], None]] | None = None
 
     def take_journal(self) -> Journal:
-        """What has changed since the last call."""
+        """Return the changes since the last call."""
         taken, self.journal = self.journal, Journal()
         return taken
 
@@ -109,7 +109,8 @@ class EditState:
     def returns(self) -> dict[Value, dict[tuple[Graph, int], None]]:
         """Graphs that return a value defined further out, with the position among their outputs.
 
-        Such a return is a read that `Value.uses` does not list. Read once; changes are told by the methods below.
+        Such a return is a read that `Value.uses` does not list. The graphs are read once; the methods below report
+        changes.
         """
         if self._returns is None:
             self._returns = {}
@@ -126,7 +127,7 @@ class EditState:
                     self._returns.setdefault(value, {})[inner, position] = None
 
     def graph_gone(self, graph: Graph) -> None:
-        """A graph is no part of the model any more; those in it are told of one by one."""
+        """Record that a graph was removed from the model. Graphs nested in it are reported one by one."""
         for position, value in enumerate(graph.outputs if self._returns is not None else ()):
             if value.graph is not graph:
                 self.return_gone(value, graph, position)

@@ -1,4 +1,4 @@
-"""What an editor shows of its graph to code that reads graphs: a view that is void after the next change.
+"""The view of a graph that an editor gives to code that reads graphs; it becomes invalid with the next change.
 
 Used by `reading_editor` alone. It reads the graph itself: a view that copied it would cost as much as the graph has.
 """
@@ -38,7 +38,7 @@ class EditorView(WholeGraphView):
         self._sequence = _Nodes(self, graph, state.cache)
 
     def expire(self) -> None:
-        """The graph is about to change: whoever still reads this view is told so."""
+        """Invalidate this view before a change. Later reads of it raise."""
         self._live = None
 
     @property

@@ -183,7 +183,7 @@ def templates_of(
 
 
 def types_of(node: Node, body: FunctionBody, state: EditState) -> list[ValueType | None]:
-    """Types of a fused node's outputs, inferred through its function; None where nothing is known.
+    """Types of a fused node's outputs, inferred through its function; None for unknown types.
 
     Args:
         node: The fused node, connected.

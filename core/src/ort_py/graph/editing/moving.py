@@ -1,7 +1,7 @@
-"""Nodes that leave a nested graph for the graph around it: all of them, or those that need nothing of it.
+"""Moves of nodes from a nested graph to the graph around it: all of them, or those that do not depend on it.
 
-Used by `edit`, which removes them from the one list and puts them into the other. Value names are unique in a model,
-so whoever reads what the nodes write goes on doing so.
+Used by `edit`, which removes them from the one list and puts them into the other. Value names are unique in a model, so
+the readers of these nodes' outputs do not change.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def constants_read(nodes: Sequence[Node], graph: Graph) -> dict[Value, None]:
 
 
 def _reads(node: Node) -> Iterator[Value]:
-    """What a node reads, and what the graphs in it read from around them."""
+    """Values that a node reads, including those that its graphs read from outside."""
     yield from (value for value in node.inputs if value is not None)
     for nested in node.subgraphs:
         yield from nested.captures()

@@ -171,7 +171,7 @@ class NodeMaker:
 
 
 def plain_attribute(value: AttributeValue) -> AttributeValue:
-    """The value in the form the graph keeps: no NumPy scalars, no booleans, arrays nobody can write to."""
+    """Convert a value to the form that the graph keeps: no NumPy scalars, no booleans, and read-only arrays."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):

@@ -24,7 +24,7 @@ _FRONT: Rank = (-1,)
 
 
 def owner_in(graph: Graph, node: Node | None) -> Node | None:
-    """The node of `graph` that is `node` or holds it at some depth; None where it is elsewhere."""
+    """The node of `graph` that is `node` or holds it at some depth, or None if it is elsewhere."""
     while node is not None and node.graph is not graph:
         node = node.graph.owner
     return node
@@ -58,7 +58,7 @@ class NodeList:
         return node in self._rank
 
     def rank(self, node: Node) -> Rank:
-        """What the order of the list compares. A node keeps it, unless an edit elsewhere makes it move."""
+        """The key that orders nodes in the list. A node keeps it, unless an edit elsewhere moves the node."""
         return self._rank[node]
 
     def of(self, node: Node) -> int:
@@ -73,7 +73,7 @@ class NodeList:
         return bisect_left(self._graph.nodes, rank, key=self._rank.__getitem__)
 
     def remove(self, nodes: Sequence[Node]) -> Rank | None:
-        """Take nodes out; returns the highest rank that became free, None where there is none."""
+        """Take nodes out. Returns the highest rank that became free, or None."""
         for node in nodes:
             del self._graph.nodes[self.of(node)]
         return max((self._rank.pop(node) for node in nodes), default=None)

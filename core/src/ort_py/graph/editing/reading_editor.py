@@ -1,7 +1,7 @@
-"""The half of an editor that reads: records of nodes, who writes and who reads a value, constants.
+"""The reading half of an editor: records of nodes, writers and readers of a value, constants.
 
-`edit` adds the changes. Records are made when they are asked for and kept until what they say is no longer true. Knows
-nothing of templates.
+`edit` adds the changes. Records are made at the first request and kept until they are outdated. Does not depend on
+templates.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ReadingEditor(GraphEditor):
 
     @property
     def named(self) -> dict[str, Node | None]:
-        """Nodes by name; None where the node that had it was removed, since names are never used again."""
+        """Nodes by name. A removed node leaves None, since names are never used again."""
         if self._named is None:
             self._named = {node.name: node for node in self.graph.nodes}
         return self._named

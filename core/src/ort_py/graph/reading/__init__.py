@@ -1,6 +1,6 @@
-"""From a path, bytes or message to the graph in memory.
+"""The way from a path, bytes or a message to the graph in memory.
 
-In order: `sources` and `text` find the one protobuf message and say clearly what is no model; `parse_graph`,
+In order: `sources` and `text` find the one protobuf message and explain why other input is not a model; `parse_graph`,
 `attributes` and `tensors` turn it into `written` records without protobuf; `external_data` and `confined_open` open
 files beside the model without a way out of its folder; `functions`, `build`, `scopes`, `names` and `order` make the
 graph of the records, functions inlined, names unique, nodes sorted. `loader` is all of it in one call; `collection`

@@ -118,7 +118,7 @@ def read_attribute(proto: Any, kind: int, tensors: TensorReader) -> Any:
 
 
 def constant_weight(attributes: Mapping[str, Any], store: WeightStore) -> Weight | None:
-    """The tensor that the attributes of a ``Constant`` mean; None where they do not name exactly one.
+    """The tensor that the attributes of a ``Constant`` define, or None if they do not define exactly one.
 
     Attributes that the operator does not have are notes that tools leave on the node: they go with it.
 

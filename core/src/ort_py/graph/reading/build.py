@@ -1,11 +1,11 @@
-"""From what is written to the graph: names become values, calls of functions become their bodies.
+"""Construction of the graph from written records: names become values, calls of functions become their bodies.
 
 Comes after `parse_graph`, before `order`, which sorts the nodes. All values of a graph are declared before its first
 node is made, so nodes may stand in any order in the file. Calls are expanded in place with a stack of bodies, nested
 graphs wait in a queue; nothing recurses, however deep a model nests or its functions call each other.
 
-What is wrong is collected in `Model.problems`; a name that nobody writes gets a value that has no producer, so that
-the graph is whole until `validate` raises.
+Problems are collected in `Model.problems`. A name without a writer gets a value without a producer, so that the graph
+is complete until `validate` raises.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ __all__ = ["paused_collection"]
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
-    """No garbage collection inside, in the whole process; afterwards as before.
+    """Suspend garbage collection in the whole process inside the block.
 
-    Threads may overlap: who finds it off leaves it off, and whoever switched it off switches it on again, so it is
-    never off for good and at worst on too early.
+    Threads may overlap: a block that finds it off leaves it off, and the block that switched it off switches it on
+    again. So it is never off permanently and at worst on too early.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -4,9 +4,9 @@ Where the system has directory handles, every step from the folder to the file i
 the step before, and no step may be a link: whatever somebody swaps meanwhile, what is opened lies in the folder.
 Elsewhere the real path is checked, the file opened, and the open file compared with what the path then names.
 
-Links *inside* the folder are allowed, as are links to the folder in which the model really lies (model hubs keep
-links beside each other that point to a folder of blobs): they are resolved first, and the resolved path is opened.
-A hard link cannot be told from a file; who can make one in the model's folder could copy the file as well.
+Links *inside* the folder are allowed, as are links to the folder in which the model really lies (model hubs keep links
+beside each other that point to a folder of blobs): they are resolved first, and the resolved path is opened. A hard
+link cannot be distinguished from a file; a user who can make one in the model's folder could copy the file as well.
 
 Knows nothing of models and messages: it raises `OSError`, and `EscapeError` for what leads outside.
 """
@@ -38,7 +38,7 @@ def open_confined(parts: Sequence[str], folders: Sequence[Path], *, handles: boo
 
     Raises:
         EscapeError: A link leads outside, or something on the way changed while it was opened.
-        OSError: There is no such file, it is no regular file, or it may not be read.
+        OSError: The file does not exist, is not a regular file or may not be read.
     """
     wanted = folders[0].joinpath(*parts)
     real = Path(os.path.realpath(wanted, strict=True))

@@ -64,7 +64,9 @@ class CutModel:
     identity: FileIdentity | None = None
 
     def find(self, raw: bytes) -> tuple[memoryview, FilePart | None] | None:
-        """The bytes a placeholder stands for and where they can be read again; None for what is no placeholder."""
+        """The bytes that a placeholder stands for and the file part to read them from again; None if it is not a
+        placeholder.
+        """
         place = self.pieces.get(raw)
         if place is None:
             return None
@@ -157,7 +159,7 @@ def _cut(content: memoryview) -> tuple[bytes, dict[bytes, tuple[int, int]]]:
 
 
 def _skipped(content: memoryview, position: int, wire: int) -> int:
-    """Where a field without a length ends."""
+    """Position at which a field without a length ends."""
     if wire == _VARINT:
         return _varint(content, position)[1]
     if wire in (_FIXED64, _FIXED32):

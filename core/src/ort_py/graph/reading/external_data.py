@@ -28,10 +28,10 @@ class ExternalFiles:
     """The external files of one model.
 
     Args:
-        folder: Where locations start; None where the model has no folder.
-        store: Who maps the files.
-        budget: Told the size of each file, once.
-        real_folder: Where the model really lies, if it was reached through a link: links may lead there too.
+        folder: Folder that locations are relative to; None if the model has none.
+        store: Store that maps the files.
+        budget: Budget that each file's size is charged to, once.
+        real_folder: Real folder of the model if it was reached through a link; links may lead there too.
         supplied: Data the caller has already; it is not looked for in files.
     """
 
@@ -114,7 +114,7 @@ class ExternalFiles:
 
         Args:
             location: As the model spells it.
-            where: Who asks, for messages.
+            where: Place of the request, for messages.
 
         Raises:
             InvalidGraph: The location names no file.

@@ -34,12 +34,12 @@ def content_hash(content: Any) -> str:
 
 
 class ContentHash:
-    """`content_hash` of a model; ``str()`` gives it, and reads the file where nobody has yet.
+    """The `content_hash` of a model. ``str()`` returns it and reads the file if it has not been hashed yet.
 
     Args:
-        known: The hash, or ``""`` where there is none.
+        known: The hash, or ``""`` if it is unknown.
         path: The file to hash.
-        identity: Which content it has to have. A file that has not any more is told from others by this.
+        identity: Identity of the expected content. If the file has changed, this identity distinguishes it from others.
     """
 
     __slots__ = ("_identity", "_known", "_path")
@@ -51,7 +51,7 @@ class ContentHash:
 
     @classmethod
     def of_file(cls, path: str, identity: FileIdentity, content: Any) -> ContentHash:
-        """Of a file that was just read."""
+        """Hash a file that was just read."""
         return cls(content_hash(content)) if identity.size <= _SMALL else cls("", os.path.abspath(path), identity)  # noqa: PTH100 - links stay as they are
 
     def __str__(self) -> str:

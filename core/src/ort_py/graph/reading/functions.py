@@ -1,8 +1,8 @@
-"""Model-local functions: how large the model gets, whether they end, and the functions behind ONNX operators.
+"""Model-local functions: the size of the expanded model, recursion, and the functions behind ONNX operators.
 
 `check_functions` answers before anything is expanded, in time proportional to the file, because the size of a
-function's expansion is computed once and used for each call. `expand_schema_function` replaces a node by the body
-that ONNX defines for its operator, for operators nobody has a kernel for. Expanding itself is `build`'s work.
+function's expansion is computed once and used for each call. `expand_schema_function` replaces a node by the body that
+ONNX defines for its operator, for operators without a kernel. Expanding itself is `build`'s work.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def expand_schema_function(
 
     Args:
         node: The node; for operators whose body depends on types, its inputs must be typed.
-        schemas: Knows the opset of domains that the model does not import; without it there is no function for these.
+        schemas: Gives the opset of domains that the model does not import; without it these have no function.
         store: Keeps the constants of the body.
         names: Names taken in the model, where the caller expands many nodes; else they are gathered anew.
         limits: Bounds for the body.

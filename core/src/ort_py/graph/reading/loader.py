@@ -62,13 +62,13 @@ def load_model(
 
     Raises:
         NoSuchFile: There is no such file.
-        InvalidProtobuf: It is a directory, or its bytes are no ONNX model; a name in it is no text.
+        InvalidProtobuf: It is a directory, or its bytes are not an ONNX model, or a name in it is not text.
         InvalidArgument: It is empty or has no graph.
         InvalidGraph: A function calls itself.
-        Fail: The IR version or an opset is missing or newer than what is known; the file or its external data cannot
-            be used.
+        Fail: The IR version or an opset is missing or newer than supported; the file or its external data cannot be
+            used.
         LimitError: The model asks for more than `limits` allow.
-        ModelLoadCanceled: `cancelled` said so.
+        ModelLoadCanceled: `cancelled` returned True.
     """
     limits = limits or Limits()
     budget = Budget(limits, cancelled=cancelled)

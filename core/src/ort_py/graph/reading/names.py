@@ -41,7 +41,7 @@ class Names:
         return name
 
     def take(self, wanted: str) -> str:
-        """As `free`, and nobody else gets it."""
+        """Reserve a name like the one that `free` returns."""
         name = self.free(wanted)
         self._taken.add(name)
         return name

@@ -1,4 +1,4 @@
-"""Protobuf graphs and functions as `written` records. Afterwards nobody needs the protobuf.
+"""Conversion of protobuf graphs and functions to `written` records. The protobuf is not needed afterwards.
 
 Tensors go to the weight store while they are met; what is wrong with one is collected as a problem, so that the
 reader of the message sees all of them. Graphs wait in a list, so a deeply nested one costs no stack.
@@ -55,7 +55,7 @@ class GraphReader:
         """Read a ``GraphProto`` with all graphs nested in it.
 
         Raises:
-            InvalidProtobuf: A name is no text.
+            InvalidProtobuf: A name is not text.
             Fail: External data cannot be used.
             LimitError: Sizes or time exceed the limits.
         """
@@ -106,7 +106,9 @@ class GraphReader:
         written.weights.append((name, weight))
 
     def _stand_in(self) -> Weight:
-        """For a tensor that is wrong: its readers are not, and shall not be reported as reading nothing."""
+        """Make a placeholder for a malformed tensor, so that its readers are not reported as reading an unknown
+        name.
+        """
         return self._tensors.store.add(np.zeros(0, np.float32))
 
     def _nodes(self, protos: Any) -> list[WrittenNode]:

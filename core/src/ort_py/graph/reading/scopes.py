@@ -1,4 +1,4 @@
-"""What a name means where: scopes, and what a function call gives to its body. Records for `build`."""
+"""Meaning of names: scopes, and the arguments that a function call gives to its body. Records for `build`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scope:
         self.outer = outer
 
     def find(self, name: str) -> Value | None:
-        """What the name means here.
+        """Look up the value of a name in this scope.
 
         Raises:
             KeyError: Nothing.
@@ -40,7 +40,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the enclosing function gives to the nodes of its body.
+    """Values that the enclosing function gives to the nodes of its body.
 
     Attributes:
         arguments: Values for attributes that refer to the function's; None outside functions.

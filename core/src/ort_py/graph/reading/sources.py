@@ -1,7 +1,7 @@
-"""What the caller gave as a model, as one protobuf message: a path, bytes, or the message itself.
+"""Conversion of the caller's model (a path, bytes or a message) to one protobuf message.
 
-The first stage of loading. Every file that is no ONNX model gets its own explanation here, by the class onnxruntime
-raises. The only module besides `schema` and `protos` that talks to the onnx package while loading.
+The first stage of loading. Every file that is not an ONNX model gets its own explanation here, with the exception class
+that onnxruntime raises. The only module besides `schema` and `protos` that talks to the onnx package while loading.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class ModelSource:
     """A model that was read.
 
     Attributes:
-        proto: The message. Whoever parses it drops it here, so that its memory goes before the graph is built.
-        path: The file, ``""`` for bytes and messages.
-        fingerprint: Hash of the bytes; of a large file, computed when it is asked for.
+        proto: The message. The parser drops it here, so that its memory is free before the graph is built.
+        path: Path of the file, ``""`` for bytes and messages.
+        fingerprint: Hash of the bytes; of a large file, computed at the first request.
         size: Number of bytes.
-        folder: Where external data lies, None where the model has no folder.
-        real_folder: Where the file really lies, if `path` is a link.
-        cut: The bytes of large tensors, which `proto` has placeholders for; None where it is whole.
-        file: Which file with which content it was read from, None for bytes and messages.
+        folder: Folder of external data; None if the model has none.
+        real_folder: Real folder of the file if `path` is a link.
+        cut: The bytes of large tensors, which `proto` has placeholders for; None if it is complete.
+        file: Identity of the file and content that it was read from; None for bytes and messages.
     """
 
     proto: Any
@@ -83,7 +83,7 @@ def read_source(
 
     Raises:
         NoSuchFile: There is no such file.
-        InvalidProtobuf: It is a directory, or its bytes are no ONNX model.
+        InvalidProtobuf: It is a directory, or its bytes are not an ONNX model.
         InvalidArgument: It is empty or has no graph, or `source` is of the wrong type.
         Fail: It may not be read.
         LimitError: It is larger than the limits allow.
@@ -162,9 +162,9 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
 
 
 def expect_unwritten(read: ModelSource) -> None:
-    """Make sure that nobody wrote into a model's file while it was parsed, which reads it through a mapping.
+    """Check that a model's file was not written to while it was parsed, since parsing reads it through a mapping.
 
-    A file that was replaced is no matter: what was mapped is the former one, whole.
+    A replaced file is harmless: the mapping still shows the complete former file.
 
     Raises:
         Fail: Somebody did.

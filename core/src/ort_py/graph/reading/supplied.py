@@ -1,4 +1,4 @@
-"""What the caller supplies in place of what a model's file says: tensors, files of external data, sizes of dimensions.
+"""Values that the caller supplies in place of the model file's: tensors, files of external data, sizes of dimensions.
 
 Asked while a model is read, so that data that is supplied is never looked for on disk. Comes before `external_data`
 and `loader`, which use it. Knows nothing of session options.
@@ -22,7 +22,7 @@ __all__ = ["Supplied"]
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """What replaces parts of a model's file.
+    """Replacements for parts of a model's file.
 
     Attributes:
         external: Arrays by the name of an initializer whose data lies in a file; of the same type and shape.

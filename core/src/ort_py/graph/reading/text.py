@@ -17,10 +17,10 @@ __all__ = ["read_type", "text", "texts"]
 
 
 def text(value: Any) -> str:
-    """A string field.
+    """Decode a string field.
 
     Raises:
-        InvalidProtobuf: It is no UTF-8.
+        InvalidProtobuf: It is not UTF-8.
     """
     if isinstance(value, str):
         return value
@@ -42,7 +42,9 @@ def texts(values: Iterable[Any]) -> list[str]:
 
 
 def read_type(proto: Any) -> ValueType | None:
-    """A ``TypeProto``; None where it says nothing or something this version does not know. Raises as `text`."""
+    """Read a ``TypeProto``. Returns None if it is empty or of a kind that this version does not support. Raises like
+    `text`.
+    """
     found = type_from_proto(proto)
     inner = found
     while isinstance(inner, SequenceType | OptionalType):

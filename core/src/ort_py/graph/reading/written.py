@@ -1,4 +1,4 @@
-"""What a model file says, without protobuf: graphs, nodes and functions as they are written there.
+"""The content of a model file without protobuf: graphs, nodes and functions as they are written there.
 
 `parse_graph` makes these records and `build` turns them into `ir`, a function's body once for each call. Names are
 still names here: nothing is resolved, so records can be shared by all calls of a function.
@@ -87,7 +87,7 @@ class WrittenFunction:
 
     @property
     def title(self) -> str:
-        """Its name for people: ``pkg.Gelu``, with the overload where it has one."""
+        """Name for messages: ``pkg.Gelu``, with the overload if there is one."""
         domain, name, overload = self.key
         return (f"{domain}." if domain else "") + name + (f":{overload}" if overload else "")
 

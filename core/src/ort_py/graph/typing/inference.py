@@ -37,7 +37,7 @@ _FOLLOWED = frozenset({DataType.INT64, DataType.INT32, DataType.FLOAT, DataType.
 
 @dataclass(slots=True)
 class Inferred:
-    """What inference found.
+    """The result of inference.
 
     Attributes:
         types: Type of each value it knows.
@@ -50,7 +50,7 @@ class Inferred:
 
 @cache
 def can_infer(op_type: str, domain: str, opset: int) -> bool:
-    """Whether ONNX can tell the types of the operator's outputs."""
+    """Whether ONNX can infer the types of the operator's outputs."""
     if not onnx.defs.has(op_type, opset, domain) or (op_type in UNSAFE and not domain):
         return False
     schema = onnx.defs.get_schema(op_type, opset, domain)
@@ -65,13 +65,13 @@ def follows_data(weight: Weight) -> bool:
 
 
 def _is_computed(node: Node) -> bool:
-    """Whether the second input of a node is there and no small constant, so that it may have any length."""
+    """Whether the second input of a node is present and not a small constant, so that it may have any length."""
     value = node.inputs[1] if len(node.inputs) > 1 else None
     return value is not None and not (value.constant and value.weight is not None and follows_data(value.weight))
 
 
 class _StandInWriter(GraphWriter):
-    """Writes the model with types from `told` only."""
+    """Writes the model with given types only."""
 
     def __init__(self, model: Model, proto: onnx.ModelProto, told: Mapping[Value, ValueType]) -> None:
         super().__init__(model, proto, strict=False)
@@ -195,15 +195,14 @@ def is_misread(node: Node) -> bool:
 
 
 def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:
-    """Types of all values of a graph, nested graphs included.
+    """Infer the types of all values of a graph, nested graphs included.
 
     ONNX does not look into graphs that operators of other domains hold; such a graph is asked about by itself.
 
     Args:
         graph: The main graph of a model, or a nested one.
-        told: Types to start from: those of the graph's inputs and of what it captures, and whatever else shall be
-            believed.
-        strict: Collect contradictions too; takes a second run where there are any.
+        told: Types to start from: those of the graph's inputs, of captured values, and any others to be taken as given.
+        strict: Collect contradictions too; needs a second run if there are any.
     """
     model = graph.model
     proto = new_proto(model)
@@ -236,7 +235,7 @@ def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool
 
 
 def _contradictions(text: str) -> tuple[str, ...]:
-    """Of what inference complains about, that which is wrong whatever the inputs are.
+    """Select those complaints of inference that hold for all inputs.
 
     A `TypeInferenceError` may only say that the type of an input is unknown; types are checked by `schema`.
     """

@@ -33,7 +33,7 @@ _ROWS = {"LinearRegressor": "targets", "TreeEnsembleRegressor": "n_targets", "SV
 
 
 def gap_types(node: Node) -> list[ValueType | None]:
-    """What the schema alone tells of a node's outputs; None where that is nothing.
+    """Types of a node's outputs that follow from the schema alone; None for unknown types.
 
     Args:
         node: A node with an operator of any domain, whose inputs have their types.

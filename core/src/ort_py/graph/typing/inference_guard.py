@@ -32,7 +32,7 @@ _ANY_NUMBER = frozenset({"end", "ends", "start", "starts", "value_int", "value_i
 
 
 def node_fault(node: Node) -> str | None:
-    """Why a node contradicts its operator in a way that inference would not survive; None where it does not."""
+    """Explain why a node contradicts its operator in a way that would crash inference, or return None."""
     if node.domain:
         return None
     axis = node.attributes.get("axis")
@@ -45,7 +45,7 @@ def node_fault(node: Node) -> str | None:
 
 
 def is_hidden(node: Node) -> bool:
-    """Whether an attribute of an operator of ONNX is a number that inference must not compute with."""
+    """Whether an attribute of an ONNX operator is a number that inference must not compute with."""
     if node.domain:
         return False
     for name, value in node.attributes.items():

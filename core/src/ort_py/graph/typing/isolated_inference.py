@@ -1,4 +1,4 @@
-"""ONNX's shape inference in processes of their own, for models that nobody vouches for.
+"""ONNX's shape inference in separate processes, for untrusted models.
 
 Inference is C++ and trusts the numbers of a model: with some of them it crashes or does not end. A crash here ends a
 child process only, and a child that takes too long is ended. Processes are kept for the next model, a few
@@ -29,7 +29,7 @@ _MOST_IDLE = 4
 
 
 def available() -> bool:
-    """Whether a Python of this kind can be started: not where it is embedded in a program or frozen into one."""
+    """Whether this interpreter can be started as a process: not if it is embedded in a program or frozen into one."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
@@ -89,7 +89,7 @@ class _Process:
         )
 
     def ask(self, data: bytes, strict: bool, seconds: float | None) -> tuple[int, bytes] | None:
-        """Kind and content of the answer; None where the process has ended instead."""
+        """Kind and content of the answer, or None if the process died."""
         assert self._process.stdin is not None  # both are pipes
         assert self._process.stdout is not None
         source, target = self._process.stdin, self._process.stdout

@@ -1,4 +1,4 @@
-"""Where ONNX's shape inference is called: in this process, or in another one where the limits say so.
+"""The call of ONNX's shape inference: in this process, or in another one if the limits require it.
 
 Used by `inference` for graphs and by `node_types` for single nodes. Knows no graph, only what is written for onnx.
 """

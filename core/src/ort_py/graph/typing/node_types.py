@@ -33,13 +33,13 @@ Contents = Callable[[Value], "np.ndarray[Any, Any] | None"]
 
 
 def type_function(node: Node, schemas: SchemaRegistry | None) -> TypeFunction | None:
-    """What a plug-in contributed to type a node with; None where nothing was."""
+    """The type function that a plug-in contributed for a node, or None."""
     schema = schemas.lookup(node) if schemas is not None else None
     return schema.infer if schema is not None else None
 
 
 def contributed_types(node: Node, infer: TypeFunction) -> list[ValueType | None]:
-    """What a contributed function says.
+    """Types that a contributed function returns.
 
     Raises:
         PluginError: It broke.
@@ -66,7 +66,7 @@ def constant_contents(value: Value) -> np.ndarray[Any, Any] | None:
 def infer_node(
     node: Node, schemas: SchemaRegistry | None = None, contents: Contents = constant_contents
 ) -> list[ValueType | None]:
-    """Types of one node's outputs from its inputs' types; None where nothing is known.
+    """Types of one node's outputs from its inputs' types; None for unknown types.
 
     Args:
         node: The node, in its graph.

@@ -1,4 +1,4 @@
-"""What operators do to the numbers that shapes are computed from: one function for each operator.
+"""Effects of operators on the numbers that shapes are computed from: one function for each operator.
 
 Used by `shape_data`, for nodes of a graph and for the records of a transform alike. A number that is not known may have
 a name, that of a size: it is not negative, and equal to others of its name. Knows nothing of graphs.
@@ -30,7 +30,7 @@ class AnyNode(Protocol):
 
     @property
     def domain(self) -> str:
-        """Its domain."""
+        """Domain of the node."""
 
     @property
     def inputs(self) -> Sequence[Any]:
@@ -46,7 +46,7 @@ class AnyNode(Protocol):
 
 
 class Known(Protocol):
-    """What is known of values."""
+    """Known facts about values."""
 
     def of(self, value: Any) -> Numbers | None:
         """A value's content."""
@@ -59,7 +59,7 @@ Rule: TypeAlias = Callable[[AnyNode, Known], "Numbers | None"]
 
 
 class Numbers(NamedTuple):
-    """What is known of an integer tensor's content.
+    """Known facts about an integer tensor's content.
 
     Attributes:
         entries: Each a number, a symbolic size or a sum of some, or None where it is unknown.
@@ -193,7 +193,9 @@ def _entrywise(combine: Callable[..., Dim]) -> Rule:
 
 
 def _arithmetic(combine: Callable[[int, int], int | None], neutral: int, *, both: bool = False) -> Rule:
-    """Of numbers; a neutral number on the right, or on either side, leaves a name as it is."""
+    """Make a rule for arithmetic on numbers. A neutral number on the right, or on either side, leaves a symbolic size
+    as it is.
+    """
 
     def entry(a: Dim, b: Dim) -> Dim:
         if isinstance(a, int) and isinstance(b, int):

@@ -33,7 +33,7 @@ class ShapeData:
         self._known: dict[Hashable, Numbers | None] = {}
 
     def of(self, value: Any) -> Numbers | None:
-        """What is known of a value's content; None where it is nothing."""
+        """Known facts about a value's content, or None."""
         if value is None:
             return None
         key = self.key(value)
@@ -58,7 +58,7 @@ class ShapeData:
             self._known[self.key(result)] = Numbers(tuple(entries), found.scalar)
 
     def key(self, value: Any) -> Hashable:
-        """What stands for a value: the value itself in a graph."""
+        """The key of a value: the value itself in a graph."""
         same: Hashable = value
         return same
 
@@ -91,7 +91,7 @@ def _bounded(entry: Dim, largest: int = _LARGEST) -> Dim:
 
 
 def target_shape(node: AnyNode, data: ShapeData) -> Shape | None:
-    """The shape of the first output where it is spelled by inputs that are known in part; None where it is not.
+    """The shape of the first output if partly known inputs spell it, else None.
 
     For Reshape, Expand, ConstantOfShape, Range and Tile; other operators are left to inference, with contents known
     in full.
@@ -104,7 +104,7 @@ def target_shape(node: AnyNode, data: ShapeData) -> Shape | None:
 
 
 def _spelled(node: AnyNode, data: ShapeData, position: int) -> tuple[Dim, ...] | None:
-    """The entries of an input that spells a shape; None where nothing is known of it, or it cannot be one."""
+    """The entries of an input that spells a shape. None if nothing is known about it, or it cannot be a shape."""
     target = data.of(node.inputs[position]) if position < len(node.inputs) else None
     if target is None or target.scalar or any(isinstance(entry, int) and entry < -1 for entry in target.entries):
         return None
@@ -117,7 +117,7 @@ def _filled(node: AnyNode, data: ShapeData) -> Shape | None:
 
 
 def _ranged(node: AnyNode, data: ShapeData) -> Shape | None:
-    """Of steps of 1 that start from nothing, or from a part of the size they end at: what is left is a size."""
+    """Infer the length of Range with step 1 that starts at 0, or at a summand of its limit."""
     bounds = [data.of(value) for value in node.inputs]
     entries = [one.entries[0] for one in bounds if one is not None and len(one.entries) == 1]
     if len(entries) != 3 or entries[2] != 1:
@@ -167,7 +167,7 @@ def _reshaped(node: AnyNode, data: ShapeData) -> Shape | None:
 
 
 def _rest(source: Shape, others: list[Dim]) -> Dim:
-    """The size that makes both sides hold as many elements; None where it cannot be told."""
+    """The size that makes both sides hold as many elements, or None if it cannot be computed."""
     left = list(source)
     right: list[Dim] = []
     for size in others:

@@ -41,7 +41,7 @@ def follow_shapes(
 
     Args:
         model: A model whose values have the types that inference found.
-        schemas: Where contributed operators are looked up.
+        schemas: Schemas of contributed operators.
         told: Values whose types became better since.
         infer: Types a node with given contents; `infer_node` where None.
 
@@ -107,7 +107,7 @@ class _Walker:
                 return  # a contributed function that fails is asked again, and reported, by `shapes`
 
     def _newly_told(self, node: Node) -> bool:
-        """Whether inference did not have an input's content, which is known by now, and lacked something."""
+        """Whether an input's content is known now that inference did not have, and inference left something unknown."""
         if node.domain or all(_complete(value) for value in node.outputs):
             return False
         return any(
@@ -138,7 +138,7 @@ class _Walker:
 
 
 def _complete(value: Value | None) -> bool:
-    """Whether nothing more can be learnt of a value's type."""
+    """Whether a value's type is fully known."""
     if value is None:
         return True
     known = value.type

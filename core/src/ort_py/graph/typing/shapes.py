@@ -81,7 +81,7 @@ class _Inference:
         )
 
     def _collect(self, graph: Graph, schemas: SchemaRegistry | None) -> None:
-        """Read what the model declares, and tell the values that inference must be told."""
+        """Read the model's declarations, and collect the values whose types inference needs."""
         for value in graph.initializers.values():
             if value.weight is not None:
                 value.type = TensorType(value.weight.data_type, value.weight.shape)
@@ -133,9 +133,9 @@ class _Inference:
             value.type = rename_dims(known, forgotten) if forgotten else known
 
     def _infer(self, told: Mapping[Value, ValueType], *, first: bool) -> dict[Value, ValueType]:
-        """One run of ONNX's inference, and what follows from numbers that the model computes.
+        """Run ONNX's inference once, and follow the numbers that the model computes.
 
-        Declarations are not told in the first run; so what contradicts itself there is wrong without them.
+        The first run does not get declarations, so a contradiction there does not come from them.
         """
         found = run_inference(self._model.graph, told, strict=first)
         types, errors = found.types, [*found.errors, *self._infer_bodies(told, found.types, first=first)]
@@ -238,7 +238,9 @@ class _Inference:
 
 
 def _is_read(value: Value) -> bool:
-    """Whether another value's type may follow from this one's; telling ONNX of others could only hide what it finds."""
+    """Whether another value's type may follow from this one's. Giving ONNX other types could only hide what it
+    finds.
+    """
     return bool(value.uses) or value.graph.owner is not None
 
 

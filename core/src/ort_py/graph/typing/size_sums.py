@@ -41,7 +41,7 @@ class SizeSum(str):
 
 
 def added(a: Dim, b: Dim) -> Dim:
-    """The sum of two sizes; None where one is unknown, or a number but 0."""
+    """The sum of two sizes. None if one is unknown, or if one is a number other than 0."""
     if a == 0 or b == 0:
         return b if a == 0 else a
     if not isinstance(a, str) or not isinstance(b, str):
@@ -50,7 +50,7 @@ def added(a: Dim, b: Dim) -> Dim:
 
 
 def taken_from(whole: Dim, part: Dim) -> Dim:
-    """What is left of a size where another is taken away, if the one is made of the other; else None."""
+    """The rest of a size after another is subtracted, if the one contains the other as a summand; else None."""
     if part == 0:
         return whole
     if not isinstance(whole, str) or not isinstance(part, str):

@@ -50,7 +50,7 @@ def shape_conflict(inferred: ValueType | None, declared: ValueType | None) -> bo
 
 
 def merge_types(inferred: ValueType | None, declared: ValueType | None, *, sizes: bool) -> ValueType | None:
-    """What both say together. Where they contradict each other, inference wins.
+    """The information of both types together. If they contradict each other, inference wins.
 
     Args:
         inferred: From inference; None where it found nothing.
@@ -83,7 +83,7 @@ def _merge_dims(inferred: Dim, declared: Dim, sizes: bool) -> Dim:
 
 
 def _shapes(left: ValueType | None, right: ValueType | None) -> tuple[Shape | None, Shape | None] | None:
-    """The shapes of two tensor types of one kind and element type; None where they are not comparable."""
+    """The shapes of two tensor types of one kind and element type, or None if they are not comparable."""
     tensor = isinstance(left, TensorType) and isinstance(right, TensorType)
     if not tensor and not (isinstance(left, SparseTensorType) and isinstance(right, SparseTensorType)):
         return None

@@ -1,6 +1,7 @@
-"""The constants of one model: which there are, what they take in memory, and letting go of what no plan reads.
+"""The constants of one model: their number, their memory, and the release of those that no plan reads.
 
-Asked once a model is planned, and by reports. Knows no plan: an array that somebody holds is in memory, whoever it is.
+Used when a model is planned, and by reports. Does not depend on plans: a referenced array is in memory, no matter what
+refers to it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def named_weights(model: Model) -> dict[str, tuple[str, Weight]]:
 
 
 def weight_bytes(weights: Iterable[Weight]) -> WeightBytes:
-    """What constants take."""
+    """Memory that constants take."""
     held = mapped = released = 0
     for weight in weights:
         if isinstance(weight, ArrayWeight | MappedWeight) and not weight.loaded:

@@ -1,4 +1,4 @@
-"""What kernels make of constants and read in their place: weights shifted, widened or laid out anew.
+"""Forms that kernels make of constants and read in their place: weights shifted, widened or laid out anew.
 
 A form is held by the sessions that use it and found by the store, like the constants themselves. Knows no kernel and
 no device: a form is what a function returned.
@@ -13,7 +13,7 @@ __all__ = ["PackedForm", "PackedKey"]
 
 
 class PackedKey(NamedTuple):
-    """What a packed form is made of.
+    """The inputs that a packed form is made from.
 
     Attributes:
         form: What was done, with everything this depends on.
@@ -56,7 +56,7 @@ def _arrays(value: Any) -> Iterator[Any]:
 
 
 def _owner(array: Any) -> Any:
-    """Who has the memory: the end of a chain of views."""
+    """The array that owns the memory: the end of a chain of views."""
     while hasattr(base := getattr(array, "base", None), "nbytes"):
         array = base
     return array

@@ -21,7 +21,7 @@ ALIGNMENT = 64
 
 
 def stored_as_is(data_type: DataType) -> bool:
-    """Whether bytes in a file are the bytes in memory, so that a mapped file can be used where it lies.
+    """Whether bytes in a file equal the bytes in memory, so that a mapped file can be used in place.
 
     Booleans are not: a file can hold bytes other than 0 and 1, which NumPy's loops must never see.
     """
@@ -49,7 +49,9 @@ def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array made read-only for good: also the buffer it is a view of, so that nobody can switch it back."""
+    """Make the array permanently read-only, together with the buffer it is a view of, so that it cannot be made
+    writable again.
+    """
     base = array.base
     if isinstance(base, np.ndarray):
         base.flags.writeable = False

@@ -32,7 +32,7 @@ opening the file again."""
 
 @dataclass(frozen=True, slots=True)
 class WeightStats:
-    """What a store holds, of all sessions together.
+    """The content of a store, for all sessions together.
 
     Attributes:
         weights: Constants that some session uses.
@@ -40,8 +40,8 @@ class WeightStats:
         held_bytes: Memory of constants that were embedded in models.
         copied_bytes: Memory of constants that were copied out of files, being packed or misaligned there.
         mapped_bytes: Bytes of files used in place; the system takes and drops their pages as it likes.
-        unread_bytes: Bytes of constants in files that nobody has asked for yet.
-        packed_bytes: Memory of what kernels made of constants.
+        unread_bytes: Bytes of constants in files that have not been requested yet.
+        packed_bytes: Memory of forms that kernels made of constants.
     """
 
     weights: int = 0
@@ -78,7 +78,7 @@ class WeightStore:
         shape: tuple[int, ...],
         source: FilePart | None = None,
     ) -> ArrayWeight:
-        """The constant whose bytes stand in a model file.
+        """The constant whose bytes are in a model file.
 
         Args:
             raw: Exactly as many bytes as type and shape need, packed and little endian as in ``raw_data``.
@@ -87,8 +87,8 @@ class WeightStore:
             source: Where the bytes can be read again.
 
         Returns:
-            A weight equal to every other made from the same bytes, type and shape; large ones that have a file are told
-            apart by their place in it and read when they are asked for, which takes no look at their content.
+            A weight equal to every other made from the same bytes, type and shape; large ones that have a file are
+            distinguished by their place in it and read at the first request, without a look at their content.
         """
         if source is not None and len(raw) >= _READ_LATER:
             key = file_key(source.identity, source.start, data_type, shape)
@@ -104,7 +104,7 @@ class WeightStore:
         return weight
 
     def strings(self, values: Iterable[str | bytes], shape: tuple[int, ...]) -> ArrayWeight:
-        """A constant of strings: an object array of str, or bytes where a value is no UTF-8."""
+        """A constant of strings: an object array of str, or bytes if a value is not UTF-8."""
         array = np.empty(shape, object)
         array.reshape(-1)[:] = list(values)
         return self.add(array, own=True)
@@ -114,8 +114,8 @@ class WeightStore:
 
         Args:
             array: Any dtype that ONNX has, in any layout and byte order.
-            own: The array is fresh, contiguous and nobody else's: keep it rather than copy it.
-            made_of: What tells its content as well as the content would: then nothing is read to tell it apart.
+            own: The array is fresh, contiguous and not referenced elsewhere: keep it rather than copy it.
+            made_of: A text that identifies the content, so that the content need not be read.
 
         Raises:
             InvalidArgument: ONNX has no such element type.
@@ -154,11 +154,12 @@ class WeightStore:
             return self._mapped.setdefault(weight.key, weight)
 
     def find(self, key: str) -> ArrayWeight | None:
-        """The constant in memory that has this content, None where there is none."""
+        """The constant in memory that has this content, or None."""
         return self._arrays.get(key)
 
     def packed(self, key: PackedKey, make: Callable[[], Any], arrays: Callable[[], Sequence[Any]]) -> PackedForm:
-        """What a kernel makes of constants, made the first time it is asked for while somebody holds it.
+        """Return a form that a kernel makes of constants. It is made at the first request and kept while it is
+        referenced.
 
         Args:
             key: The constants, and what is made of them.
@@ -181,7 +182,7 @@ class WeightStore:
         return sum(weight.release() for weight in (*arrays, *mapped))
 
     def stats(self) -> WeightStats:
-        """What is in memory now."""
+        """Statistics of the constants in memory."""
         arrays, mapped = self._everything()
         loaded = [weight for weight in mapped if weight.loaded]
         with self._guard():

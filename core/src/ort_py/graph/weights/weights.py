@@ -108,7 +108,7 @@ class _Array:
         self._dtype, self._shape = array.dtype, array.shape
 
     def found(self) -> np.ndarray[Any, Any] | None:
-        """The array, None where nobody has it any more."""
+        """The array, or None if nothing refers to it any more."""
         kept = self.kept
         if kept is not None:
             return kept
@@ -127,7 +127,7 @@ class _Array:
 
 
 class _Loaded:
-    """What both kinds of constants share: an array that is loaded, released, and loaded again."""
+    """The common part of both kinds of constants: an array that is loaded, released, and loaded again."""
 
     __slots__ = ("__weakref__", "_loaded", "_released")
 
@@ -190,7 +190,7 @@ class _Loaded:
 
 
 class _Keeper:
-    """What all who may ask for a constant later hold together: the array, or what makes it anew."""
+    """Shared by all potential readers of a constant: the array, or the function that restores it."""
 
     __slots__ = ("__weakref__", "content")
 
@@ -246,11 +246,11 @@ class ArrayWeight(_Loaded):
         self.source = source
 
     def replace(self, restore: Restore | None) -> int:
-        """Release the array, because there is another form of it.
+        """Release the array, because another form of it exists.
 
         Args:
-            restore: Makes the tensor of that form. Where there is no file it is kept, and with it the form; else it is
-                used as long as somebody keeps it. None where the form cannot be turned back.
+            restore: Rebuilds the tensor from that form. Without a file it is kept, together with the form; else it is
+                used as long as it is referenced elsewhere. None if the form cannot be converted back.
 
         Returns:
             Bytes of memory this gave back, as `release` says.
@@ -263,7 +263,7 @@ class ArrayWeight(_Loaded):
         return self.release()
 
     def held(self) -> object:
-        """What makes `array` answer without a file as long as it is kept."""
+        """An object that lets `array` answer without a file as long as it is kept."""
         keeper = self._keeper() if self._keeper is not None else None
         if keeper is None:
             restore = self._restore() if self._restore is not None and not self.loaded else None
@@ -306,8 +306,8 @@ class ArrayWeight(_Loaded):
 class MappedFile:
     """One file mapped read-only as a whole; pages come when they are read and go when memory is short.
 
-    The mapping lives as long as an array refers to it. A file that somebody cuts short while it is mapped ends the
-    process when a missing page is read: whoever may write to the model's folder must be trusted that far.
+    The mapping lives as long as an array refers to it. If the file is truncated while it is mapped, reading a missing
+    page ends the process: users who may write to the model's folder must be trusted that far.
 
     Attributes:
         path: Where it was opened, for messages and for models that refer to it.
@@ -364,7 +364,7 @@ class MappedWeight(_Loaded):
         return file_key(self.file.identity, self.offset, self.data_type, self.shape)
 
     def forget_pages(self) -> None:
-        """Let the file's pages leave this process, where the array is those; who reads it later gets them back."""
+        """Drop the file's pages from this process, if the array uses them. A later read brings them back."""
         if self.in_place:
             forget_pages(memoryview(self.file.buffer), self.offset, self.offset + self.length)
 

@@ -62,7 +62,8 @@ class FunctionWriter:
         self._bodies: dict[FunctionBody, str] = {}
 
     def wrap(self, message: onnx.NodeProto, node: Node) -> None:
-        """Turn the message of a node into a call, where nobody else would know its operator or take another opset.
+        """Turn the message of a node into a call, if other tools would not know its operator or would use another
+        opset.
 
         Raises:
             NotImplemented: The node holds graphs: a function cannot see what they capture.

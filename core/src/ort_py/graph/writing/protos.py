@@ -62,7 +62,7 @@ def _fill_shape(proto: onnx.TensorShapeProto, shape: Shape) -> None:
 
 
 def type_from_proto(proto: onnx.TypeProto) -> ValueType | None:
-    """Read a type; None where the message is empty or names an element type that this version does not know."""
+    """Read a type. Returns None if the message is empty or names an element type that this version does not support."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
         return _tensor_type(proto.tensor_type, TensorType)

@@ -32,7 +32,7 @@ SMALL = 1024
 
 
 class GraphWriter:
-    """Writes graphs into messages; `inference` overrides what is said about values.
+    """Writes graphs into messages. `inference` overrides the recorded types of values.
 
     Args:
         model: Whose graphs are written.
@@ -87,7 +87,7 @@ class GraphWriter:
                     self.declare(proto, value)
 
     def annotate(self, message: onnx.NodeProto, node: Node) -> None:
-        """Say more about a node; nothing, where a message is for a machine."""
+        """Add annotations to a node, unless the message is for a machine."""
 
     def declare(self, proto: onnx.GraphProto, value: Value) -> None:
         """Write what is known of an inner value."""
@@ -246,7 +246,7 @@ def _write_by_reference(writer: _WeightWriter, proto: onnx.GraphProto, graph: Gr
 
 
 def _is_large(value: Value) -> bool:
-    """Whether a constant becomes an input where weights go by reference; parsers look at small ones."""
+    """Whether a constant becomes an input when weights are written by reference. Parsers read small ones."""
     weight = value.weight
     assert weight is not None  # what an initializer is
     return nbytes_of(weight.data_type, weight.shape) > SMALL

@@ -1,4 +1,4 @@
-"""What every node with a body needs: the body's plan nested in its parent's, and its outputs defined there.
+"""Common parts of nodes with bodies: the body's plan is nested in its parent's, and its outputs are defined there.
 
 Knows no operator. A body's planner is done with its own steps when this is called; here its outputs are brought to
 their devices and its captures get slots of the enclosing plan.
