@@ -109,7 +109,7 @@ def _row(one: StoredFile) -> dict[str, Any]:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """What an entry says about itself; nothing where it cannot be read: `verify` says why."""
+    """Describe an entry; empty if it cannot be read: `verify` says why."""
     try:
         with open_regular(path, links=False) as file:
             content, wrong = read_checked(file)

@@ -55,7 +55,7 @@ class OperatorUse:
 
 @dataclass(slots=True)
 class Description:
-    """What a model file holds.
+    """The content of a model file.
 
     Attributes:
         path, size: The file.
@@ -101,7 +101,7 @@ def describe_model(path: str | os.PathLike[str], limits: Limits) -> Description:
     """Describe a model file.
 
     Raises:
-        OrtPyError: There is no such file, or it is no ONNX model.
+        OrtPyError: The file does not exist, or it is not an ONNX model.
     """
     source = read_source(path, limits, None)
     model = source.proto

@@ -1,4 +1,6 @@
-"""``ort-py info MODEL``: what a model file holds; with ``--placement`` also who would run it, or why nobody can."""
+"""``ort-py info MODEL``: show what a model file contains. With ``--placement`` also show the provider of each node, or
+why there is none.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command. That no session can be created is a finding, not a failure.
+    """Run the command. A session that cannot be created is a finding, not a failure.
 
     Raises:
-        OrtPyError: The file is no model.
+        OrtPyError: The file is not a model.
     """
     described = describe_model(arguments.model, limits_of(arguments))
     session = _placement(arguments) if arguments.placement else None

@@ -25,7 +25,7 @@ CHANNELS = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class PictureOptions:
-    """How pictures become tensors.
+    """Options for the conversion of pictures to tensors.
 
     Attributes:
         size: (height, width) instead of the declared one.
@@ -44,7 +44,7 @@ class PictureOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What an input wants: `channel_axis` counts from the end of the shape, 0 for no axis of channels."""
+    """The form that an input requires. `channel_axis` counts from the end of the shape; 0 means no axis of channels."""
 
     batch: int
     has_batch: bool
@@ -55,7 +55,7 @@ class _Form:
 
 
 def read_picture(path: Path, argument: NodeArg, options: PictureOptions) -> np.ndarray[Any, Any]:
-    """A picture as the tensor that an input declares.
+    """Convert a picture to the tensor that an input declares.
 
     Args:
         path: File in a format that Pillow reads.
@@ -67,7 +67,7 @@ def read_picture(path: Path, argument: NodeArg, options: PictureOptions) -> np.n
 
     Raises:
         NotFound: Pillow is not installed.
-        InvalidArgument: The file is no picture, or the input's shape is none of a picture.
+        InvalidArgument: The file is not a picture, or the input does not have the shape of one.
     """
     declared = parse_value_type(argument.type)
     if not isinstance(declared, TensorType):

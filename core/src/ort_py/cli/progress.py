@@ -1,4 +1,4 @@
-"""What a person sees while a job takes long: a line on standard error now and then. Short jobs say nothing."""
+"""Progress of long jobs: an occasional line on standard error. Short jobs print nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Progress:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def detail(self, text: str) -> None:
-        """How far it is; shown with the next line."""
+        """Set the progress text, shown with the next line."""
         self._detail = text
 
     def __enter__(self) -> Progress:

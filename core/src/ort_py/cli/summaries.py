@@ -19,7 +19,7 @@ MIN_CLASSES = 3
 
 
 def summarise(name: str, value: Any) -> dict[str, Any]:
-    """What there is to say about a value, as plain data.
+    """Summarise a value as plain data.
 
     Args:
         name: Its name.

@@ -31,12 +31,12 @@ class Chain(NamedTuple):
     result: ValueSpec
 
     def replaced(self, graph: GraphEditor) -> list[NodeSpec]:
-        """The nodes that one in place of the second replaces: the first too, where nobody else reads it."""
+        """The nodes that a replacement of the second node replaces: the first too, if it has no other reader."""
         return [self.inner, self.outer] if graph.uses(self.between) == 1 else [self.outer]
 
 
 def chain_of(node: NodeSpec, graph: GraphEditor, op_types: Collection[str]) -> Chain | None:
-    """The chain that ends with a node and begins with one of some operators; None where there is none."""
+    """The chain that ends with a node and begins with one of some operators, or None."""
     inner = graph.producer(node.inputs[0])
     if node.domain or inner is None or inner.op_type not in op_types or inner.domain:
         return None

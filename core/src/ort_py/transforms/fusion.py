@@ -1,8 +1,8 @@
-"""What every fusion has in common: when one operator may stand for a pattern, as far as shapes and types decide it.
+"""Common parts of fusions: the conditions on shapes and types under which one operator may replace a pattern.
 
 `gelu`, `activations`, `layer_normalization`, `skip_normalization`, `matrix_products`, `fused_gemm` and
-`fused_convolution` build on it. Knows no operator and no provider: a fused node carries the nodes it replaces, and
-whoever lacks its operator gets those.
+`fused_convolution` build on it. Does not depend on operators or providers: a fused node carries the nodes it replaces,
+and providers without its operator receive those.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Fusion(PatternRule):
 
 
 def adds_axes(match: Match, source: ValueSpec) -> str:
-    """Why the one-element constants of a match may give its result more axes than `source` has; "" where they do not.
+    """Explain why the one-element constants of a match may give its result more axes than `source` has; "" if they
+    cannot.
 
     A constant of shape ``[1]`` is a scalar for arithmetic, but not for the shape of the result.
     """
@@ -52,7 +53,7 @@ def _single(value: ValueSpec) -> bool:
 
 
 def dtype_refusal(value: ValueSpec, allowed: Sequence[DataType]) -> str:
-    """Why a value's element type is not one of `allowed`; "" where it is."""
+    """Explain why a value's element type is not one of `allowed`; "" if it is."""
     if value.data_type in allowed:
         return ""
     kind = "of unknown type" if value.data_type is None else value.data_type.name.lower()
@@ -60,7 +61,7 @@ def dtype_refusal(value: ValueSpec, allowed: Sequence[DataType]) -> str:
 
 
 def scalar(array: Any) -> float | None:
-    """The one element of a floating-point or integer constant; None where it has more, or none."""
+    """The single element of a floating-point or integer constant, or None if it does not have exactly one."""
     if array is None or array.size != 1 or array.dtype.kind in "OSUb":
         return None
     return float(np.asarray(array).item())

@@ -52,10 +52,10 @@ def run_transforms(
         model: A typed model.
         transforms: Transforms of any level.
         level: The session's level: transforms above it do not run.
-        context: What transforms may use.
+        context: Services for transforms.
         schemas: Operators that new nodes may have.
-        disabled: Names of transforms that shall not run.
-        check: Check all invariants after each rewrite or transform; None: where debug messages are on.
+        disabled: Names of transforms to be skipped.
+        check: Check all invariants after each rewrite or transform; None: if debug messages are on.
 
     Raises:
         PluginError: A transform raised, or left the graph inconsistent; names it. The model must not be used.

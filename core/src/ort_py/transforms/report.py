@@ -1,4 +1,4 @@
-"""What optimising did: each pass with nodes, seconds, rewrites, and the near matches it left alone.
+"""The report of the optimisation: each pass with nodes, seconds, rewrites, and the near matches that it left alone.
 
 Filled by `pipeline` and `sweep`, read by users: plain data, with a text and a dictionary. Knows no graph. Lists are
 bounded, since a model may have tens of thousands of near matches; the numbers beside them count all.
@@ -54,7 +54,7 @@ class Refusal:
 
 @dataclass(slots=True)
 class PassReport:
-    """What one transform did in all rounds.
+    """Result of one transform over all rounds.
 
     Attributes:
         name: Its name.
@@ -128,7 +128,7 @@ class PassReport:
 
 @dataclass(slots=True)
 class OptimisationReport:
-    """What optimising did to a model.
+    """Result of the optimisation of a model.
 
     Attributes:
         passes: Each transform of the session's level, in order.
@@ -152,7 +152,7 @@ class OptimisationReport:
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> PassReport:
-        """What the transform of a name did.
+        """The report of the transform of this name.
 
         Raises:
             KeyError: No such transform ran.

@@ -1,4 +1,4 @@
-"""Who would run each node of a graph: what transforms ask before they change a part of it for one provider.
+"""The provider of each node of a graph: transforms ask before they change a part of the graph for one provider.
 
 The engine's partitioner decides later, on the changed graph; this is its first question only, without regions and
 costs. Used by `layout` and `precision`; made by the room that knows the session's providers.

@@ -36,7 +36,7 @@ _NEAR = 8
 
 
 class Budget:
-    """How often rules may go on, in all sweeps of one model.
+    """The number of rewrites that rules may make, in all sweeps over one model.
 
     Args:
         nodes: Nodes of the model.
@@ -88,7 +88,7 @@ class RuleIndex:
         self._of_type: dict[str, list[tuple[RewriteRule, PassReport]]] = {}
 
     def begin(self, present: set[str]) -> None:
-        """Take the operators of a model; what was known of another set is forgotten."""
+        """Set the operators of a model. Cached facts about another set are forgotten."""
         if present != self._present:
             self._present = present
             self._of_type.clear()
@@ -100,7 +100,7 @@ class RuleIndex:
             self._of_type.clear()
 
     def of(self, op_type: str) -> list[tuple[RewriteRule, PassReport]]:
-        """Those that look at an operator."""
+        """Rules that look at an operator."""
         found = self._of_type.get(op_type)
         if found is None:
             found = [entry for entry in self.rules if entry[0].concerns(op_type, self._present)]

@@ -48,7 +48,7 @@ SAME_AS: Mapping[str, tuple[str, ...]] = {
 
 
 def switched_off(names: Iterable[str], known: Iterable[str]) -> tuple[set[str], list[str]]:
-    """Which transforms shall not run.
+    """Determine which transforms are switched off.
 
     Args:
         names: As the options say.

@@ -17,7 +17,7 @@ __all__ = ["Form", "attention_body"]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a MultiHeadAttention looks like.
+    """The variant of a MultiHeadAttention.
 
     Attributes:
         heads: Number of heads.

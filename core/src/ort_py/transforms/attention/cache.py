@@ -42,7 +42,7 @@ def past_of(
     others: Sequence[ValueSpec | None],
     inside: Sequence[NodeSpec],
 ) -> Past | None:
-    """The past of an attention, None where there is none, or where the operator cannot take it over.
+    """The past of an attention. None if there is none, or the operator cannot take it over.
 
     Args:
         graph: The graph.
@@ -74,7 +74,9 @@ def past_of(
 def _leads_to(
     graph: GraphEditor, caches: Sequence[NodeSpec], inputs: Sequence[ValueSpec | None], inside: Sequence[NodeSpec]
 ) -> bool:
-    """Whether what reads the caches outside the attention computes one of its inputs; also where that is far to say."""
+    """Whether a reader of the caches outside the attention computes one of its inputs, or whether this is too far to
+    decide.
+    """
     makers = {node.name for one in inputs if (node := graph.producer(one)) is not None}
     seen = {node.name for node in inside}
     pending = [reader for cache in caches for reader in _readers(graph, cache)]

@@ -79,7 +79,7 @@ class FuseGroupedAttention(RewriteRule):
 
 
 def _behind_past(graph: GraphEditor, value: ValueSpec) -> bool:
-    """Whether ``(batch, heads, length, size)`` is put together from several lengths."""
+    """Whether ``(batch, heads, length, size)`` is concatenated from several lengths."""
     node = operator(graph, value, "Concat")
     return node is not None and node.attributes.get("axis") in (2, -2)
 
@@ -139,7 +139,7 @@ def _before_joining(query: ValueSpec, heads: _Heads, graph: GraphEditor) -> Valu
 
 
 def _body(inner: FunctionBody, heads: _Heads, *, biased: bool) -> FunctionBody:
-    """What the node replaces: keys and values repeated, and the function of the attention over them."""
+    """The function that the node replaces: keys and values repeated, and the attention over them."""
     constants = {
         **inner.constants,
         "group_axis": np.array([2], np.int64),

@@ -85,7 +85,7 @@ def _softmax_of(product: NodeSpec, graph: GraphEditor) -> NodeSpec | None:
 
 
 def _find(product: NodeSpec, softmax: NodeSpec, graph: GraphEditor) -> _Found | bool | str:
-    """The attention around a product and its softmax; False where there is none, a reason where it must stay."""
+    """The attention around a product and its softmax. False if there is none; a reason if it must stay."""
     (given,), (weights,) = softmax.inputs, softmax.outputs
     if given is None or weights is None:
         return False
@@ -167,7 +167,7 @@ def _only_reader(value: ValueSpec | None, graph: GraphEditor) -> NodeSpec | None
 
 
 def _refusal(found: _Found, graph: GraphEditor) -> str:
-    """Why an attention must stay; empty where nothing speaks against fusing it."""
+    """Explain why an attention must stay; empty if it may be fused."""
     query, result = shape_of(found.query), shape_of(found.last.outputs[0])
     keys, values = shape_of(found.inner[-1].inputs[1]), shape_of(found.values)
     if keys is not None and len(keys) == 4 and found.inner[-1].attributes.get("transB", 0):

@@ -28,7 +28,7 @@ _SWAP = (0, 2, 1, 3)
 
 
 def shape_of(value: ValueSpec | None) -> Shape | None:
-    """A value's shape; None where its rank is unknown."""
+    """A value's shape, or None if its rank is unknown."""
     return value.type.shape if value is not None and isinstance(value.type, TensorType) else None
 
 
@@ -72,13 +72,13 @@ def _number(graph: GraphEditor, value: ValueSpec | None) -> float | None:
 
 
 def split_heads(graph: GraphEditor, value: ValueSpec | None) -> ValueSpec | None:
-    """What ``(batch, heads, length, size)`` was split from, ``(batch, length, heads · size)``; None without."""
+    """The value ``(batch, length, heads · size)`` from which ``(batch, heads, length, size)`` was split, or None."""
     node = operator(graph, value, "Transpose")
     return _joined(graph, node.inputs[0]) if node is not None and is_swap(node) else None
 
 
 def _joined(graph: GraphEditor, rows: ValueSpec | None) -> ValueSpec | None:
-    """What ``(batch, length, heads, size)`` is a Reshape of."""
+    """The input of the Reshape that made ``(batch, length, heads, size)``, or None."""
     node = operator(graph, rows, "Reshape")
     if node is None:
         return None
@@ -130,7 +130,9 @@ def keys_of(graph: GraphEditor, value: ValueSpec | None) -> Keys | str:
 
 
 def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> ValueSpec | str | None:
-    """What a Transpose of the last two of four axes reads, which is written over three axes; or why it is none."""
+    """The input of a Transpose of the last two of four axes that is written over three axes, or the reason why there is
+    none.
+    """
     swap = operator(graph, last.inputs[0], "Transpose")
     first = operator(graph, swap.inputs[0], "Reshape") if swap is not None else None
     if swap is None or first is None or tuple(swap.attributes.get("perm", ())) != (0, 2, 1):
@@ -144,7 +146,7 @@ def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> ValueSpec | str | N
 
 
 def repeated_heads(graph: GraphEditor, value: ValueSpec | None) -> ValueSpec | None:
-    """What ``(batch, heads, length, size)`` holds every head of several times in a row."""
+    """The value whose heads ``(batch, heads, length, size)`` repeats several times in a row, or None."""
     join = operator(graph, value, "Reshape")
     spread = operator(graph, join.inputs[0], "Expand") if join is not None else None
     insert = operator(graph, spread.inputs[0], "Unsqueeze", "Reshape") if spread is not None else None

@@ -137,7 +137,7 @@ def _refusal(match: Match, turns: ValueSpec) -> str:
 
 @lru_cache(maxsize=64)
 def _body(pairs: int, opset: int) -> FunctionBody:
-    """What the operator computes for positions that start at 0, in standard operators."""
+    """The operator's computation for positions that start at 0, in standard operators."""
     nodes = (
         NodeTemplate("Concat", ("cos", "cos"), ("both_cos",), {"axis": -1}),
         NodeTemplate("Concat", ("sin", "sin"), ("both_sin",), {"axis": -1}),

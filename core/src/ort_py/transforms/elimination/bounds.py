@@ -17,7 +17,7 @@ __all__ = ["MergeBounds"]
 
 
 class _Bounds(NamedTuple):
-    """What a node does: keeps `source` between two numbers."""
+    """A node that keeps `source` between two numbers."""
 
     source: ValueSpec
     low: float
@@ -78,7 +78,7 @@ def _template(
 
 
 def _bounds(node: NodeSpec, graph: GraphEditor) -> _Bounds | str:
-    """What a node does to which of its inputs; a reason where it is something else."""
+    """The bounds that a node applies to one of its inputs, or a reason why it does not."""
     source, result = node.inputs[0] if node.inputs else None, node.outputs[0]
     if node.domain or source is None or result is None or not isinstance(result.type, TensorType):
         return "a type is not known"
@@ -101,7 +101,7 @@ def _bounds(node: NodeSpec, graph: GraphEditor) -> _Bounds | str:
 
 
 def _extreme(node: NodeSpec, result: ValueSpec, graph: GraphEditor) -> _Bounds | str:
-    """Of Min or Max with one number."""
+    """The bounds of a Min or Max with one number."""
     if len(node.inputs) != 2:
         return "it compares more than two"
     for source, other in (node.inputs, node.inputs[::-1]):

@@ -1,4 +1,4 @@
-"""Constants of equal content: one of them, so that nodes that read them can be told to be equal."""
+"""Merging of constants with equal content, so that equal inputs of nodes are recognised."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _product_of_inverse(node: NodeSpec, graph: GraphEditor) -> bool | str:
 
 
 def _inverted(node: NodeSpec, graph: GraphEditor) -> ValueSpec | None:
-    """What a node divides 1 by; None where it does something else, or makes it larger."""
+    """The value that a node divides 1 by. None if the node does something else or has a larger result."""
     if node.op_type != "Div" or len(node.inputs) != 2:
         return None
     one, divisor, result = *node.inputs, node.outputs[0]
@@ -148,7 +148,7 @@ def _sum(node: NodeSpec, graph: GraphEditor) -> bool | str:
 
 
 def _no_axes(node: NodeSpec, graph: GraphEditor) -> bool | str:
-    """A reduction over no axes, told that none means none."""
+    """Whether a node is a reduction over an empty list of axes that leaves its input as it is."""
     if not node.attributes.get("noop_with_empty_axes", 0) or node.inputs[0] is None or "axes" in node.attributes:
         return False
     given = node.inputs[1] if len(node.inputs) > 1 else None

@@ -28,7 +28,7 @@ class EliminateIdentity(RewriteRule):
 
 
 class EliminateDropout(RewriteRule):
-    """Dropout in inference mode whose mask nobody reads."""
+    """Remove Dropout in inference mode if its mask is not read."""
 
     name = "EliminateDropout"
     op_types = frozenset({"Dropout"})
@@ -106,7 +106,7 @@ def _expands_nothing(node: NodeSpec, graph: GraphEditor) -> bool:
 
 
 def _follows_from_shapes(value: ValueSpec | None, graph: GraphEditor) -> bool:
-    """Whether a value is made of constants and of sizes only."""
+    """Whether a value is computed only from constants and sizes."""
     pending, seen = [value], set[str]()
     while pending:
         one = pending.pop()

@@ -1,4 +1,4 @@
-"""Optional outputs that nobody reads: kernels need not compute them, and rules see simpler nodes."""
+"""Optional outputs without readers: kernels need not compute them, and rules see simpler nodes."""
 
 from __future__ import annotations
 

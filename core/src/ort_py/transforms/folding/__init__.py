@@ -1,1 +1,1 @@
-"""What is known when the session is created: computed once, chosen, or written out."""
+"""Values known when the session is created: computed once, selected, or written out."""

@@ -89,7 +89,7 @@ class ConstantFolding(RewriteRule):
 
     @staticmethod
     def _expected_bytes(node: NodeSpec, graph: GraphEditor) -> int | None:
-        """Size of the result before it is computed; None where types do not tell."""
+        """Size of the result before it is computed, or None if the types do not determine it."""
         expected = _type_bytes(node.outputs)
         if expected is None:
             # Its inputs may have become constants since types were inferred.
@@ -160,7 +160,7 @@ def _replace(graph: GraphEditor, node: NodeSpec, results: list[Array]) -> bool:
 
 
 def _made_of(node: NodeSpec, output: ValueSpec, array: Array, graph: GraphEditor) -> str:
-    """What tells the content of a large constant, "" where its content does.
+    """A text that identifies a large constant's content; "" if the content itself does.
 
     Only for operators of ONNX: those of other domains may have one meaning in this session and another in the next.
     """
@@ -176,6 +176,6 @@ def _made_of(node: NodeSpec, output: ValueSpec, array: Array, graph: GraphEditor
 
 
 def _is_own(array: Array) -> bool:
-    """Whether nobody else has the memory: a kernel may return what it was given, or a view of it."""
+    """Whether no other array shares the memory. A kernel may return its input, or a view of it."""
     owns = array.flags.owndata and array.flags.writeable and array.flags.c_contiguous
     return bool(owns and not array.dtype.hasobject)

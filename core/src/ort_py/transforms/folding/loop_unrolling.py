@@ -42,7 +42,7 @@ class UnrollLoops(RewriteRule):
 
 
 def _unfit(node: NodeSpec, body: GraphView, iterations: int, graph: GraphEditor) -> str:
-    """Why a loop must stay; empty where nothing speaks against unrolling it."""
+    """Explain why a loop must stay; empty if it may be unrolled."""
     if not 1 <= iterations <= _MOST_ITERATIONS:
         return f"it runs {iterations} times, not 1 to {_MOST_ITERATIONS}"
     if len(body.nodes) * iterations > _MOST_NODES:
@@ -66,7 +66,7 @@ def _true(array: Any) -> bool:
 
 
 def _goes_on(body: GraphView) -> bool:
-    """Whether the condition a body returns is the one it gets, or true."""
+    """Whether the condition that a body returns is its input condition, or true."""
     name = body.outputs[0].name
     producers = {value.name: inner for inner in body.nodes for value in inner.outputs if value is not None}
     while name in producers and producers[name].op_type in ("Cast", "Identity") and not producers[name].domain:
@@ -132,7 +132,7 @@ class _Unrolled:
         return [self._read(value, names) for value in self._body.outputs[1:]]
 
     def _read(self, value: ValueSpec | None, names: Mapping[str, str]) -> str:
-        """What is called so in this iteration: a result, an input, a constant of the body, or a value from outside."""
+        """The value of a name in this iteration: a result, an input, a constant of the body, or an outer value."""
         if value is None:
             return ""
         if value.name in names:
@@ -147,7 +147,7 @@ class _Unrolled:
         return self._constants[name]
 
     def _stack(self, value: ValueSpec, column: list[str]) -> None:
-        """What the iterations have returned, along a new first axis."""
+        """Stack the results of the iterations along a new first axis."""
         rows: list[str] = []
         for name in column:
             row = value.name if len(column) == 1 else self._fresh(f"{value.name}/{len(rows)}")

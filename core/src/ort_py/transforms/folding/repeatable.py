@@ -1,4 +1,4 @@
-"""Which nodes compute the same outputs from the same inputs every time, so that they may be computed once.
+"""Nodes that compute the same outputs from the same inputs every time, so that they may be computed once.
 
 Used by `constant_folding` and `common_subexpressions`.
 """
@@ -15,7 +15,7 @@ __all__ = ["holds_graphs", "is_repeatable"]
 
 
 def is_repeatable(node: NodeSpec) -> bool:
-    """Whether ONNX defines the operator and calls it deterministic, and it holds no nested graph.
+    """Whether ONNX defines the operator as deterministic, and the node holds no nested graph.
 
     Operators of other domains are never repeatable: nothing says that they are, and a custom operator may well read a
     clock or a file.

@@ -1,9 +1,9 @@
-"""Numbers that shapes are computed from, made constants where they are known although other sizes are not.
+"""Numbers that shapes are computed from become constants if they are known, even if other sizes are not.
 
 Follows the numbers through a graph as type inference does (`ort_py.graph.typing.shape_data`), with the records of an
-editor, and every unknown size called by the value and the axis it belongs to. What is known in full becomes a
-constant. What a Reshape, Expand or Slice is told in part is told in another way that needs no computing: "as the input
-has it". The chains that computed it are dead then. Knows nothing of the operators in between.
+editor, and every unknown size called by the value and the axis it belongs to. Numbers that are known completely become
+constants. Partly known arguments of a Reshape, Expand or Slice are replaced by ones that need no computation, such as
+"as in the input". The chains that computed them are then unused. Does not depend on the operators in between.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Records(ShapeData):
         self._known.update(outer)
 
     def known(self) -> dict[Hashable, Any]:
-        """What nested graphs may know."""
+        """Facts that nested graphs may use."""
         return self._known
 
     def key(self, value: ValueSpec) -> Hashable:
@@ -158,7 +158,7 @@ class _Walk:
         return True
 
     def _reshaping(self, node: NodeSpec, entries: tuple[Dim, ...], source: Shape) -> list[int] | str | None:
-        """Numbers that tell a Reshape the same; a reason where some could not be told."""
+        """Equivalent numbers for a Reshape, or a reason if some cannot be expressed."""
         zeros = bool(node.attributes.get("allowzero", 0))
         result = node.outputs[0]
         known = target_shape(node, self._data) or (None if result is None else result.shape)
@@ -231,7 +231,7 @@ class _Walk:
 
 
 def _expansion(entries: tuple[Dim, ...], source: Shape) -> list[int] | None:
-    """Numbers that tell an Expand the same: 1 where the input has the size; None where one cannot be told."""
+    """Equivalent numbers for an Expand: 1 if the input has the size. None if a number is unknown."""
     wanted: list[int] = []
     for place, entry in enumerate(entries, len(source) - len(entries)):
         size = source[place] if place >= 0 else 1

@@ -70,7 +70,9 @@ def _simplified() -> tuple[Op, ...]:
 
 
 class _Normalization(Fusion):
-    """What both forms ask: the same last axes everywhere, a scale of just these axes, and types that fit."""
+    """Common requirements of both forms: the same last axes everywhere, a scale of just these axes, and fitting
+    types.
+    """
 
     reductions: tuple[str, ...] = ()
 
@@ -139,7 +141,7 @@ def _only_result(node: NodeSpec) -> bool | str:
 
 
 class FuseLayerNormalization(_Normalization):
-    """``(x - mean) / sqrt(variance + epsilon) · scale`` over the last axes; what is added is the next rule's."""
+    """Fuse ``(x - mean) / sqrt(variance + epsilon) · scale`` over the last axes. The next rule takes in the bias."""
 
     name = "LayerNormFusion"
     patterns = _layer()

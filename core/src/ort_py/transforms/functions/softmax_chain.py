@@ -60,7 +60,7 @@ class FuseSoftmax(PatternRule):
 
 
 def _axis(match: Match, name: str, rank: int) -> int | None:
-    """The one axis a reduction goes along; None where it has more, or they are not known."""
+    """The only axis of a reduction. None if it has more, or if its axes are unknown."""
     node = match.node(name)
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""How many nodes gradients may add to a model, and how long writing them may take.
+"""Limits for gradients: the number of nodes that they may add to a model, and the time that writing them may take.
 
 A gradient is about as large as what it differentiates, so a few nodes that differentiate each other in a chain grow
 without end.

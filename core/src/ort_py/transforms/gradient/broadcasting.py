@@ -40,7 +40,7 @@ def sum_to(b: Builder, grad: str, shape: Shape | None, target: ValueSpec) -> str
 
 
 def _repeated(size: Dim, whole: Dim) -> bool | None:
-    """Whether an axis was repeated from `size` to `whole`; None where only the run can tell."""
+    """Whether an axis was repeated from `size` to `whole`, or None if this is only known in a run."""
     if size == whole and size is not None:
         return False
     if size == 1:

@@ -1,9 +1,9 @@
-"""Derivative rules by domain, operator and version, and what a rule is given.
+"""Derivative rules by domain, operator and version, and the arguments of a rule.
 
 A rule is one small function. It gets a builder that writes nodes and the call it differentiates, and returns the
-gradients of the call's inputs, in order: None where that is zero or nobody asked, and fewer than there are inputs where
-the last ones are zero. Each gradient has the shape and the element type of its input. What a rule writes must have
-rules itself, or gradients of gradients would end there.
+gradients of the call's inputs, in order: None for a gradient that is zero or was not requested, and fewer than there
+are inputs if the last ones are zero. Each gradient has the shape and the element type of its input. The operators that
+a rule writes must have rules themselves; otherwise gradients of gradients would end there.
 
 To add one: decorate a function in the family's file in `rules/`, or list a new file in `FAMILIES`.
 """
@@ -107,7 +107,7 @@ class Call:
         return self.input(position).name
 
     def wants(self, position: int) -> bool:
-        """Whether the gradient of an input is asked for."""
+        """Whether the gradient of an input is requested."""
         return position < len(self.wanted) and self.wanted[position]
 
     def shape(self, position: int = 0) -> Shape:
@@ -196,7 +196,7 @@ def rules() -> list[Rule]:
 
 
 def find_rule(op_type: str, domain: str, since: int) -> RuleFunction | None:
-    """The rule for an operator at a schema version; None where there is none."""
+    """The rule for an operator at a schema version, or None."""
     if not _RULES:
         rules()
     for one in _RULES.get((domain, op_type), ()):

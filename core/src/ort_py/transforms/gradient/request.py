@@ -1,4 +1,4 @@
-"""What a Gradient node asks for: names looked up, and everything checked that its specification says.
+"""Parsing of a Gradient node: names are looked up, and all requirements of its specification are checked.
 
 Used by `lowering`, before it changes anything.
 """
@@ -26,14 +26,14 @@ Find: TypeAlias = "Callable[[str], Value | None]"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one Gradient node asks for.
+    """The request of one Gradient node.
 
     Attributes:
         node: The node.
-        xs, zs: Tensors named.
-        fed: What is fed for each of them, `xs` first.
+        xs, zs: Named tensors.
+        fed: Value fed for each of them, `xs` first.
         y: The tensor that is differentiated.
-        outputs: Output for each of `xs`, None where nobody asks.
+        outputs: Output for each of `xs`, None if it is not used.
     """
 
     node: Node
@@ -55,7 +55,7 @@ class Request:
 
 
 def read_request(node: Node, find: Find) -> Request:
-    """What a Gradient node asks for.
+    """Read the request of a Gradient node.
 
     Args:
         node: The node.
@@ -129,10 +129,10 @@ def _check_leaves(request: Request) -> None:
 
 
 def check_request_types(request: Request) -> None:
-    """Compare types, which must be known by now.
+    """Compare types, which must be known at this point.
 
     Raises:
-        InvalidGraph: Something is no float tensor, or is fed with another type.
+        InvalidGraph: A value is not a float tensor, or is fed with another type.
     """
     node = request.node
     for leaf, value in zip(request.leaves, request.fed, strict=True):

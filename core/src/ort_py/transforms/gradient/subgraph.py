@@ -1,4 +1,4 @@
-"""What lies between the tensors that Gradient names: the nodes in order, and which of them matter.
+"""The nodes between the tensors that a Gradient names, in order, and the relevant ones among them.
 
 Used by `lowering`. Reads the graph, changes nothing. A value matters where it is a float tensor that is computed from a
 differentiated one. Works with its own stack: graphs may be as deep as they like.
@@ -30,7 +30,7 @@ def reads(node: Node) -> Iterator[Value]:
 
 
 def between(ends: Iterable[Value], leaves: Collection[Value]) -> list[Node]:
-    """The nodes that compute `ends`, each after what it reads; nothing behind a leaf.
+    """The nodes that compute `ends`, each after its inputs, stopping at leaves.
 
     Args:
         ends: Values to be computed.

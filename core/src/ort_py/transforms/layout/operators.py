@@ -63,7 +63,7 @@ _DATA: dict[tuple[str, str], tuple[int, ...]] = {
 
 
 def sensitive(node: NodeSpec) -> Sensitive | str | None:
-    """What of a node is data; None where it has no other form, or why this one has none."""
+    """The data among a node's inputs. None if the operator has no other form; a reason if this node has none."""
     positions = _DATA.get((node.domain, node.op_type))
     if positions is None:
         return None
@@ -92,7 +92,7 @@ def to_first(rank: int) -> tuple[int, ...]:
 
 
 def channels_last_body(node: NodeSpec, form: Sensitive) -> FunctionBody:
-    """What the other form of a node computes: the node itself between Transposes."""
+    """The function of the node's other form: the node itself between Transposes."""
     inputs = tuple(["" if value is None else f"i{place}" for place, value in enumerate(node.inputs)])
     nodes = [
         NodeTemplate("Transpose", (inputs[place],), (f"first{place}",), {"perm": to_first(form.rank)})

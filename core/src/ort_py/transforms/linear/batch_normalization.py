@@ -46,7 +46,7 @@ class FoldBatchNormalization(RewriteRule):
 
 
 def _factors(own: Linear, graph: GraphEditor) -> tuple[Array, Array] | None:
-    """What the normalisation multiplies with and adds; None where it is not known."""
+    """The factor and the summand of the normalisation, or None if they are not known."""
     mean, variance = (graph.constant(value) for value in own.node.inputs[3:5])
     if mean is None or variance is None or own.bias is None:
         return None

@@ -89,7 +89,7 @@ class FoldChannelArithmetic(RewriteRule):
 
 
 def _factors(op_type: str, number: Array, *, constant_first: bool) -> tuple[Array, Array | None]:
-    """What the operator does, as a factor and a summand."""
+    """The operator's effect as a factor and a summand."""
     ones = np.ones(number.shape)
     if op_type in ("Mul", "Neg"):
         return number, None
@@ -102,7 +102,7 @@ def _factors(op_type: str, number: Array, *, constant_first: bool) -> tuple[Arra
 
 
 def _refusal(factor: Array, shift: Array | None, bias: Array | None, *, is_sum: bool) -> str:
-    """Why constants may not go into those of the operator; empty where they may.
+    """Explain why constants cannot be merged into those of the operator; empty if they can.
 
     A sum of two numbers is rounded after each of them, which is how some models round to integers with a large one; and
     a large factor or summand may let what is between overflow, or keep it from that.

@@ -54,7 +54,7 @@ class MergeConstantChains(RewriteRule):
 
     @staticmethod
     def _together(outer: str, inner: str, a: Array, b: Array) -> Any | str:
-        """What to add or to multiply with; a reason where it would not be the same."""
+        """The combined constant of both operations, or a reason why the result would differ."""
         whole = a.dtype.kind in "iu"
         if whole and "Div" in (outer, inner):
             return "integers are divided one after the other"
@@ -92,7 +92,9 @@ def _one_way(left: Any, right: Any) -> bool:
 
 
 def _operands(node: NodeSpec) -> tuple[ValueSpec, ValueSpec] | None:
-    """The computed operand and the constant one; None where it is not so, or the constant comes first and may not."""
+    """The computed operand and the constant one. None if the node has another form, or the constant comes first and
+    must not.
+    """
     if len(node.inputs) != 2:
         return None
     first, second = node.inputs

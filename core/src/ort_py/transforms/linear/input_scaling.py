@@ -87,7 +87,7 @@ class FoldInputScale(RewriteRule):
 
 
 def _operands(node: NodeSpec) -> tuple[ValueSpec, ValueSpec] | None:
-    """What is scaled, and the constant; None where it is not so."""
+    """The scaled operand and the constant, or None if the node has another form."""
     if len(node.inputs) != 2:
         return None
     first, second = node.inputs

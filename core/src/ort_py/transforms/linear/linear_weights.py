@@ -45,7 +45,7 @@ class Linear:
     axis: int
 
     def affine(self, scale: Array, shift: Array | None, graph: GraphEditor, result: str) -> NodeTemplate | str:
-        """A node that computes ``scale * result + shift``; a reason where there is none.
+        """A node that computes ``scale * result + shift``, or a reason why there is none.
 
         Args:
             scale: A number for each channel, float64.
@@ -77,17 +77,17 @@ class Linear:
 
     @property
     def beta(self) -> float:
-        """What the bias is multiplied with: beta of a Gemm."""
+        """Factor of the bias: beta of a Gemm."""
         return float(self.node.attributes.get("beta", 1.0)) if self.node.op_type == "Gemm" else 1.0
 
     @property
     def _layout(self) -> str:
-        """Where its channels are among the weights."""
+        """Position of the channels among the weights' axes."""
         attributes = self.node.attributes
         return f"{attributes.get('group', 1)} {attributes.get('transB', 0)}"
 
     def _scaled(self, scale: Array) -> Array | None:
-        """The weights with a factor for each channel; None where one leaves the range of their type."""
+        """The weights with a factor for each channel. None if one leaves the range of their type."""
         node, weight = self.node, self.weight
         if node.op_type == "Conv":
             return _product_rounded(weight, scale.reshape(-1, *[1] * (weight.ndim - 1)))
@@ -162,7 +162,7 @@ def _product(node: NodeSpec, weight: Array, bias: Array | None) -> Linear | str:
 
 
 def _trains(node: NodeSpec, graph: GraphEditor) -> str:
-    """Why a BatchNormalization is none of fixed numbers; empty where it is."""
+    """Explain why a BatchNormalization does not have fixed numbers; empty if it does."""
     if node.since_version >= 14 and node.attributes.get("training_mode", 0):
         return "it is in training mode"
     if node.since_version < 7 and not node.attributes.get("is_test", 0):
@@ -196,7 +196,7 @@ def per_channel(array: Array, one: Linear, rank: int | None) -> Array | str:
 
 
 def rounded(like: Array, exact: Array) -> Array | None:
-    """Numbers in the type of `like`; None where one leaves its range at either end."""
+    """Convert numbers to the type of `like`. None if one leaves its range at either end."""
     with np.errstate(all="ignore"):
         result = np.asarray(exact).astype(like.dtype, order="C")  # `ascontiguousarray` would give a scalar an axis
     tiny = np.finfo(like.dtype).tiny

@@ -74,12 +74,12 @@ class FoldPad(RewriteRule):
 
 
 def _own_pads(node: NodeSpec, count: int) -> tuple[int, ...]:
-    """How the operator pads already."""
+    """Padding that the operator already applies."""
     return tuple(node.attributes.get("pads", ())) or (0,) * count
 
 
 def _value(pad: NodeSpec, graph: GraphEditor) -> float | None:
-    """What the padding is filled with; None where it is not known."""
+    """The fill value of the padding, or None if it is not known."""
     if pad.since_version < 11:
         return float(pad.attributes.get("value", 0.0))
     if len(pad.inputs) < 3 or pad.inputs[2] is None:
@@ -89,7 +89,7 @@ def _value(pad: NodeSpec, graph: GraphEditor) -> float | None:
 
 
 def _unfit(node: NodeSpec, widths: tuple[int, ...], value: float | None) -> str:
-    """Why the operator cannot pad so; empty where it can."""
+    """Explain why the operator cannot pad this way; empty if it can."""
     half = len(widths) // 2
     own = _own_pads(node, 2 * half - 4)
     if node.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):

@@ -44,7 +44,7 @@ class MergeConcats(RewriteRule):
 
     @staticmethod
     def _split(node: NodeSpec, rank: int | None, graph: GraphEditor) -> ValueSpec | None:
-        """What was split into all inputs, in their order; None where it is not so."""
+        """The value that was split into all inputs, in their order, or None."""
         split = graph.producer(node.inputs[0])
         if split is None or split.op_type != "Split" or split.domain or len(split.outputs) != len(node.inputs):
             return None
@@ -114,7 +114,7 @@ def _slice(
 
 
 def _ranges(node: NodeSpec, graph: GraphEditor) -> dict[int, _Range] | None:
-    """What is kept along which axis; None where it is not known."""
+    """The ranges that are kept along each axis, or None if they are not known."""
     source = node.inputs[0]
     given: list[Any] = []
     for position, name in enumerate(("starts", "ends", "axes", "steps"), 1):

@@ -1,4 +1,5 @@
-"""What every iteration of a loop computes anew from values that do not change: computed once, in front of the loop.
+"""Loop invariants: values that every iteration recomputes from unchanged values are computed once, in front of the
+loop.
 
 The body goes on reading it, as a value of the graph around, which outlives the iterations. A loop may run zero times:
 so only what cannot fail moves (`unfailing`), unless the loop is known to run. What a loop that never runs would compute
@@ -74,7 +75,7 @@ def _emptied(node: NodeSpec, graph: GraphEditor, inside: GraphEditor, notes: lis
 
 
 def _runs(node: NodeSpec, graph: GraphEditor) -> bool | None:
-    """Whether a loop runs at least once, for all that is constant; None where nothing tells."""
+    """Whether a loop runs at least once, according to constants. None if they do not determine it."""
     if node.op_type == "Scan":
         return None
     count, condition = [_scalar(node, position, graph) for position in range(2)]

@@ -54,13 +54,13 @@ def _undoes(chain: Chain, graph: GraphEditor) -> bool:
 
 
 def _axes(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
-    """The axes of a Squeeze or an Unsqueeze, sorted; None where they are computed, or all there are."""
+    """The axes of a Squeeze or an Unsqueeze, sorted. None if they are computed or not given."""
     axes: Any = node.attributes.get("axes") if len(node.inputs) < 2 else graph.constant(node.inputs[1])
     return None if axes is None else sorted(np.ravel(axes).tolist())
 
 
 def _target(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
-    """The shape to reshape to, with -1 where one size is unknown; None where it must come from the shape between."""
+    """The shape to reshape to, with -1 for one unknown size. None if it must come from the shape in between."""
     result = node.outputs[0]
     known = result.shape if result is not None else None
     shape = None if known is None else [size if isinstance(size, int) else -1 for size in known]
@@ -75,7 +75,7 @@ def _target(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
 
 
 def _asked(node: NodeSpec, graph: GraphEditor) -> list[int] | None:
-    """The shape a Reshape asks for by number; None where a size is to be copied."""
+    """The numeric shape that a Reshape requests, or None if it copies a size."""
     if node.op_type != "Reshape" or len(node.inputs) < 2:
         return None
     wanted: Any = graph.constant(node.inputs[1])

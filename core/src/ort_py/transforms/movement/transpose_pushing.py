@@ -136,7 +136,7 @@ class _Region:
                 self._enter(producer, permutation)
 
     def _touched(self, node: NodeSpec) -> bool:
-        """Whether the node reads something of the region."""
+        """Whether the node reads a value of the region."""
         return any(value is not None and value.name in self.known for value in node.inputs)
 
     def keep(self, nodes: list[NodeSpec]) -> None:
@@ -146,7 +146,7 @@ class _Region:
     # Counting ---------------------------------------------------------------------------------------------------------
 
     def saved(self) -> int:
-        """How many Transposes fewer there would be."""
+        """Number of Transposes saved."""
         saved = len(self._gone())
         for value in self._values():
             saved -= self._border(value)
@@ -174,7 +174,7 @@ class _Region:
         return found
 
     def _border(self, value: ValueSpec) -> bool:
-        """Whether a value is needed as it was, and would take a Transpose."""
+        """Whether a value is needed in its original form and would require a Transpose."""
         if is_identity(self.known[value.name]):
             return False
         inside = {node.name for node in self.nodes}
@@ -190,7 +190,7 @@ class _Region:
         return [node for node in self.graph.readers(value) if node.op_type == "Transpose" and not node.domain]
 
     def _undone(self, value: ValueSpec) -> list[NodeSpec]:
-        """Those of them that do nothing to what is computed instead."""
+        """Those readers that become no-ops on the replaced value."""
         return [node for node in self._leaving(value) if is_identity(self._merged(value, node))]
 
     def _merged(self, value: ValueSpec, node: NodeSpec) -> Permutation:
@@ -209,7 +209,7 @@ class _Region:
         self.graph.replace_nodes([*self._gone(), *self.nodes, *leaving], templates)
 
     def _name(self, value: ValueSpec) -> str:
-        """What is computed instead of a value is called as what a Transpose has made of it, where one has."""
+        """The name of the replacement of a value: the name of an existing Transpose of it, if there is one."""
         if is_identity(self.known[value.name]):
             return value.name
         undone = [output.name for node in self._undone(value) if (output := node.outputs[0]) is not None]

@@ -1,4 +1,4 @@
-"""How operators compute on transposed inputs: the same node with other axes, and how its results are transposed then.
+"""Operators on transposed inputs: the same node with other axes, and the permutation of its results.
 
 Used by `transpose_pushing`. A permutation ``p`` of a value says that the value is ``Transpose(other, perm=p)`` of the
 one that is computed instead: axis ``i`` of the value is axis ``p[i]`` of the other. Knows nothing of graphs' structure.
@@ -45,7 +45,7 @@ _Handler: TypeAlias = Callable[[NodeSpec, Mapping[str, Permutation], GraphEditor
 
 
 def push(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -> Pushed | None:
-    """The node on the values that are computed instead of those in `known`; None where it is not that simple."""
+    """The node applied to the replacements of the values in `known`, or None if it cannot be expressed this way."""
     handler = _HANDLERS.get(node.op_type)
     if handler is None or node.domain or node.body is not None:
         return None
@@ -53,12 +53,12 @@ def push(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -
 
 
 def inverse(permutation: Permutation) -> Permutation:
-    """What undoes a permutation."""
+    """The inverse of a permutation."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
 def is_identity(permutation: Permutation) -> bool:
-    """Whether it moves nothing."""
+    """Whether a permutation keeps all axes in place."""
     return permutation == tuple(range(len(permutation)))
 
 
@@ -68,7 +68,7 @@ def _first(node: NodeSpec, known: Mapping[str, Permutation]) -> Permutation | No
 
 
 def _only_first(node: NodeSpec, known: Mapping[str, Permutation]) -> Permutation | None:
-    """The permutation of the first input; None where another one is transposed too."""
+    """The permutation of the first input, or None if another one is transposed too."""
     others = [value for value in node.inputs[1:] if value is not None and value.name in known]
     return None if others else _first(node, known)
 
@@ -116,7 +116,7 @@ def _elementwise(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphE
 
 
 def _along(default: int, *, since: int = 1) -> _Handler:
-    """Of operators with one attribute `axis` that keep the rank."""
+    """Make a handler for operators with one attribute `axis` that keep the rank."""
 
     def handler(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -> Pushed | None:
         permutation = _only_first(node, known)
@@ -138,7 +138,7 @@ def _quantise(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEdit
 
 
 def _axes(node: NodeSpec, graph: GraphEditor, position: int) -> Sequence[int] | None:
-    """Axes of a node, as attribute or as constant input; None where they are not given or not known."""
+    """Axes of a node, from an attribute or a constant input, or None if they are not given or not known."""
     if "axes" in node.attributes:
         return tuple(node.attributes["axes"])
     array = graph.constant(node.inputs[position]) if position < len(node.inputs) else None
@@ -165,7 +165,7 @@ def _reduce(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor
 
 
 def _without(permutation: Permutation, axes: Sequence[int]) -> Permutation:
-    """What is left of a permutation when some axes go."""
+    """The rest of a permutation after some axes are removed."""
     kept = [place for axis, place in enumerate(permutation) if axis not in axes]
     order = sorted(kept)
     return tuple([order.index(place) for place in kept])

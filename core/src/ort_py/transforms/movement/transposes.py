@@ -9,7 +9,9 @@ __all__ = ["MergeTransposes", "permutation_of"]
 
 
 class MergeTransposes(RewriteRule):
-    """``Transpose(Transpose(x))``; where the two undo each other, the one that is left does nothing and goes too."""
+    """Merge ``Transpose(Transpose(x))``. If the two cancel each other, the remaining one is a no-op and is removed
+    too.
+    """
 
     name = "TransposeMerging"
     op_types = frozenset({"Transpose"})
@@ -28,7 +30,7 @@ class MergeTransposes(RewriteRule):
 
 
 def permutation_of(node: NodeSpec) -> tuple[int, ...] | None:
-    """The permutation of a Transpose; None where the rank is unknown, or it is no order of the axes.
+    """The permutation of a Transpose, or None if the rank is unknown or it does not order the axes.
 
     A node of the latter kind is refused when it runs, so no rule may make another one of it.
     """

@@ -1,4 +1,4 @@
-"""Which nodes may be computed although the model might not have run them: those that nothing they read makes fail.
+"""Nodes that may be computed although the model might not have run them, because no input makes them fail.
 
 Used by `loop_invariants`: a loop may run zero times, and a model must not fail at what it would not have computed. An
 operator is not listed unless it gives a result whatever the content of what it reads. What is left are shapes that do
@@ -44,7 +44,7 @@ _FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType
 
 
 def unfit(node: NodeSpec) -> str:
-    """Why a node never moves; empty where its operator and its types allow it."""
+    """Explain why a node never moves; empty if its operator and its types allow it."""
     parts = [(node.op_type, node.domain)]
     if node.body is not None:
         parts = [(inner.op_type, inner.domain) for inner in node.body.nodes]
@@ -61,7 +61,7 @@ def unfit(node: NodeSpec) -> str:
 
 
 def unsafe(node: NodeSpec, graph: GraphEditor) -> str:
-    """Why a node that is not `unfit` may fail all the same; empty where it is known that it does not.
+    """Explain why a node that is not `unfit` may still fail; empty if it is known that it does not.
 
     Args:
         node: The node.
@@ -98,7 +98,7 @@ def _elementwise(node: NodeSpec, _graph: GraphEditor) -> bool:
 
 
 def _broadcast(shapes: Sequence[Shape | None]) -> bool:
-    """Whether shapes broadcast whatever the sizes are that nobody knows."""
+    """Whether shapes broadcast for all values of the unknown sizes."""
     known = [shape[::-1] for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return False
@@ -114,7 +114,7 @@ def _equal(sizes: Sequence[Dim]) -> bool:
 
 
 def _shape(node: NodeSpec, position: int) -> Shape:
-    """The shape of an input; empty where its rank is unknown, which fits nothing here."""
+    """The shape of an input; empty if its rank is unknown, which never fits here."""
     value = node.inputs[position]
     return () if value is None or value.shape is None else value.shape
 
@@ -170,7 +170,7 @@ def _gather(node: NodeSpec, graph: GraphEditor) -> bool:
 
 
 def _reshape(node: NodeSpec, graph: GraphEditor) -> bool:
-    """Whether the sizes that are not taken over have a product that the others divide, or make up."""
+    """Whether the product of the sizes that are not copied is divided, or completed, by the others."""
     value = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if not _ranked(node, graph) or value is None:
         return False

@@ -1,4 +1,4 @@
-"""What operators do with floating types that are narrower than float32, as far as computing them in float32 goes.
+"""Behaviour of operators with floating types narrower than float32, as far as it matters for computing them in float32.
 
 Used by `widening`. An operator that is in no set stays as it is: it is asked about nothing here. All of these take
 float32 wherever they take float16 or bfloat16.
@@ -41,7 +41,7 @@ _MOVEMENT = frozenset(_MOVES.split())
 
 
 def computes(node: NodeSpec) -> bool:
-    """Whether the node does arithmetic, so that float32 spares it widening what it reads and rounding what it writes.
+    """Whether the node does arithmetic, so that float32 saves the conversions of its inputs and outputs.
 
     A node that carries a function stays: its function may name the narrow type.
     """
@@ -53,10 +53,10 @@ def computes(node: NodeSpec) -> bool:
 
 
 def moves(node: NodeSpec) -> bool:
-    """Whether the node only moves elements, which a narrow type makes no slower."""
+    """Whether the node only moves elements, which is not slower in a narrow type."""
     return not node.domain and node.body is None and node.op_type in _MOVEMENT
 
 
 def keeps_size(node: NodeSpec) -> bool:
-    """Whether the node returns just the elements it reads, in another shape or order."""
+    """Whether the node returns the elements that it reads, in another shape or order."""
     return not node.domain and node.body is None and node.op_type in _RESHAPES

@@ -68,7 +68,7 @@ class WidenNarrowFloats(GraphTransform):
         return TransformResult(changes, (f"{changes} nodes compute in float32, with {casts} Casts at their borders",))
 
     def _region(self, graph: GraphEditor) -> _Region | None:
-        """The nodes of a graph that shall be wide; None where there are none."""
+        """The nodes of a graph to be computed in float32, or None."""
         nodes = graph.nodes
         if not any(computes(node) and self._narrow(node) for node in nodes):
             return None
@@ -93,7 +93,7 @@ class WidenNarrowFloats(GraphTransform):
 
 
 class _Region:
-    """Nodes of one graph that shall be wide.
+    """Nodes of one graph that will be computed in float32.
 
     Attributes:
         wide: The nodes, by name.
@@ -115,7 +115,7 @@ class _Region:
         self._written.update(value.name for value in self._narrow(node.outputs))
 
     def joins(self, node: NodeSpec) -> bool:
-        """Whether a node that moves elements reads those of the region and no others but constants."""
+        """Whether a node that moves elements reads only values of the region and constants."""
         narrow = [value for value in self._narrow(node.inputs) if not value.constant]
         return bool(narrow) and all(value.name in self._written for value in narrow)
 
@@ -128,7 +128,7 @@ class _Region:
         )
 
     def feeds(self, node: NodeSpec) -> bool:
-        """Whether nobody but the region reads what a node makes: the Cast may stand in front of it as well."""
+        """Whether only the region reads a node's output, so that the Cast may also be placed in front of the node."""
         narrow = self._narrow(node.outputs)
         read = [self._graph.readers(value) for value in narrow]
         if node.name in self.wide or not all(read) or any(map(self._graph.is_output, narrow)):

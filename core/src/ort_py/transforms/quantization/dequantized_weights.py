@@ -1,9 +1,9 @@
-"""Quantised weights made floating-point numbers once, where who runs them computes with floating-point numbers.
+"""Dequantisation of constant weights at load time, for providers that compute with floating-point numbers.
 
 `ConstantFolding` leaves DequantizeLinear alone: providers draw it into the products behind it and compute in integers.
-For one that does not, each run would dequantise the same weights again. Such a provider says so
-(`IExecutionProvider.dequantizes_constants`), and is asked for in the graph as it is, as for layout and precision. What
-this adds to the model is bounded like all folding.
+Without that, each run would dequantise the same weights again. A provider declares this
+(`IExecutionProvider.dequantizes_constants`); it is queried for the unchanged graph, as for layout and precision. The
+growth of the model is bounded like all folding.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _reads_constants(node: NodeSpec) -> bool:
 
 
 def _fold(node: NodeSpec, graph: GraphEditor, context: TransformContext) -> str:
-    """Why a node stays; empty where it went."""
+    """Fold a node. Returns the reason if it must stay, else an empty text."""
     output = node.outputs[0]
     kind = None if output is None else output.type
     if output is None or not isinstance(kind, TensorType) or kind.shape is None:

@@ -109,7 +109,7 @@ def parameters_of(graph: GraphEditor, node: NodeSpec) -> tuple[float, int, DataT
 
 
 def _differs(graph: GraphEditor, before: NodeSpec, after: NodeSpec) -> str:
-    """Why a QuantizeLinear does not undo a DequantizeLinear; empty where it does."""
+    """Explain why a QuantizeLinear does not undo a DequantizeLinear; empty if it does."""
     left, right = parameters_of(graph, before), parameters_of(graph, after)
     if isinstance(left, str) or isinstance(right, str):
         return left if isinstance(left, str) else str(right)

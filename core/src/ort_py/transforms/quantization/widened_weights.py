@@ -1,9 +1,9 @@
-"""Weights of 8 bits that are widened by Cast, Sub and Mul become what they are: DequantizeLinear.
+"""Weights of 8 bits that Cast, Sub and Mul widen become DequantizeLinear.
 
-Some exporters write the definition out. Folded, such weights take four times their bytes, and nobody sees any more that
-they were integers. Runs before constants are folded, in sessions with a provider that has use for the integers (see
-`IExecutionProvider.dequantizes_constants`); `dequantized_weights` computes the rest once. Only for the second factor
-of a matrix product: that is where reading fewer bytes pays. The numbers are the same to the last bit.
+Some exporters write the definition out. Folded, such weights take four times their bytes, and their integers are no
+longer visible. Runs before constants are folded, in sessions with a provider that uses the integers (see
+`IExecutionProvider.dequantizes_constants`); `dequantized_weights` computes the rest once. Only for the second factor of
+a matrix product: that is where reading fewer bytes pays. The numbers are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _other(node: NodeSpec, value: ValueSpec) -> ValueSpec | None:
 
 
 def _multiplies(graph: GraphEditor, value: ValueSpec) -> bool:
-    """Whether products read a value as their second factor, and nobody else reads it."""
+    """Whether a value is read only as the second factor of products."""
     readers = graph.readers(value)
     if not readers or graph.is_output(value) or graph.uses(value) != len(readers):
         return False

@@ -21,7 +21,7 @@ __all__ = ["Window", "filter_gradient", "window_of"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How windows lie over the spatial axes of a tensor.
+    """Positions of windows over the spatial axes of a tensor.
 
     Attributes:
         rank: Number of spatial axes.
@@ -39,11 +39,13 @@ class Window:
     size: str
 
     def cropped(self, b: Builder, value: str) -> str:
-        """From what the windows cover to the tensor, on the last axes of `value`, whose first two stay."""
+        """Crop from the area that the windows cover to the tensor, on the last axes of `value`; its first two axes
+        stay.
+        """
         return self._pad(b, value, b("Neg", self.begin), b("Add", b("Sub", self.size, self.full), self.begin))
 
     def padded(self, b: Builder, value: str) -> str:
-        """From the tensor to what the windows cover."""
+        """Pad from the tensor to the area that the windows cover."""
         return self._pad(b, value, self.begin, b("Sub", b("Sub", self.full, self.size), self.begin))
 
     @staticmethod

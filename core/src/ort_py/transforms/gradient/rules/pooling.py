@@ -41,7 +41,7 @@ def average_pool(b: Builder, call: Call) -> Gradients:
 
 
 def _counts(b: Builder, call: Call, window: Window, ones: str) -> str:
-    """How many elements each window is the mean of, in the shape (1, 1, ...)."""
+    """Number of elements that each window averages, in the shape (1, 1, ...)."""
     size, begin = window.size, window.begin
     one = b.ints(1, 1)
     if call.attribute("count_include_pad", 0):

@@ -79,13 +79,13 @@ def cast(b: Builder, call: Call) -> Gradients:
 
 @rule("CastLike", since=15)
 def cast_like(b: Builder, call: Call) -> Gradients:
-    """As Cast; the second input gives its type only."""
+    """Like Cast; the second input gives its type only."""
     return [b.cast(call.grad, call.data_type())]
 
 
 @rule("Dropout", since=7)
 def dropout(b: Builder, call: Call) -> Gradients:
-    """x in inference; in training, x / (1 - ratio) where the mask says so."""
+    """The gradient of Dropout: x in inference; in training, x / (1 - ratio) where the mask is set."""
     training = call.has(2) and call.since >= 12
     known = call.constant(2) if training else None
     if not training or (known is not None and not bool(known)):
