@@ -53,6 +53,21 @@ def test_halves_go_to_the_even_integer(kind: str, zero: int) -> None:
     assert set(runners(session).values()) == {NAME}
 
 
+@pytest.mark.parametrize("scale", [0.028676534, 0.1, 1 / 3, 7e-6, 543.21])
+def test_quotients_close_to_halves(scale: float) -> None:
+    """They are rounded as a division is: a product with the reciprocal of the scale is another number there."""
+    constants = f"float s = {{{scale!r}}}, int8 z = {{-1}}"
+    text = f"g (float[n] x) => (int8[n] y) <{constants}> {{ y = QuantizeLinear(x, s, z) }}"
+    x = ((np.arange(-150, 150) + 0.5) * np.float32(scale)).astype(np.float32)
+    far = np.array([np.inf, -np.inf, 3e38, -3e38, 0, -0.0], np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf)), far])
+    with opened(text) as session:
+        assert set(runners(session).values()) == {NAME}
+        with np.errstate(over="ignore"):
+            wanted = np.clip(np.rint(x / np.float32(scale)) - 1, -128, 127).astype(np.int8)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], wanted)
+
+
 def test_zero_points_of_an_axis() -> None:
     """Each entry has its own scale and zero point."""
     text = """g (float[2, 4, 3] x) => (int8[2, 4, 3] y) <

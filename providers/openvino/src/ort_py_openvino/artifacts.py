@@ -17,7 +17,7 @@ from ort_py_openvino.runtime import core
 
 __all__ = ["pack", "unpack", "validity"]
 
-_MAGIC = b"ortpyOV3"
+_MAGIC = b"ortpyOV4"
 _DIGEST_BYTES = 16
 _START = len(_MAGIC) + _DIGEST_BYTES
 

@@ -6,13 +6,14 @@ Comes between a region's view and `region`, which compiles the model.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import RegionView
 from ort_py_openvino.elements import module_once, tensor
+from ort_py_openvino.made_inside import add_flag
 from ort_py_openvino.quantisation import write_quantisation
 from ort_py_openvino.runtime import core
 from ort_py_openvino.shapes import Bounds, partial_shape
@@ -20,7 +21,9 @@ from ort_py_openvino.shapes import Bounds, partial_shape
 __all__ = ["model_of", "writable"]
 
 
-def model_of(region: RegionView, shapes: Mapping[str, Bounds] | None = None) -> tuple[Any, list[object]]:
+def model_of(
+    region: RegionView, shapes: Mapping[str, Bounds] | None = None, looked_at: Sequence[str] = ()
+) -> tuple[Any, list[object]]:
     """OpenVINO's model of a region, and what must outlive whatever is compiled of it: its constants.
 
     The plug-in packs weights of products and convolutions and goes on reading the others where they are, without saying
@@ -29,8 +32,10 @@ def model_of(region: RegionView, shapes: Mapping[str, Bounds] | None = None) -> 
     Args:
         region: What to build.
         shapes: Sizes of inputs that are promised, by name.
+        looked_at: Values that a further output of the model is a flag of: see `made_inside`.
 
     Raises:
+        EPFail: OpenVINO's model does not have a value of `looked_at`.
         RuntimeError: OpenVINO's, where its reader does not convert the region, or the sizes do not fit it.
     """
     openvino = module_once()
@@ -52,6 +57,8 @@ def model_of(region: RegionView, shapes: Mapping[str, Bounds] | None = None) -> 
             reader.replace_source_output(constant.output(0))
         model.remove_parameter(parameter)
     write_quantisation(model, region)
+    if looked_at:
+        add_flag(model, looked_at)
     promised = {
         port: partial_shape(openvino, shapes[name])
         for port in model.inputs

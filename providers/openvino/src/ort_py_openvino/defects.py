@@ -7,6 +7,7 @@ shows it again. Of a later version an entry goes when its test finds nothing any
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ort_py.contracts import FunctionBody, GraphView, NodeSpec
 from ort_py.dtypes import DataType
@@ -20,8 +21,10 @@ Check = Callable[[NodeSpec, GraphView], str | None]
 
 def defect(node: NodeSpec, graph: GraphView) -> str | None:
     """Why OpenVINO's results for a node would be wrong, None where they are right."""
+    if node.domain:
+        return None
     check = _CHECKS.get(node.op_type)
-    reason = None if check is None or node.domain else check(node, graph)
+    reason = _zero(node.op_type, node.attributes) or (None if check is None else check(node, graph))
     return reason and f"OpenVINO's result would be another: {reason}"
 
 
@@ -37,9 +40,18 @@ def defect_of_body(body: FunctionBody, data_type: DataType | None) -> str | None
         for node in pending.pop().nodes:
             if node.body is not None:
                 pending.append(node.body)
-            elif not node.domain and node.op_type in _CHECKS and not _is_right(node.op_type, data_type):
+            elif not node.domain and (
+                _zero(node.op_type, node.attributes or {})
+                or (node.op_type in _CHECKS and not _is_right(node.op_type, data_type))
+            ):
                 return f"it stands for a {node.op_type}, which OpenVINO may compute otherwise"
     return None
+
+
+def _zero(op_type: str, attributes: Mapping[str, Any]) -> str | None:
+    """Why an attribute that is 0 is too much for OpenVINO."""
+    names, reason = _ZEROS.get(op_type, ((), None))
+    return reason if any(attributes.get(name, 1) == 0 for name in names) else None
 
 
 def _is_right(op_type: str, data_type: DataType | None) -> bool:
@@ -49,7 +61,15 @@ def _is_right(op_type: str, data_type: DataType | None) -> bool:
     return _CHECKS[op_type] is _saturates and data_type in _FLOATS
 
 
-_RIGHT_IN_BODIES = frozenset({"Celu", "Softmax", "ReduceMean", "ReduceSum"})
+_ZEROS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "Gemm": (("alpha", "beta"), "it leaves out what is multiplied by 0, or reads what the operator ignores"),
+    "HardSigmoid": (("alpha", "beta"), "it takes an attribute of 0 for a missing one"),
+    "LeakyRelu": (("alpha",), "it gives 0 for not-a-number and infinities where alpha is 0"),
+    "Selu": (("alpha", "gamma"), "it takes an attribute of 0 for a missing one"),
+}
+"""Attributes that are wrong where they are 0."""
+
+_RIGHT_IN_BODIES = frozenset({"Cast", "Celu", "Softmax", "ReduceMean", "ReduceSum"})
 """Written at the newest version, with constant axes; none has the attributes that OpenVINO ignores."""
 
 
@@ -107,12 +127,28 @@ def _range(node: NodeSpec, graph: GraphView) -> str | None:
     return "it gives an element where a range is empty, and another number of fractions"
 
 
+def _cast(node: NodeSpec, graph: GraphView) -> str | None:
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None or result is None or source.data_type not in _HALVES or result.data_type in _HALVES:
+        return None
+    for maker in moved_from(source.name, graph):
+        narrowed = maker.op_type == "Cast" and maker.inputs[0] is not None and maker.inputs[0].data_type not in _HALVES
+        if narrowed:
+            return "it leaves out that a number is rounded to 16 bits in between"
+    return None
+
+
 def _samples_cubic(node: NodeSpec) -> bool:
     mode, padding = str(node.attributes.get("mode", "")), str(node.attributes.get("padding_mode", "zeros"))
     return "cubic" in mode and "zeros" not in padding
 
 
 def _pad(node: NodeSpec, graph: GraphView) -> str | None:
+    if node.attributes.get("mode", "constant") not in {"constant", b"constant"}:
+        given = node.inputs[1] if len(node.inputs) > 1 else None
+        pads = node.attributes.get("pads") if given is None else graph.constant(given.name)
+        if pads is None or min(pads, default=0) < 0:
+            return "it reads memory behind the tensor where it cuts off one part and mirrors or repeats another"
     value = node.inputs[2] if len(node.inputs) > 2 else None
     if value is None or _is_float(node):
         return None
@@ -122,6 +158,8 @@ def _pad(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _quantize(node: NodeSpec, graph: GraphView) -> str | None:
+    if _type(node) is not DataType.FLOAT:
+        return "it adds the zero point before it rounds where the data are not float32"
     scale = node.inputs[1]
     if scale is None or graph.constant(scale.name) is not None:
         if node.attributes.get("block_size", 0):
@@ -176,9 +214,12 @@ def _top_k(node: NodeSpec, graph: GraphView) -> str | None:
 _NARROW = frozenset({DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16})
 _FLOATS = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16})
 
+_HALVES = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
+
 _REDUCTIONS = tuple(
     f"Reduce{name}" for name in ("Sum", "Mean", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 )
+
 
 _saturates = _with("it saturates integers of 8 and 16 bits where ONNX's wrap around", _is_narrow)
 _compares = _with("it finds not-a-number greater than any number", _is_float)
@@ -192,13 +233,16 @@ _CHECKS: Mapping[str, Check] = {
     "DFT": _always("its transform loses three digits more than others"),
     "Dropout": _always("it forgets what its inputs are called; nothing would be computed anyway"),
     "DynamicQuantizeLinear": _always("it rounds halves another way"),
-    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
+    **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     "AveragePool": average_pool,
+    "Cast": _cast,
     "Celu": _with("it divides by an alpha of zero otherwise", lambda node: node.attributes.get("alpha", 1.0) == 0),
     "Compress": _always("it ends the process where nothing is chosen"),
     "ConvTranspose": conv_transpose,
+    "Hardmax": _always("of equal elements it takes any, not the first"),
+    "IsInf": _always("it finds no infinities that were computed right before"),
     "GridSample": _with("it pads cubic samples otherwise", _samples_cubic),
     "LRN": _with("it takes every bias for 1", lambda node: node.attributes.get("bias", 1.0) != 1),
     "LpNormalization": _always("it adds to the norm, which shows where that is small"),
@@ -215,6 +259,7 @@ _CHECKS: Mapping[str, Check] = {
     "RoiAlign": _with("its largest sample is another", lambda node: node.attributes.get("mode") == "max"),
     "STFT": _always("its transform loses three digits more than others"),
     "TopK": _top_k,
+    "Softplus": _always("it is less than 0 where it should be close to 0, and loses all digits there"),
     "SpaceToDepth": _with("it ignores the mode", lambda node: "mode" in node.attributes),
     "Tile": _tile,
 }

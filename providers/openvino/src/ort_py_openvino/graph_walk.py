@@ -11,36 +11,18 @@ import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec
 
-__all__ = ["MOVES", "is_nonnegative", "is_positive", "moved_from", "producers"]
+__all__ = ["MOVES", "is_nonnegative", "is_positive", "moved_from"]
 
 MOVES = frozenset(
     {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice", "Split", "Tile"}
 )
 """Operators whose first output holds elements of their first input and nothing else."""
 
-_ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Neg", "Concat", "Where"})
 _NONNEGATIVE = frozenset(
-    {"Abs", "Relu", "Exp", "Sigmoid", "Softmax", "Softplus", "ReduceL1", "ReduceL2", "ReduceSumSquare", "Sqrt"}
+    {"Abs", "Relu", "Exp", "Sigmoid", "Softmax", "ReduceL1", "ReduceL2", "ReduceSumSquare", "Sqrt"}
 )
 _AVERAGES = frozenset({"ReduceMean", "ReduceSum", "ReduceMax", "GlobalAveragePool", "AveragePool", *MOVES})
 _STEPS = 32
-
-
-def producers(name: str, graph: GraphView) -> Iterator[NodeSpec]:
-    """Nodes that a value's elements come from: through moves, sums, differences and products, at most 32 of them."""
-    pending, seen = [name], {name}
-    while pending and len(seen) < _STEPS:
-        index = graph.producer(pending.pop(0))
-        if index is None:
-            continue
-        node = graph.nodes[index]
-        yield node
-        if node.domain or node.op_type not in MOVES | _ARITHMETIC:
-            continue
-        followed = node.inputs[:1] if node.op_type in MOVES else node.inputs
-        new = [value.name for value in followed if value is not None and value.name not in seen]
-        pending += new
-        seen.update(new)
 
 
 def moved_from(name: str, graph: GraphView) -> Iterator[NodeSpec]:

@@ -25,6 +25,9 @@ __all__ = ["Copy", "OpenVINOInstance", "Port"]
 
 _INT32 = np.iinfo(np.int32)
 
+_OF_SHAPES = ("shape_inference", "isCompatible(dims)")
+"""Parts of what OpenVINO says where shapes are new to it in a run: its check of shapes, and memory of other sizes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -68,6 +71,7 @@ class OpenVINOInstance(RegionInstance):
         outputs: Ports of the region's outputs, or what they are copies of.
         inheritance: Whether a forked child can run it.
         looks: What keeps it from answering a run.
+        flag: Number of the output that tells of values inside that are not finite; None where there is none.
     """
 
     def __init__(
@@ -78,10 +82,12 @@ class OpenVINOInstance(RegionInstance):
         outputs: Sequence[Port | Copy],
         inheritance: Inheritance,
         looks: Looks = NO_LOOKS,
+        flag: int | None = None,
     ) -> None:
         self._request = request
         self._inheritance = inheritance
         self._looks = looks
+        self._flag = flag
         self._inputs = list(zip(places, inputs, strict=True))
         self._outputs = list(outputs)
         self._given: Sequence[Any] = ()
@@ -128,13 +134,14 @@ class OpenVINOInstance(RegionInstance):
         """Run; one array an output.
 
         Raises:
-            RunDeclined: A result is not-a-number, and others may have lost it.
+            RunDeclined: A result, or a value inside, is not-a-number, and others may have lost it; or OpenVINO does not
+                take the shapes of this run.
             EPFail: In a forked child, for a device whose threads it does not have.
             RuntimeError: OpenVINO's.
         """
         if self._inheritance.useless:
             self._inheritance.check()
-        self._request.infer()
+        self._infer()
         results: list[Any] = []
         for output, array in zip(self._outputs, self._made, strict=True):
             if isinstance(output, Port):
@@ -147,6 +154,24 @@ class OpenVINOInstance(RegionInstance):
         if found:
             raise RunDeclined(found)
         return results
+
+    def _infer(self) -> None:
+        """Run the request.
+
+        Raises:
+            RunDeclined: See `__call__`.
+            RuntimeError: OpenVINO's.
+        """
+        try:
+            self._request.infer()
+        except RuntimeError as error:
+            if any(words in str(error) for words in _OF_SHAPES):
+                raise RunDeclined("OpenVINO does not take the shapes of this run") from error
+            raise
+        if self._flag is not None and self._request.get_output_tensor(self._flag).data.any():
+            raise RunDeclined(
+                "a value inside of the region is not finite, which OpenVINO may have lost in other places"
+            )
 
     def _unfit(self, port: Port, array: np.ndarray[Any, Any]) -> InvalidArgument | None:
         """The caller's own mistake, where OpenVINO does not take an input of this shape."""

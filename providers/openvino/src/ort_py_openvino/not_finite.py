@@ -1,13 +1,14 @@
 """Not-a-number and infinities: what OpenVINO loses of them, and how a region keeps them all the same.
 
 Several of OpenVINO's operators give a number where an operand is not-a-number (Relu gives 0, Exp infinity, MaxPool the
-largest of the others), and some give another number for an infinity. Three things keep what the specification says:
+largest of the others), and some give another number for an infinity. Four things keep what the specification says:
 
-* A node that would lose them is refused where it reads a constant that has them, or a value of an operator that makes
-  them out of numbers, as Log, Sqrt and Div do (`refusal_of_not_finite`).
+* A node that would lose them is refused where it reads a constant that has them (`refusal_of_not_finite`).
 * An instance of a region with such a node looks for them in its inputs, and declines the run where it finds them: the
-  kernels of other providers answer it (`Looks`).
-* It looks for not-a-number in its outputs as well: what was made inside may be lost in part.
+  kernels of other providers answer it (`Looks`). Infinities count, because differences of them are not-a-number.
+* Values inside of the region that may be not-a-number though all inputs are finite, as results of Log and Sqrt, are
+  looked at by the region itself (`made_inside`).
+* It looks for not-a-number in its outputs as well.
 
 What is not covered: a number that overflows inside of a region, becomes not-a-number by a difference of infinities, and
 is lost in the same region before any output has it.
@@ -24,9 +25,8 @@ import numpy as np
 
 from ort_py.contracts import FunctionBody, GraphView, NodeSpec
 from ort_py.dtypes import DataType
-from ort_py_openvino.graph_walk import is_nonnegative, is_positive, producers
 
-__all__ = ["NO_LOOKS", "Looks", "looks_of", "refusal_of_not_finite"]
+__all__ = ["NO_LOOKS", "Looks", "has", "looks_of", "refusal_of_not_finite"]
 
 Array = np.ndarray[Any, Any]
 
@@ -58,69 +58,29 @@ _LOSES_IT_INSIDE = _CHANGES_INFINITIES | frozenset(
 _LOSES_NAN = _LOSES_IT_INSIDE | frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 """The last three keep some not-a-number of each row that has one, so an output shows it."""
 
-_MAKES_INFINITIES = frozenset({"Atanh", "Div", "Exp", "Log", "Pow", "Reciprocal"})
-
 
 def refusal_of_not_finite(node: NodeSpec, graph: GraphView) -> str | None:
-    """Why a node would lose not-a-number or infinities that do not come from a region's inputs; None where it does not.
+    """Why a node would lose not-a-number or infinities of a constant that it reads; None where it does not.
 
     Args:
         node: A node; not one with a body, of which `looks_of` takes care.
         graph: Its graph.
     """
-    kind = _kind(node)
+    kind = kind_of(node)
     if node.domain or kind not in _LOSES_NAN:
         return None
-    infinities = kind in _CHANGES_INFINITIES
     for value in node.inputs:
-        if value is None:
-            continue
-        constant = graph.constant(value.name)
-        if constant is not None and _has(constant, infinities=infinities):
+        constant = None if value is None else graph.constant(value.name)
+        if value is not None and constant is not None and has(constant, infinities=kind in _CHANGES_INFINITIES):
             return f"OpenVINO's result would be another: '{value.name}' is not finite, and it computes with numbers"
-        if kind not in _LOSES_IT_INSIDE:
-            continue
-        for maker in producers(value.name, graph):
-            made = _makes(maker, graph, infinities=infinities)
-            if made:
-                return f"OpenVINO's result would be another: it loses {made}, which {maker.op_type} may give"
     return None
 
 
-def _kind(node: NodeSpec) -> str:
+def kind_of(node: NodeSpec) -> str:
     """The operator, or `_TO_BOOL`."""
     result = node.outputs[0] if node.outputs else None
     to_bool = node.op_type in {"Cast", "CastLike"} and result is not None and result.data_type is DataType.BOOL
     return _TO_BOOL if to_bool else node.op_type
-
-
-def _makes(node: NodeSpec, graph: GraphView, *, infinities: bool) -> str:
-    """What a node makes out of numbers that are finite: in words, ``""`` for numbers only."""
-    if node.domain:
-        return ""
-    names = [value.name for value in node.inputs if value is not None]
-    constants = [graph.constant(name) for name in names]
-    if any(constant is not None and _has(constant, infinities=infinities) for constant in constants):
-        return "infinities" if infinities else "not-a-number"
-    nan = False
-    match node.op_type:
-        case "Log":
-            nan, infinities = not is_nonnegative(names[0], graph), infinities and not is_positive(names[0], graph)
-        case "Sqrt":
-            nan = not is_nonnegative(names[0], graph)
-        case "Div" | "Mod":
-            divisor = constants[1]
-            safe = is_positive(names[1], graph) or (divisor is not None and bool((np.asarray(divisor) != 0).all()))
-            nan, infinities = not safe, infinities and not safe
-        case "Pow":
-            exponent = constants[1]
-            whole = exponent is not None and bool(((np.asarray(exponent) % 1 == 0) & (np.asarray(exponent) >= 0)).all())
-            nan, infinities = not whole and not is_nonnegative(names[0], graph), infinities and not whole
-        case "Acos" | "Asin" | "Acosh" | "Atanh":
-            nan = True
-    if nan:
-        return "not-a-number"
-    return "infinities" if infinities and node.op_type in _MAKES_INFINITIES else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,29 +90,33 @@ class Looks:
     Attributes:
         nan: Not-a-number in inputs and outputs.
         infinities: Infinities in inputs.
+        inside: Whether a node of the region loses not-a-number without leaving any of it in its results.
+        changed: Whether a node of the region changes infinities.
     """
 
     nan: bool = False
     infinities: bool = False
+    inside: bool = False
+    changed: bool = False
 
     @classmethod
     def from_json(cls, data: Mapping[str, bool]) -> Looks:
         """What `to_json` gave."""
-        return cls(bool(data["nan"]), bool(data["infinities"]))
+        return cls(**{name: bool(data[name]) for name in ("nan", "infinities", "inside", "changed")})
 
     def to_json(self) -> dict[str, bool]:
         """Plain data."""
-        return {"nan": self.nan, "infinities": self.infinities}
+        return {"nan": self.nan, "infinities": self.infinities, "inside": self.inside, "changed": self.changed}
 
     def in_inputs(self, arrays: Iterable[Array]) -> str:
         """What was found, in words; ``""`` for nothing that matters."""
-        if self.nan and any(_has(array, infinities=self.infinities) for array in arrays):
+        if self.nan and any(has(array, infinities=self.infinities) for array in arrays):
             return "an input is not finite, and OpenVINO would not carry that through all operators of the region"
         return ""
 
     def in_outputs(self, arrays: Sequence[Array]) -> str:
         """The same of results."""
-        if self.nan and any(_has(array, infinities=False) for array in arrays):
+        if self.nan and any(has(array, infinities=False) for array in arrays):
             return "a result is not-a-number, which OpenVINO may have lost in other places"
         return ""
 
@@ -164,10 +128,11 @@ def looks_of(nodes: Iterable[NodeSpec]) -> Looks:
     """What the instances of a region of these nodes look for."""
     kinds: set[str] = set()
     for node in nodes:
-        kinds.add(_kind(node))
+        kinds.add(kind_of(node))
         if node.body is not None:
             kinds |= _inside(node.body)
-    return Looks(bool(kinds & _LOSES_NAN), bool(kinds & _CHANGES_INFINITIES))
+    inside = bool(kinds & _LOSES_IT_INSIDE)
+    return Looks(bool(kinds & _LOSES_NAN), inside, inside, bool(kinds & _CHANGES_INFINITIES))
 
 
 def _inside(body: FunctionBody) -> set[str]:
@@ -180,7 +145,7 @@ def _inside(body: FunctionBody) -> set[str]:
     return kinds
 
 
-def _has(array: Array, *, infinities: bool) -> bool:
+def has(array: Array, *, infinities: bool) -> bool:
     """Whether an array has not-a-number, or an infinity where that counts; False for integers.
 
     The largest element tells both: it is not-a-number where any is, and NumPy finds it at the speed of memory.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ort_py_openvino.shapes import Bounds, bounds_of
 
 __all__ = ["Target", "target_of"]
 
-_REVISION = 2
+_REVISION = 3
 """Number of the way in which regions become OpenVINO's models: it grows when the same region gives another model."""
 
 _PRECISIONS = {
@@ -56,6 +56,17 @@ class Target:
     def has_threads(self) -> bool:
         """Whether OpenVINO runs requests on threads of its own, and not on the one that asks."""
         return self.device.partition(".")[0] != "CPU" or str(self.properties["NUM_STREAMS"]) != "1"
+
+    def without_generated_loops(self) -> Target:
+        """The same, with one operation of the processor for each operation of a model."""
+        switch = {"SNIPPETS_MODE": "DISABLE"}
+        properties = dict(self.properties)
+        if self.device.partition(".")[0] == "CPU":
+            properties |= switch
+        elif "CPU" in properties.get("DEVICE_PROPERTIES", {}):
+            nested = dict(properties["DEVICE_PROPERTIES"])
+            properties["DEVICE_PROPERTIES"] = nested | {"CPU": {**nested["CPU"], **switch}}
+        return replace(self, properties=properties)
 
     @property
     def key(self) -> str:

@@ -27,6 +27,9 @@ __all__ = ["computes_in_integers", "write_quantisation"]
 
 _LIMITS = {DataType.INT8: (-128, 127), DataType.UINT8: (0, 255)}
 
+_FAR = 1024.0
+"""Quotients beyond it are limits of the 8-bit types, whatever their last digits are."""
+
 _CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 _SUMS = frozenset({"Add", "Relu"}) | _CONVOLUTIONS
 _MAKERS = {
@@ -172,10 +175,29 @@ def _write(operation: Any, reader: Any, node: NodeSpec, region: GraphView) -> No
         laid = np.broadcast_to(array.reshape(shape if array.size > 1 else ()), shape)
         return operations.constant(np.ascontiguousarray(laid))
 
-    quotient = operations.divide(operation.input_value(0), constant(np.asarray(scale, np.float32)))
-    quotient.get_rt_info()["nonconvertible_divide_0"] = ""  # not into a product with the reciprocal
+    quotient = _quotient(operations, operation.input_value(0), np.asarray(scale, np.float32), constant)
     zero = constant(_zero(node, region))
     moved = operations.add(operations.round(quotient, "half_to_even"), zero)
     limited = operations.clamp(moved, float(limits[0]), float(limits[1]))
     limited.set_friendly_name(operation.get_friendly_name())
     reader.replace_source_output(limited.output(0))
+
+
+def _quotient(operations: Any, data: Any, scale: np.ndarray[Any, Any], constant: Any) -> Any:
+    """`data` divided by `scale`, rounded as a division is where that decides between two integers.
+
+    OpenVINO multiplies with the reciprocal where it should divide, and numbers half way between two integers become
+    others. So the distance from the nearest half of an integer is computed without an error, with the scale in two
+    parts of 12 bits, and added to that half.
+    """
+    high = (scale.view(np.uint32) & np.uint32(0xFFFFF000)).view(np.float32)
+    with np.errstate(divide="ignore"):
+        reciprocal = constant(np.float32(1) / scale)
+    near = operations.clamp(operations.multiply(data, reciprocal), -_FAR, _FAR)
+    half = operations.multiply(
+        operations.round(operations.multiply(near, operations.constant(np.float32(2))), "half_to_even"),
+        operations.constant(np.float32(0.5)),
+    )
+    rest = operations.subtract(data, operations.multiply(half, constant(high)))
+    rest = operations.subtract(rest, operations.multiply(half, constant(scale - high)))
+    return operations.add(half, operations.multiply(rest, reciprocal))

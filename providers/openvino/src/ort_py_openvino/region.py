@@ -14,10 +14,12 @@ from typing import Any
 from ort_py.contracts import CompiledRegion, FrameResources, RegionInstance, RegionView
 from ort_py.errors import EPFail
 from ort_py_openvino.artifacts import pack
+from ort_py_openvino.attention import overwrites_its_operand
 from ort_py_openvino.build import model_of
 from ort_py_openvino.elements import data_type_of_port
 from ort_py_openvino.forks import Inheritance
 from ort_py_openvino.instance import Copy, OpenVINOInstance, Port
+from ort_py_openvino.made_inside import made_inside
 from ort_py_openvino.not_finite import NO_LOOKS, Looks, looks_of
 from ort_py_openvino.properties import Target
 from ort_py_openvino.runtime import core
@@ -35,6 +37,8 @@ class OpenVINORegion(CompiledRegion):
         target: What it was compiled for.
         kept: What must stay in memory as long as the model does.
         looks: What its instances look for.
+        flagged: Whether the model has one more output, which is a flag of values inside: see `made_inside`.
+        plain: Whether it was compiled without generated loops: see `attention`.
 
     Raises:
         EPFail: The model has another number of outputs, an input that is none of the region's, or one of a type that no
@@ -49,15 +53,20 @@ class OpenVINORegion(CompiledRegion):
         target: Target,
         kept: Any = None,
         looks: Looks = NO_LOOKS,
+        *,
+        flagged: bool = False,
+        plain: bool = False,
     ) -> None:
         self._looks = looks
+        self._plain = plain
         self._compiled = compiled
         self._target = target
         self._kept = kept
         self._inheritance = Inheritance(compiled, target)
-        if len(compiled.outputs) != outputs:
+        self._flag = len(compiled.outputs) - 1 if flagged else None
+        if len(compiled.outputs) != outputs + flagged:
             raise EPFail(
-                f"OpenVINO's model has {len(compiled.outputs)} outputs, its region {outputs}.",
+                f"OpenVINO's model has {len(compiled.outputs) - flagged} outputs, its region {outputs}.",
                 fix="run it with another provider",
             )
         self._names = inputs
@@ -68,11 +77,16 @@ class OpenVINORegion(CompiledRegion):
             self.inputs.append(replace(_port(port, index), name=inputs[place], bounds=bounds))
         # One tensor may be two outputs, or an input and an output where nothing is computed in between: OpenVINO then
         # writes to one array, or to none.
-        read = {name: index for index, port in enumerate(compiled.inputs) for name in port.get_names()}
+        read = {
+            (name, port.get_element_type().get_type_name()): index
+            for index, port in enumerate(compiled.inputs)
+            for name in port.get_names()
+        }
         self.outputs: list[Port | Copy] = []
-        written: dict[str, int] = {}
-        for index, port in enumerate(compiled.outputs):
-            names = port.get_names()
+        written: dict[tuple[str, str], int] = {}
+        for index, port in enumerate(compiled.outputs[:outputs]):
+            # The type counts, too: what a cast that was left out has made has the names of what it was made of.
+            names = [(name, port.get_element_type().get_type_name()) for name in port.get_names()]
             given = next((read[name] for name in names if name in read), None)
             earlier = next((written[name] for name in names if name in written), None)
             if given is not None:
@@ -90,10 +104,14 @@ class OpenVINORegion(CompiledRegion):
         Raises:
             RuntimeError: OpenVINO's, where it cannot.
         """
-        model, kept = model_of(region, target.shapes)
-        compiled = core().compile_model(model, target.device, dict(target.properties))
+        looks = looks_of(region.nodes)
+        looked_at = made_inside(region, looks)
+        model, kept = model_of(region, target.shapes, looked_at)
+        plain = overwrites_its_operand(region)
+        properties = (target.without_generated_loops() if plain else target).properties
+        compiled = core().compile_model(model, target.device, dict(properties))
         names = [value.name for value in region.inputs]
-        return cls(compiled, names, len(region.outputs), target, kept, looks_of(region.nodes))
+        return cls(compiled, names, len(region.outputs), target, kept, looks, flagged=bool(looked_at), plain=plain)
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:
         """An infer request.
@@ -103,7 +121,9 @@ class OpenVINORegion(CompiledRegion):
         """
         self._inheritance.check()
         request = self._compiled.create_infer_request()
-        return OpenVINOInstance(request, self.inputs, self.places, self.outputs, self._inheritance, self._looks)
+        return OpenVINOInstance(
+            request, self.inputs, self.places, self.outputs, self._inheritance, self._looks, self._flag
+        )
 
     def serialize(self) -> bytes | None:
         """OpenVINO's export, None for devices that export nothing."""
@@ -112,7 +132,13 @@ class OpenVINORegion(CompiledRegion):
         except RuntimeError:
             return None
         blob = exported.getvalue() if isinstance(exported, io.BytesIO) else bytes(exported)
-        header = {"inputs": list(self._names), "outputs": len(self.outputs), "looks": self._looks.to_json()}
+        header = {
+            "inputs": list(self._names),
+            "outputs": len(self.outputs),
+            "looks": self._looks.to_json(),
+            "flagged": self._flag is not None,
+            "plain": self._plain,
+        }
         return pack(header, blob, self._target)
 
     def close(self) -> None:
@@ -127,9 +153,13 @@ def imported(header: dict[str, Any], blob: bytes, target: Target) -> OpenVINOReg
     Raises:
         RuntimeError: OpenVINO's, where it does not import it.
     """
-    compiled = core().import_model(io.BytesIO(blob), target.device, dict(target.properties))
+    plain = bool(header["plain"])
+    properties = (target.without_generated_loops() if plain else target).properties
+    compiled = core().import_model(io.BytesIO(blob), target.device, dict(properties))
     looks = Looks.from_json(header["looks"])
-    return OpenVINORegion(compiled, header["inputs"], header["outputs"], target, looks=looks)
+    return OpenVINORegion(
+        compiled, header["inputs"], header["outputs"], target, looks=looks, flagged=bool(header["flagged"]), plain=plain
+    )
 
 
 def _places(compiled: Any, inputs: Sequence[str]) -> list[int]:
