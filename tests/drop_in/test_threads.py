@@ -115,8 +115,8 @@ def test_eight_threads_one_session(threads: int) -> None:
     with session_of(threads) as session:
         stress = Stress(session)
         stress.for_seconds(SECONDS / 4)
-        assert session._runner is not None
-        frames = len(session._runner.pool._made)
+        assert session.engine.runner is not None
+        frames = len(session.engine.runner.pool._made)
         resident, runs = resident_bytes(), stress.runs
         tracemalloc.start()
         try:
@@ -129,7 +129,7 @@ def test_eight_threads_one_session(threads: int) -> None:
         assert stress.wrong == []
         assert stress.runs > runs + 100
         assert growth < 200_000
-        assert len(session._runner.pool._made) <= max(frames, THREADS)
+        assert len(session.engine.runner.pool._made) <= max(frames, THREADS)
         # The allocator of the C library keeps pages for each thread: bounded, however long it takes.
         assert resident_bytes() - resident < 64 << 20
 

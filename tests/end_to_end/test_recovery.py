@@ -67,7 +67,7 @@ class Regions:
         self.calls = 0
         self.fails: Callable[[int, int], Exception | None] = lambda number, size: None
         self._lock = threading.Lock()
-        assembled = session._built.assembled
+        assembled = session.engine.assembled
         assert assembled is not None
         for kind in {type(region) for region in assembled.compiled.values()}:
             self._watch(kind, patch)
@@ -163,7 +163,7 @@ def test_a_region_that_fails(
 def test_it_comes_back(session: ort_py.InferenceSession, regions: Regions, provider: str, expected: Expected) -> None:
     """After the pause the provider compiles its regions anew, and runs them."""
     now = [0.0]
-    session._built.recovery.circuits = Circuits(1, 60, lambda: now[0])
+    session.engine.recovery.circuits = Circuits(1, 60, lambda: now[0])
     before = session.placement.counts()
     calls = regions.calls
     regions.fails = lambda number, size: RuntimeError("for once") if number == calls + 1 else None
@@ -211,7 +211,7 @@ def test_eight_threads(session: ort_py.InferenceSession, regions: Regions, provi
     assert failures == []
     (record,) = session.fallback_report
     assert (record.action, record.count) == ("left out", 1)
-    assert len(session._built.retired) == 0
+    assert len(session.engine.retired) == 0
 
 
 def test_streams_and_awaited_runs(session: ort_py.InferenceSession, regions: Regions, expected: Expected) -> None:
@@ -276,7 +276,7 @@ def test_strict_raises(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_recoveries_keep_no_memory(session: ort_py.InferenceSession, regions: Regions, provider: str) -> None:
     """Left out and tried again, over and over: the packed weights of the programs before are gone."""
     now = [0.0]
-    session._built.recovery.circuits = Circuits(1, 1, lambda: now[0])
+    session.engine.recovery.circuits = Circuits(1, 1, lambda: now[0])
     sizes: list[int] = []
     for _ in range(6):
         regions.fails = lambda number, size: RuntimeError("again")

@@ -55,7 +55,7 @@ def test_sessions_place_with_the_figures(register: Register) -> None:
     options.intra_op_num_threads = 1
     model = model_bytes("g (float[3] x) => (float[3] y) { y = Relu(x) }")
     with ort_py.InferenceSession(model, options) as session:
-        assert dict(session._built.participants.calibration.items()).keys() == {FAKE, CPU}
+        assert dict(session.engine.providers.participants.calibration.items()).keys() == {FAKE, CPU}
         notes = next(stage.notes for stage in session.load_report.stages if stage.stage == "partition")
         assert any(note.startswith("placement ") for note in notes)
 

@@ -29,7 +29,7 @@ from core.tests.options.test_run_options import LOOP
 X = np.ones((1, 3), np.float32)
 
 def check(session, feed, expected):
-    assert all(frame.thread == 0 for frame in session._runner.pool._made), "a frame did not come back"
+    assert all(frame.thread == 0 for frame in session.engine.runner.pool._made), "a frame did not come back"
     np.testing.assert_array_equal(session.run(None, feed)[0], expected)
     closer = threading.Thread(target=session.close)  # from another thread: a lost frame would be waited for
     closer.start()
@@ -104,7 +104,7 @@ options.terminate = True
 worker.join()
 session.close()
 assert session.state == "closed"
-assert session._built.assembled is None, "closing again did not go on"
+assert session.engine.assembled is None, "closing again did not go on"
 print("usable", flush=True)
 """
 

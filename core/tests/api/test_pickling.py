@@ -16,7 +16,7 @@ import pytest
 import ort_py
 from core.tests.small_models import CPU, RELU, model_bytes, open_model
 from ort_py import InferenceSession, InvalidArgument, Limits, NoSuchFile, OrtValue, RunOptions, SessionOptions
-from ort_py.api import reopening
+from ort_py.engine import recipe
 
 X = np.array([[-1.0, 2.0, -3.0]], np.float32)
 
@@ -79,7 +79,7 @@ def test_options_and_providers_are_pickled(path: pathlib.Path) -> None:
     assert found.disabled_transforms == session.get_session_options().disabled_transforms
     assert (twin.get_providers(), twin.threads.count) == (CPU, 1)
     assert twin.get_provider_options() == session.get_provider_options()
-    assert twin._built.policy.enabled is False
+    assert twin.engine.policy.enabled is False
 
 
 def test_pickled_twice(path: pathlib.Path) -> None:
@@ -189,10 +189,10 @@ def test_changed_proto_is_refused() -> None:
 @pytest.mark.parametrize(("entry", "kept"), [("", False), ("1", True), ("0", False)])
 def test_large_bytes_are_kept_when_asked(entry: str, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes beyond a bound would hold the constants twice, so they are not kept; the message says what to do."""
-    monkeypatch.setattr(reopening, "KEPT_BYTES", 10)
+    monkeypatch.setattr(recipe, "KEPT_BYTES", 10)
     options = SessionOptions()
     if entry:
-        options.add_session_config_entry(reopening.KEEP_BYTES_KEY, entry)
+        options.add_session_config_entry(recipe.KEEP_BYTES_KEY, entry)
     assert options.without_effect() == []
     session = open_model(RELU, options)
     if kept:

@@ -28,8 +28,8 @@ def looping(threads: int) -> InferenceSession:
 
 def frames_out(session: InferenceSession) -> int:
     """Frames of the session that were taken and never came back."""
-    assert session._runner is not None
-    pool = session._runner.pool
+    assert session.engine.runner is not None
+    pool = session.engine.runner.pool
     return sum(frame.thread != 0 for frame in pool._made)
 
 
@@ -138,8 +138,8 @@ def test_many_awaits_are_bounded() -> None:
             np.testing.assert_array_equal(x, y)
 
     asyncio.run(main())
-    assert session._runner is not None
-    assert len(session._runner.pool._made) <= session._queue.threads
+    assert session.engine.runner is not None
+    assert len(session.engine.runner.pool._made) <= session._queue.threads
 
 
 def test_errors_are_raised_by_the_await() -> None:

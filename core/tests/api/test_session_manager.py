@@ -305,8 +305,8 @@ def test_trim_reaches_all_sessions() -> None:
     with manager_of() as manager, manager.get(model_bytes(RELU)) as session:
         session.run(None, {"x": X})
         manager.trim()
-        assert session._runner is not None
-        assert not session._runner.pool._made
+        assert session.engine.runner is not None
+        assert not session.engine.runner.pool._made
 
 
 def test_what_is_wrong_is_named() -> None:

@@ -262,7 +262,7 @@ def test_an_engine_that_was_measured_to_help_joins(
     with ort_py.InferenceSession(path, options) as session:
         assert session.placement.counts() == {ENGINE: 3}
         assert f"{OTHER}: left out, {ENGINE} fills the role of {CPU}" in stages(session)["providers"]
-        assert session._built.participants.remember("model", TOGETHER)
+        assert session.engine.providers.participants.remember("model", TOGETHER)
     with ort_py.InferenceSession(path, options) as session:
         assert session.placement.counts() == {OTHER: 3}
         assert session.explain_selection().taken == [ENGINE, OTHER, CPU]
@@ -277,7 +277,7 @@ def test_a_measured_engine_that_cannot_be_created_is_left_out(
     register(_Engine(ENGINE, 2))
     register(_Engine(OTHER, 1, RuntimeError("no memory")))
     with ort_py.InferenceSession(path, options) as session:
-        assert session._built.participants.remember("model", TOGETHER)
+        assert session.engine.providers.participants.remember("model", TOGETHER)
     with ort_py.InferenceSession(path, options) as session:
         assert session.placement.counts() == {ENGINE: 3}
         (record,) = session.fallback_report

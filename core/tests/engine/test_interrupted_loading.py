@@ -40,16 +40,17 @@ def _model() -> bytes:
     )
 
 
+@pytest.mark.parametrize("place", ["ort_py.engine.engine.Engine.install", "ort_py.api.session.RunQueue"])
 def test_an_interrupted_last_step_is_released_without_a_word(
-    monkeypatch: pytest.MonkeyPatch, unraisable: Iterator[list[Any]]
+    place: str, monkeypatch: pytest.MonkeyPatch, unraisable: Iterator[list[Any]]
 ) -> None:
-    """Between the construction and the first report, the session has parts that `close` would look for in vain."""
+    """An interrupted session releases its engine, also where it lacks what `close` looks for."""
     (seen,) = unraisable
 
-    def interrupted(_self: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ort.InferenceSession, "_install", interrupted)
+    monkeypatch.setattr(place, interrupted)
     with pytest.raises(KeyboardInterrupt):
         ort.InferenceSession(_model())
     gc.collect()

@@ -417,7 +417,7 @@ def test_sessions_of_one_entry_share_its_constants(tmp_path: Path, options: ort_
     one, two = opened(content, options), opened(content, options)
     assert hit(one)
     assert hit(two)
-    models = [one._built.model, two._built.model]
+    models = [one.engine.model, two.engine.model]
     keys = [list(named_weights(model)) for model in models if model is not None]
     assert keys[0] == keys[1] != []
 

@@ -1,6 +1,6 @@
 """Runs that the caller does not wait for in place: `run_async` with a callback, `run_asyncio` to be awaited.
 
-Both put an ordinary `InferenceSession.run` on a thread of the session's queue. Stopping one is setting the run
+Both put an ordinary run on a thread of the session's queue. Stopping one is setting the run
 options' `terminate`, which the executor looks at between steps: there is no second way to run or to stop. Knows
 nothing of frames or plans.
 """
@@ -12,16 +12,13 @@ import contextvars
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_py.api.stoppable_options import StoppableOptions
 from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.errors import ArgumentTypeError, RunTimeoutError, UsageError
 from ort_py.execution.run_queue import Job, RunQueue
 from ort_py.options import RunOptions
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["Callback", "run_asyncio", "submit"]
 
@@ -35,7 +32,7 @@ GRACE_SECONDS = 0.25
 
 
 def submit(
-    session: InferenceSession,
+    run: Callable[..., list[Any]],
     queue: RunQueue,
     output_names: Sequence[str] | None,
     feed: Mapping[str, Any],
@@ -52,12 +49,12 @@ def submit(
     output_names = name_list(output_names)
     check_run_options(run_options, UsageError)
     options = StoppableOptions(run_options)
-    call = partial(_run_and_call_back, session, output_names, feed, options, callback, user_data)
+    call = partial(_run_and_call_back, run, output_names, feed, options, callback, user_data)
     queue.submit(Job(partial(contextvars.copy_context().run, call), options.stop))
 
 
 def _run_and_call_back(
-    session: InferenceSession,
+    run: Callable[..., list[Any]],
     output_names: Sequence[str] | None,
     feed: Mapping[str, Any],
     options: RunOptions,
@@ -67,7 +64,7 @@ def _run_and_call_back(
     results: list[Any] = []
     message = ""
     try:
-        results = session.run(output_names, feed, options)
+        results = run(output_names, feed, options)
     except Exception as error:  # nobody is there to catch it: the callback is told
         message = str(error) or type(error).__name__
     try:
@@ -77,7 +74,7 @@ def _run_and_call_back(
 
 
 async def run_asyncio(
-    session: InferenceSession,
+    run: Callable[..., list[Any]],
     queue: RunQueue,
     output_names: Sequence[str] | None,
     feed: Mapping[str, Any],
@@ -87,7 +84,7 @@ async def run_asyncio(
     """See `InferenceSession.run_asyncio`."""
     check_run_options(run_options)
     options = StoppableOptions(run_options)
-    call = partial(contextvars.copy_context().run, session.run, output_names, dict(feed), options)
+    call = partial(contextvars.copy_context().run, run, output_names, dict(feed), options)
     job = Job(call, options.stop)
     queue.submit(job)
     waiting = asyncio.wrap_future(job.future)

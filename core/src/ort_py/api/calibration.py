@@ -171,10 +171,10 @@ class _Bench:
             return _fastest(session, feeds, self._seconds) * 1e6
 
     def _look(self, session: InferenceSession) -> None:
-        built = session._built
-        record = next(one for one in built.records if one.name == self._name)
-        provider = next(one for one in built.created if one.name == self._name)
-        store, threads = open_store(self._options), built.threads.count
+        engine = session.engine
+        record = next(one for one in engine.providers.records if one.name == self._name)
+        provider = next(one for one in engine.providers.created if one.name == self._name)
+        store, threads = open_store(self._options), engine.threads.count
         self._device = provider.device
         if store is not None:
             self._save = lambda rates: write_rates(store, record, provider, threads, rates)

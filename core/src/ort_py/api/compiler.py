@@ -2,13 +2,12 @@
 
 What is written is the graph after optimising and partitioning, which `optimized_model_filepath` writes too. Providers
 that compile regions keep what they made in the artifact cache (`SessionOptions.cache_dir`), not in the model, so the
-file loads everywhere. After `construction`, which makes the graph; the session made for it never runs.
+file loads everywhere. An engine makes the graph and never runs.
 """
 
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,7 +15,7 @@ from typing import Any, TypeAlias
 import onnx
 
 from ort_py.api.session_arguments import session_options
-from ort_py.engine.construction import construct
+from ort_py.engine.opening import open_engine
 from ort_py.engine.optimised_model import move_constants
 from ort_py.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, OptionError, UsageError
@@ -207,28 +206,26 @@ class ModelCompiler:
                 fix="Check the path.",
             )
         options = session_options(self._source, self._options, {})
-        construction = construct(
-            self._source, options, None, None, session_id=uuid.uuid4().hex[:12], fallback_enabled=True
-        )
+        engine = open_engine(self._source, options)
         try:
-            assert construction.assembled is not None
-            assert construction.model is not None
-            if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED and not construction.assembled.compiled:
+            assert engine.assembled is not None
+            assert engine.model is not None
+            if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED and not engine.assembled.compiled:
                 raise Fail(
                     "No node was compiled.",
                     why="none of the providers compiles regions of this model",
                     fix="Add a provider that compiles, or leave the flag ERROR_IF_NO_NODES_COMPILED out.",
                 )
-            proto = model_to_proto(construction.model)
+            proto = model_to_proto(engine.model)
             if self._external:
                 move_constants(proto, *self._beside(folder), self._threshold)
             elif self._locate is not None:
                 folder = Path(self._source).parent if isinstance(self._source, str | os.PathLike) else Path()
-                _place_constants(proto, construction.model, folder, self._locate)
+                _place_constants(proto, engine.model, folder, self._locate)
             data: bytes = proto.SerializeToString()
             return data
         finally:
-            construction.close()
+            engine.close()
 
     def _beside(self, folder: Path) -> tuple[Path, str]:
         """Folder and name of the file for constants: an absolute path counts where it leads into the folder."""

@@ -1,7 +1,7 @@
 """What a session is, in twelve letters: equal where the same would run, on every machine of a fleet.
 
 Model, versions, providers with their options, the session's options and the plan each have a part, so that two that
-differ say where. Computed from a construction when somebody asks; knows no runs.
+differ say where. Computed from an engine when somebody asks; knows no runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_py.engine.engine import Engine
 from ort_py.options import SessionOptions
 from ort_py.options.session_attributes import DEFAULTS
 from ort_py.planning.plan import ExecutionPlan
@@ -24,7 +25,6 @@ from ort_py.planning.steps import KernelStep, RegionStep, Step, SubgraphKernelSt
 
 if TYPE_CHECKING:
     from ort_py.discovery import ProviderRecord
-    from ort_py.engine.construction import Construction
 
 __all__ = ["Fingerprint", "fingerprint_of"]
 
@@ -76,28 +76,27 @@ class Fingerprint:
         return hash(self.digest)
 
 
-def fingerprint_of(built: Construction, plan: ExecutionPlan, options: SessionOptions) -> Fingerprint:
-    """The fingerprint of a session.
+def fingerprint_of(engine: Engine, plan: ExecutionPlan) -> Fingerprint:
+    """Compute the fingerprint of a session.
 
     Args:
-        built: What it is made of.
-        plan: Its plan.
-        options: Its options.
+        engine: Its engine.
+        plan: The plan of the engine's program.
     """
-    dropped = built.dropped
+    providers = engine.providers
     return Fingerprint(
         {
-            "model": str(built.fingerprint)[:16],
+            "model": str(engine.description.fingerprint)[:16],
             "ort-py-core": sys.modules["ort_py"].__version__,  # what was imported, installed or not
             "numpy": np.__version__,
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",
             "machine": f"{platform.system()} {platform.machine()}",
             **{
-                f"provider {record.name}": _provider(record, built.provider_options)
-                for record in built.records
-                if record.name not in dropped
+                f"provider {record.name}": _provider(record, providers.options)
+                for record in providers.records
+                if record.name not in providers.dropped
             },
-            "options": _options(options),
+            "options": _options(engine.options),
             "plan": _hash(_lines(plan), 6),
         }
     )

@@ -5,15 +5,12 @@ The names of onnxruntime's Python class over `session_io_binding`, which holds t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ort_py.api.session_io_binding import SessionIOBinding
+from ort_py.api.session_io_binding import HasEngine, SessionIOBinding
 from ort_py.values.device_memory import place_of, wanted_place
 from ort_py.values.ort_value import OrtValue
 from ort_py.values.vector import OrtValueVector
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["IOBinding"]
 
@@ -25,7 +22,7 @@ class IOBinding:
         session: The session; `InferenceSession.io_binding` makes a binding too.
     """
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: HasEngine) -> None:
         self._session = session
         self._iobinding = SessionIOBinding(session)
 

@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ort_py.api.reopening import external_files
 from ort_py.api.session import InferenceSession
 from ort_py.files import FileSnapshot
 from ort_py.graph.ir import Weight
@@ -30,7 +29,7 @@ def model_file(source: Any) -> list[FileSnapshot]:
 
 def external_data(session: InferenceSession) -> list[FileSnapshot]:
     """The files of external data that a session read."""
-    files = external_files(session._built)
+    files = session.engine.external_files
     return [FileSnapshot(os.path.abspath(path), identity) for path, identity in files]  # noqa: PTH100 - as above
 
 
@@ -41,7 +40,7 @@ def memory_of(sessions: Sequence[InferenceSession]) -> int:
     for session in sessions:
         report = session.memory_report()
         own += report.total - report.weights
-        model = session._built.model
+        model = session.engine.model
         if model is not None:
             shared.update((weight.key, weight) for _, weight in named_weights(model).values())
     bytes_of = weight_bytes(shared.values())

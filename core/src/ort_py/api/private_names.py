@@ -6,13 +6,10 @@ Each is one of the session's public answers under another name. Knows nothing of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from ort_py.api.reopening import FileReference
 from ort_py.api.session_handle import SessionHandle
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
+from ort_py.engine.recipe import FileReference
 
 __all__ = ["PrivateNames"]
 
@@ -23,20 +20,20 @@ class _Answer:
     No property: a subclass that keeps something of its own under the name may assign to it.
     """
 
-    def __init__(self, ask: Callable[[InferenceSession], Any]) -> None:
+    def __init__(self, ask: Callable[[Any], Any]) -> None:
         self._ask = ask
 
     def __get__(self, session: object | None, owner: type) -> Any:
-        return self if session is None else self._ask(cast("InferenceSession", session))  # no other class has this
+        return self if session is None else self._ask(session)
 
 
-def _path(session: InferenceSession) -> str | None:
-    source = session._recipe.source
+def _path(session: Any) -> str | None:
+    source = session.engine.recipe.source
     return source.path if isinstance(source, FileReference) else None
 
 
-def _bytes(session: InferenceSession) -> bytes | None:
-    source = session._recipe.source
+def _bytes(session: Any) -> bytes | None:
+    source = session.engine.recipe.source
     return source if isinstance(source, bytes) else None
 
 

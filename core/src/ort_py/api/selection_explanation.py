@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_py.discovery import CPU_ROLE, Selection, default_catalog, strictness
 from ort_py.discovery.environment import compat_mode, requested_providers
 from ort_py.discovery.explanation import SelectionExplanation, explained
 from ort_py.discovery.fallback_record import FallbackRecord
+from ort_py.engine.engine import Engine
 from ort_py.engine.provider_choice import choose
 from ort_py.errors import InvalidArgument, OrtPyError
 from ort_py.options import SessionOptions
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["SelectionExplanation", "explain_selection", "selection_of"]
 
@@ -58,16 +56,15 @@ def explain_selection(
     return _explained(selection, providers, options, strict, (), error)
 
 
-def selection_of(session: InferenceSession, selection: Selection, providers: Any) -> SelectionExplanation:
-    """The same of a session that was made.
+def selection_of(engine: Engine) -> SelectionExplanation:
+    """Explain the selection of an engine's providers.
 
     Args:
-        session: The session.
-        selection: How its providers were selected.
-        providers: As they were given.
+        engine: The engine.
     """
-    options = session.get_session_options()
-    return _explained(selection, providers, options, strictness(options.strict), session.fallback_report, "")
+    options, selection = engine.options, engine.providers.selection
+    strict = strictness(options.strict)
+    return _explained(selection, engine.recipe.providers, options, strict, engine.fallback_report, "")
 
 
 def _explained(

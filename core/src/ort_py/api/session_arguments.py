@@ -20,7 +20,7 @@ from ort_py.options.config_values import check_session_entries
 from ort_py.options.verify_share import share_of
 from ort_py.suggestions import did_you_mean
 
-__all__ = ["fallback_enabled", "lanes_of", "session_options"]
+__all__ = ["fallback_enabled", "session_options"]
 
 _ARGUMENTS = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
 _VARIABLE = "ORT_LOAD_CONFIG_FROM_MODEL"
@@ -34,18 +34,6 @@ def fallback_enabled(arguments: Mapping[str, Any]) -> bool:
         ValueError, TypeError: `enable_fallback` is no number, as in onnxruntime.
     """
     return int(arguments.get("enable_fallback", 1)) == 1
-
-
-def lanes_of(options: SessionOptions, threads: int) -> int:
-    """Steps of a run that may run at the same time.
-
-    Args:
-        options: The session's options.
-        threads: Threads of a run.
-    """
-    if options.execution_mode != ExecutionMode.ORT_PARALLEL:
-        return 1
-    return min(threads, options.inter_op_num_threads) if options.inter_op_num_threads > 0 else threads
 
 
 def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> SessionOptions:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.api.io_binding import IOBinding
 from ort_py.api.session_io_binding import SessionIOBinding
+from ort_py.engine.engine import Engine
 from ort_py.values.ort_value import OrtValue
 from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
     from ort_py.engine.metadata import ModelMetadata, NodeArg
     from ort_py.options import RunOptions, SessionOptions
 
@@ -31,7 +31,7 @@ class SessionHandle:
 
     __slots__ = ("handled_session",)
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: Any) -> None:
         self.handled_session = session
 
     def __repr__(self) -> str:
@@ -73,31 +73,36 @@ class SessionHandle:
             self.handled_session.run_with_iobinding(binding, run_options)
 
     @property
+    def _engine(self) -> Engine:
+        engine: Engine = self.handled_session.engine
+        return engine
+
+    @property
     def inputs_meta(self) -> list[NodeArg]:
         """As `InferenceSession.get_inputs`."""
-        return self.handled_session.get_inputs()
+        return self._engine.description.inputs
 
     @property
     def outputs_meta(self) -> list[NodeArg]:
         """As `InferenceSession.get_outputs`."""
-        return self.handled_session.get_outputs()
+        return self._engine.description.outputs
 
     @property
     def overridable_initializers(self) -> list[NodeArg]:
         """As `InferenceSession.get_overridable_initializers`."""
-        return self.handled_session.get_overridable_initializers()
+        return self._engine.description.overridable
 
     @property
     def model_meta(self) -> ModelMetadata:
         """As `InferenceSession.get_modelmeta`."""
-        return self.handled_session.get_modelmeta()
+        return self._engine.description.metadata
 
     @property
     def session_options(self) -> SessionOptions:
         """As `InferenceSession.get_session_options`."""
-        return self.handled_session.get_session_options()
+        return self._engine.options.copied()
 
     @property
     def get_profiling_start_time_ns(self) -> int:
         """As the session's method of this name: the binding has a property."""
-        return self.handled_session.get_profiling_start_time_ns()
+        return self._engine.profiling_started_ns

@@ -13,14 +13,16 @@ A binding belongs to one thread at a time. Knows nothing of plans, slots or fram
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ort_py.api.bound_runs import run_bound
-from ort_py.api.placed_runs import run_placed
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, data_type_of
+from ort_py.engine.bound_runs import run_bound
+from ort_py.engine.engine import Engine
+from ort_py.engine.placed_runs import run_placed
+from ort_py.engine.runs import run
 from ort_py.errors import ArgumentTypeError, BindingError, Location, OrtPyError, UsageError
 from ort_py.execution.bound_outputs import WORTH_BYTES
 from ort_py.options import RunOptions
@@ -32,13 +34,17 @@ from ort_py.values.element_types import SUB_BYTE, element_type_of, shape_of
 from ort_py.values.ort_value import OrtValue
 from ort_py.values.vector import OrtValueVector
 
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
-    from ort_py.api.session_handle import SessionHandle
-
-__all__ = ["SessionIOBinding"]
+__all__ = ["HasEngine", "SessionIOBinding"]
 
 _EMPTY = OrtValue.of(None)
+
+
+class HasEngine(Protocol):
+    """A session, as far as bindings know it."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs the model now."""
 
 
 class SessionIOBinding:
@@ -48,13 +54,14 @@ class SessionIOBinding:
         session: The session, or its handle; held.
     """
 
-    def __init__(self, session: InferenceSession | SessionHandle) -> None:
+    def __init__(self, session: HasEngine) -> None:
         # A handle answers for its session, but only the session knows its own bindings.
         unwrapped: Any = getattr(session, "handled_session", session)
-        self._session: InferenceSession = unwrapped
-        arguments = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
+        self._session: HasEngine = unwrapped
+        model = self._session.engine.description
+        arguments = (*model.inputs, *model.overridable)
         self._input_names = [argument.name for argument in arguments]
-        self._types = {argument.name: argument.type for argument in self._session.get_outputs()}
+        self._types = {argument.name: argument.type for argument in model.outputs}
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, OrtValue | None] = {}
         self._placed = False  # whether an input is on a device
@@ -182,7 +189,7 @@ class SessionIOBinding:
             self._names = self._wanted()
         try:
             if self._places or self._placed:
-                found = run_placed(self._session, self._names, self._inputs, self._places, run_options)
+                found = run_placed(self._session.engine, self._names, self._inputs, self._places, run_options)
             else:
                 found = self._run_on_host(self._names, run_options)
         except OrtPyError as error:
@@ -212,8 +219,8 @@ class SessionIOBinding:
     def _run_on_host(self, names: list[str], run_options: RunOptions | None) -> list[Any]:
         memory = self._memory if self._memory is not None else self._arrays()
         if memory and run_options is None:
-            return run_bound(self._session, names, self._inputs, memory)
-        return self._session.run(names, self._inputs, run_options)
+            return run_bound(self._session.engine, names, self._inputs, memory)
+        return run(self._session.engine, names, self._inputs, run_options)
 
     def _want_on(self, name: str, device: Device) -> None:
         """Remember where an output is wanted, and forget what was prepared for others."""

@@ -18,7 +18,7 @@ from typing import Any, Self
 from ort_py.api.managed_sessions import external_data, memory_of, model_file
 from ort_py.api.request_key import RequestKey, request_key
 from ort_py.api.session import InferenceSession
-from ort_py.engine.construction import ProviderArgument
+from ort_py.engine.recipe import ProviderArgument
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.files import FileSnapshot
 from ort_py.hooks.forked_children import tell_in_children

@@ -19,6 +19,7 @@ from ort_py.api.session import InferenceSession
 from ort_py.api.tuning_candidates import tuning_orders
 from ort_py.api.tuning_report import TunedCandidate, TuningReport
 from ort_py.discovery import CPU_ROLE
+from ort_py.engine.participants import Participants
 from ort_py.engine.tuned_placement import IN_ORDER, PLACEMENT_KEY, TunedPlacement
 from ort_py.errors import InvalidArgument, OptionError, OrtPyError
 from ort_py.options import SessionOptions
@@ -104,17 +105,19 @@ def tune(
     say("making the session as it is")
     start = time.perf_counter()
     with opened(()) as session:
-        built, title = session._built, session._built.title
-        created = built.created
+        engine = session.engine
+        title, created = engine.description.title, engine.providers.created
         feeds = dict(inputs) if inputs is not None else _made_up(session, seed)
         in_order = _Trial(_row("in order", session, tuple(one.name for one in created), time.perf_counter() - start))
-        reserve = [one.record.name for one in built.selection.reserve]
+        reserve = [one.record.name for one in engine.providers.selection.reserve]
         devices = {one.name: one.device for one in created}
         orders = tuning_orders(list(devices), devices, CPU_ROLE, reserve)
         first = _first_block(in_order, session, feeds, seconds)
         trials = [in_order, *_tried(orders, opened, feeds, seconds, first, say)]
     _final(trials, opened, feeds, seconds, say)
-    return _concluded(title, trials, lambda tuned: _kept(built, title, tuned) if remember else "as was asked")
+    return _concluded(
+        title, trials, lambda tuned: _kept(engine.providers.participants, title, tuned) if remember else "as was asked"
+    )
 
 
 def _made_up(session: InferenceSession, seed: int) -> dict[str, Any]:
@@ -223,14 +226,14 @@ def _concluded(title: str, trials: Sequence[_Trial], keep: Callable[[TunedPlacem
     return TuningReport(title, tuple(rows), chosen, not remark, remark)
 
 
-def _kept(built: Any, title: str, tuned: TunedPlacement) -> str:
+def _kept(participants: Participants, title: str, tuned: TunedPlacement) -> str:
     """Remember it; why not, where it cannot be."""
-    if not built.participants.key:
+    if not participants.key:
         return (
             "the model is no file, the session is strict or has one provider, a provider's code lies in no package, or "
             "the cache is off"
         )
-    return "" if built.participants.remember(title, tuned) else "the cache's folder cannot be written"
+    return "" if participants.remember(title, tuned) else "the cache's folder cannot be written"
 
 
 def _silent(text: str) -> None:

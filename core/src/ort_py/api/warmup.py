@@ -10,12 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_py.api.warmup_feeds import WarmupFeed, warmup_feeds
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
+from ort_py.engine.description import ModelDescription
 
 __all__ = ["WarmedShape", "WarmupReport", "warm_up"]
 
@@ -59,14 +57,15 @@ class WarmupReport:
 
 
 def warm_up(
-    session: InferenceSession,
+    run: Callable[..., list[Any]],
+    model: ModelDescription,
     shapes: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
     progress: Callable[[int, int, str], object] | None,
     seconds: float | None,
 ) -> WarmupReport:
     """See `InferenceSession.warmup`."""
     began = time.perf_counter()
-    feeds = warmup_feeds(session.get_inputs(), session.get_overridable_initializers(), shapes)
+    feeds = warmup_feeds(model.inputs, model.overridable, shapes)
     warmed: list[WarmedShape] = []
     for number, feed in enumerate(feeds):
         if seconds is not None and time.perf_counter() - began >= seconds:
@@ -74,7 +73,7 @@ def warm_up(
         if progress is not None:
             progress(number, len(feeds), _words(feed.shapes))
         # The first run records, the second is the first to run from the record.
-        first, second = _timed_run(session, feed), _timed_run(session, feed)
+        first, second = _timed_run(run, feed), _timed_run(run, feed)
         warmed.append(WarmedShape(feed.shapes, first, second))
         times = f"{first * 1e3:.1f} ms, then {second * 1e3:.1f} ms"
         _logger.info("warm-up %d of %d: %s: %s", number + 1, len(feeds), _words(feed.shapes), times)
@@ -86,10 +85,10 @@ def warm_up(
     return WarmupReport(tuple(warmed), left_out, time.perf_counter() - began)
 
 
-def _timed_run(session: InferenceSession, feed: WarmupFeed) -> float:
+def _timed_run(run: Callable[..., list[Any]], feed: WarmupFeed) -> float:
     start = time.perf_counter()
     try:
-        session.run(None, feed.values)
+        run(None, feed.values)
     except Exception as error:
         error.add_note(
             f"While warming up with {_words(feed.shapes)}."

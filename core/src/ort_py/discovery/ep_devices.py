@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_py.devices import Device, DeviceClass
-from ort_py.discovery import ProviderRecord, default_catalog
+from ort_py.discovery import CPU_ROLE, ProviderRecord, default_catalog
 from ort_py.enums import (
     OrtAllocatorType,
     OrtDeviceMemoryType,
@@ -30,6 +30,7 @@ __all__ = [
     "OrtHardwareDevice",
     "OrtSyncStream",
     "get_ep_devices",
+    "input_devices",
     "provider_of",
     "register_execution_provider_library",
     "unregister_execution_provider_library",
@@ -219,3 +220,13 @@ def _processor_vendor() -> str:
     except OSError:
         pass  # not Linux
     return platform.processor() or platform.machine()
+
+
+def input_devices(count: int) -> list[OrtEpDevice]:
+    """The host's device once for each input: feeds are arrays on the host.
+
+    Args:
+        count: Number of inputs.
+    """
+    host = [device for device in get_ep_devices() if device.ep_name == CPU_ROLE]
+    return host[:1] * count

@@ -155,14 +155,16 @@ class Assembler:
                 notes.extend(f"{name}: {count} nodes" for name, count in assignment.counts().items())
                 notes.extend(assignment.notes)
             constants = self._constants(providers)
-            with report.stage("compile"):
-                compiled, failed = self._compile(assignment, providers, constants)
-            if failed is None:
-                break
-            # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
-            # again for this model.
-            providers = [provider for provider in providers if provider.name != failed]
-        return self._plan(assignment, compiled, providers, constants, report)
+            try:
+                compiled = self._compile(assignment, providers, constants, report)
+            except _RegionFailedError as failed:
+                region = failed.region
+                self._on_provider_error(region.provider, failed.error, region.nodes[0].name)
+                # The provider keeps its kernels' claims out too: one that cannot compile what it claimed is not asked
+                # again for this model.
+                providers = [provider for provider in providers if provider.name != region.provider]
+                continue
+            return self._plan(assignment, compiled, providers, constants, report)
 
     def plan_restored(
         self, assignment: Assignment, providers: Sequence[IExecutionProvider], report: LoadReport
@@ -172,21 +174,13 @@ class Assembler:
         Raises:
             Exception: Whatever a provider raises; nothing falls back here.
         """
-        by_name = {provider.name: provider for provider in providers}
-        compiled: dict[Region, CompiledRegion] = {}
         constants = self._constants(providers)
         self._gates = gates_of(region for regions in assignment.regions.values() for region in regions)
         try:
-            with report.stage("compile"):
-                for region in (region for regions in assignment.regions.values() for region in regions):
-                    provider = by_name[region.provider]
-                    host = host_inputs(region, assignment, by_name)
-                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device), host)
-            return self._plan(assignment, compiled, providers, constants, report)
-        except BaseException:
-            for done in compiled.values():
-                done.close()
-            raise
+            compiled = self._compile(assignment, providers, constants, report)
+        except _RegionFailedError as failed:
+            raise failed.error from failed.error.__cause__
+        return self._plan(assignment, compiled, providers, constants, report)
 
     def _constants(self, providers: Sequence[IExecutionProvider]) -> ConstantPool:
         transfers = TransferTable(
@@ -203,27 +197,31 @@ class Assembler:
         constants: ConstantPool,
         report: LoadReport,
     ) -> Assembled:
-        with report.stage("plan"):
-            plan = build_plan(
-                self.model.graph,
-                PlanResources(
-                    assignment=assignment,
-                    providers={provider.name: provider for provider in providers},
-                    compiled=compiled,
-                    transfers=constants.transfers,
-                    constants=constants,
-                    services=self._services,
-                    streams=constants.streams,
-                    threads=self._threads,
-                    allocators=self._contributions.allocators_on(providers),
-                    stand_ins=StandIns(self._contributions.kernels, providers, self._on_declined),
-                    gates=self._gates,
-                    limits=self._options.limits,
-                ),
-            )
-            reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse
-            program = Program(plan, reuses_memory=reuses_memory)
-            release_weights(self.model)
+        try:
+            with report.stage("plan"):
+                plan = build_plan(
+                    self.model.graph,
+                    PlanResources(
+                        assignment=assignment,
+                        providers={provider.name: provider for provider in providers},
+                        compiled=compiled,
+                        transfers=constants.transfers,
+                        constants=constants,
+                        services=self._services,
+                        streams=constants.streams,
+                        threads=self._threads,
+                        allocators=self._contributions.allocators_on(providers),
+                        stand_ins=StandIns(self._contributions.kernels, providers, self._on_declined),
+                        gates=self._gates,
+                        limits=self._options.limits,
+                    ),
+                )
+                reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse
+                program = Program(plan, reuses_memory=reuses_memory)
+                release_weights(self.model)
+        except BaseException:
+            _close_all(compiled)
+            raise
         return Assembled(program, assignment, compiled, constants, constants.transfers)
 
     def _partition(self, providers: Sequence[IExecutionProvider]) -> Assignment:
@@ -258,23 +256,52 @@ class Assembler:
         return bar_unchecked(self._gates, providers, barred, strict=not self._options.limits.unchecked_regions)
 
     def _compile(
-        self, assignment: Assignment, providers: Sequence[IExecutionProvider], constants: ConstantPool
-    ) -> tuple[dict[Region, CompiledRegion], str | None]:
-        """Compile every region; on a failure that may be answered, the name of the provider that failed."""
+        self,
+        assignment: Assignment,
+        providers: Sequence[IExecutionProvider],
+        constants: ConstantPool,
+        report: LoadReport,
+    ) -> dict[Region, CompiledRegion]:
+        """Compile or restore every region.
+
+        Raises:
+            _RegionFailedError: A region could not be compiled; the others are closed again.
+        """
         by_name = {provider.name: provider for provider in providers}
         compiled: dict[Region, CompiledRegion] = {}
-        for regions in assignment.regions.values():
-            for region in regions:
-                provider = by_name[region.provider]
-                try:
-                    host = host_inputs(region, assignment, by_name)
-                    compiled[region] = self._compile_region(provider, region, constants.forms(provider.device), host)
-                except Exception as error:  # a plug-in's code: another provider may take over
-                    for done in compiled.values():
-                        done.close()
-                    self._on_provider_error(region.provider, error, region.nodes[0].name)
-                    return {}, region.provider
-        return compiled, None
+        try:
+            with report.stage("compile"):
+                for region in (region for regions in assignment.regions.values() for region in regions):
+                    provider = by_name[region.provider]
+                    try:
+                        host = host_inputs(region, assignment, by_name)
+                        forms = constants.forms(provider.device)
+                        compiled[region] = self._compile_region(provider, region, forms, host)
+                    except Exception as error:  # a plug-in's code: another provider may take over
+                        raise _RegionFailedError(region, error) from error
+        except BaseException:
+            _close_all(compiled)
+            raise
+        return compiled
+
+
+class _RegionFailedError(Exception):
+    """A provider could not compile a region.
+
+    Args:
+        region: The region.
+        error: What the provider raised.
+    """
+
+    def __init__(self, region: Region, error: Exception) -> None:
+        super().__init__(region.name)
+        self.region = region
+        self.error = error
+
+
+def _close_all(compiled: Mapping[Region, CompiledRegion]) -> None:
+    for region in compiled.values():
+        region.close()
 
 
 def _stream_makers(providers: Sequence[IExecutionProvider]) -> dict[Device, Callable[[], IStream | None]]:

@@ -1,6 +1,6 @@
 """How one session uses the cache: looked at before a model is loaded, told about it afterwards, behind its back.
 
-Between `construction` and `session_cache`. Prepared models and the artifacts of compiled regions share one folder.
+Between `engine` and `session_cache`. Prepared models and the artifacts of compiled regions share one folder.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class CacheUse:
 
     Attributes:
         compiler: Compiles regions, or restores them.
-        failed: Whether a provider failed meanwhile: what others made of that is not kept, it may not happen again.
 
     Raises:
         OptionError: The environment's size of the cache is none.
@@ -97,7 +96,6 @@ class CacheUse:
         self._cache: SessionCache | None = None
         self._writing: PendingWrite | None = None
         self._around: tuple[list[str] | None] | None = None
-        self.failed = False
         artifacts = None if self._store is None else ArtifactCache(self._store)
         # Who names a folder wants everything in it; the default one is for what was worth the time.
         least = 0.0 if named_folder(options) is not None else LEAST_SECONDS
@@ -176,7 +174,7 @@ class CacheUse:
     def keep(self, model: Model, assignment: Assignment, report: LoadReport) -> None:
         """Let a prepared model be written, where that is wanted and was worth the time. Returns at once."""
         stages = [stage for stage in report.stages if stage.stage not in _NOT_PREPARATION]
-        if self._cache is None or self.failed or sum(stage.seconds for stage in stages) < self._cache.least_seconds:
+        if self._cache is None or sum(stage.seconds for stage in stages) < self._cache.least_seconds:
             return
         notes = [f"{stage.stage}: {note}" for stage in stages for note in stage.notes]
         work = self._cache.writer(model, assignment, self.compiler.keys, notes)

@@ -1,6 +1,6 @@
 """Rates of providers on this machine, in the cache's folder: one small file a provider, read when sessions are made.
 
-Between `construction` and `partition`, which prices placements with them. `calibration` measures and writes them. What
+Between `engine` and `partition`, which prices placements with them. `calibration` measures and writes them. What
 is not there, or does not fit, is not known: the core's own figures count then.
 """
 

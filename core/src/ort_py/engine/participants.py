@@ -1,6 +1,6 @@
 """What a session knows before it places nodes: who takes part, in which order, and what is known of their times.
 
-Between `construction`, which holds one, and `partition`, which decides. The order is that of the config entry, else the
+Between `engine`, which holds one, and `partition`, which decides. The order is that of the config entry, else the
 one that was measured for this model here, else the session's own. Strict sessions take no measured order: it may leave
 out a provider that was asked for.
 """

@@ -1,6 +1,6 @@
 """Which providers a session asks `discovery` for: its arguments, else its options, else a policy or a delegate.
 
-Comes before `construction`, which creates what is chosen. Here is also what compatibility mode makes of a request that
+Comes before `provider_set`, which creates what is chosen. Here is also what compatibility mode makes of a request that
 onnxruntime would refuse and then answer with its CPU provider.
 """
 

@@ -118,6 +118,10 @@ class Runner:
             raise
         return results
 
+    def needs_host_values(self) -> bool:
+        """Whether the next run of the calling thread has to take and give its values on the host."""
+        return False
+
     def writing_to(self, memory: Mapping[str, Any]) -> Callable[[Frame], object] | None:
         """What to call before a run whose outputs shall be written to arrays where a step can; None where none can.
 

@@ -1,6 +1,6 @@
 """Prepared models in the cache: what a session's preparation came to, found again under everything it depends on.
 
-Between `construction`, which asks before it loads a model and tells after it has planned one, and the rooms of `cache`
+Between `engine`, which asks before it loads a model and tells after it has planned one, and the rooms of `cache`
 and `graph`. Kernels and compiled regions are never stored here: code is bound again, regions come from their providers'
 artifacts, which share the folder. A model's file is known by its identity, so a hit reads none of it.
 """

@@ -1,6 +1,6 @@
 """Which of a session's providers take part, and in which order: named by a config entry, or measured and remembered.
 
-Between `construction`, which asks before it looks for a prepared model, and the cache's store. `tuning` measures and
+Between `engine`, which asks before it looks for a prepared model, and the cache's store. `tuning` measures and
 writes what is read here. A remembered order is a file of a few names under a key over the model, the machine, the
 providers with their versions and the options; it holds no code and no weights.
 """

@@ -1,7 +1,7 @@
 """The fallback report of a session: every event once, in order, with how the breakers stand.
 
-A list, so that `for record in report`, `len(report)` and `report == []` say what they seem to. Filled by the session's
-construction, through its log.
+A list, so that `for record in report`, `len(report)` and `report == []` say what they seem to. Filled by the engine's
+building and its runs, through its log.
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ def test_a_closed_session_has_no_steps() -> None:
     session = ort_py.InferenceSession(model_bytes(CHAIN), providers=[CPU])
     session.close()
     with pytest.raises(ort_py.InvalidArgument, match="The session is closed"):
-        SteppedRun(session, X)
+        SteppedRun(session.engine, X)
 
 
 def test_what_did_not_run_where_it_should_is_told() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from core.tests.api.placement.flows import flow_from
+from ort_py.api.placement import NodePlacement, Placement
 from ort_py.api.placement.flow import Flow, FlowGraph
 from ort_py.api.placement.page import html_page, page_data
 from ort_py.api.placement.picture import picture_of
-from ort_py.api.placement.report import NodePlacement, Placement
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\u2028\u202e\x1b[31m"
 

@@ -21,6 +21,7 @@ from ort_py.api.verification.report import VerificationReport
 from ort_py.api.verification.runner import VerifiedRunner
 from ort_py.discovery import default_catalog
 from ort_py.engine.runner import Runner
+from ort_py.engine.runs import run
 from ort_py.errors import OptionError
 from ort_py.hooks import VerifiedEvent, hookimpl
 
@@ -355,20 +356,17 @@ def test_closing_while_a_run_is_repeated(monkeypatch: pytest.MonkeyPatch) -> Non
     opened: list[Any] = []
     started, go = threading.Event(), threading.Event()
 
-    def watched(session: Any) -> Any:
-        reference: Any = open_reference(session)
-        run = reference.run
+    def watched(engine: Any) -> Any:
+        opened.append(open_reference(engine))
+        return opened[0]
 
-        def slowly(*arguments: Any) -> Any:
-            started.set()
-            assert go.wait(SECONDS)
-            return run(*arguments)
-
-        reference.run = slowly
-        opened.append(reference)
-        return reference
+    def slowly(*arguments: Any) -> Any:
+        started.set()
+        assert go.wait(SECONDS)
+        return run(*arguments)
 
     monkeypatch.setattr(verifier, "open_reference", watched)
+    monkeypatch.setattr(verifier, "run", slowly)
     session = open_session(RELU)
     session.run(None, {"x": np.ones(8, np.float32)})
     assert started.wait(SECONDS)
@@ -444,7 +442,7 @@ def test_a_share_picks_about_that_many() -> None:
 def test_without_a_share_nothing_is_in_the_way(share: float | None) -> None:
     """The runner is the plain one, and the report is empty."""
     with open_session(RELU, share=share) as session:
-        assert type(session._runner) is Runner
+        assert type(session.engine.runner) is Runner
         session.run(None, {"x": np.ones(1, np.float32)})
         assert session.verification == VerificationReport()
         assert session.finish_verification() == VerificationReport()
@@ -454,12 +452,12 @@ def test_the_environment_gives_the_share(monkeypatch: pytest.MonkeyPatch) -> Non
     """Where the option does not; the session that repeats is not verified itself."""
     monkeypatch.setenv("ORT_PY_VERIFY", "1")
     with open_session(RELU, share=None) as session:
-        assert type(session._runner) is VerifiedRunner
+        assert type(session.engine.runner) is VerifiedRunner
         session.run(None, {"x": np.ones(1, np.float32)})
         assert counts(session.finish_verification(SECONDS)) == {"agreed": 1}
-        assert type(session._verifier._reference._runner) is Runner
+        assert type(session._verification.verifier._reference.runner) is Runner
     with open_session(RELU, share=0.0) as session:
-        assert type(session._runner) is Runner
+        assert type(session.engine.runner) is Runner
 
 
 @pytest.mark.parametrize("text", ["often", "-0.1", "1.5", "nan", "inf"])

@@ -17,7 +17,7 @@ from ort_py.api.comparison.measuring import Tolerances, deviation
 from ort_py.api.comparison.report import ComparedOutput, ComparisonReport
 from ort_py.api.comparison.tolerances import tolerances_of
 from ort_py.api.session import InferenceSession
-from ort_py.engine.construction import ProviderArgument
+from ort_py.engine.recipe import ProviderArgument
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OrtPyError
 from ort_py.options import SessionOptions
@@ -91,7 +91,7 @@ def _searched(session: InferenceSession, low: GraphOptimizationLevel, high: Grap
     """The level of each transform that runs at the higher level only, by name, in the order in which they run."""
     from ort_py.engine.preparation import transforms_of
 
-    transforms = transforms_of(session._built.contributions, session._built.providers)
+    transforms = transforms_of(session.engine.providers.contributions, session.engine.providers.in_use)
     found = [one for one in transforms if int(low) < one.level <= int(high)]
     return {one.name: int(one.level) for one in sorted(found, key=lambda one: one.level)}
 

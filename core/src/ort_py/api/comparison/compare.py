@@ -14,15 +14,12 @@ from typing import Any, TypeAlias
 
 from ort_py.api.comparison.bodies import compare_bodies
 from ort_py.api.comparison.configuration import ConfigurationLike, SessionConfiguration, configuration_of
-from ort_py.api.comparison.forcing import ForcedComparison, Progress
+from ort_py.api.comparison.engines import as_written, compare_engines
+from ort_py.api.comparison.forcing import Progress
 from ort_py.api.comparison.inputs import Feeds, feeds_of
-from ort_py.api.comparison.measuring import Tolerances, deviation
-from ort_py.api.comparison.report import ComparedOutput, ComparedSide, ComparisonReport
+from ort_py.api.comparison.report import ComparedSide, ComparisonReport
 from ort_py.api.comparison.tolerances import tolerances_of
 from ort_py.api.session import InferenceSession
-from ort_py.discovery import default_catalog
-from ort_py.engine.contributions import schemas_when_needed
-from ort_py.engine.load_report import LoadReport
 from ort_py.graph.ir import Model
 
 __all__ = ["ModelLike", "compare", "title_of"]
@@ -65,35 +62,13 @@ def compare(
     """
     first, second = configuration_of(a, "a"), configuration_of(b, "b")
     table = tolerances_of(tolerances)
-    written = _as_written(model, first)
+    written = as_written(model, first.settings())
     with first.open(model) as left, second.open(model) as right:
         report = ComparisonReport(title_of(model), _side(first, left), _side(second, right))
         feeds = feeds_of(inputs, left.get_inputs(), seed)
-        names = {value.name for node in written.graph.nodes for value in node.outputs if value is not None}
-        forced = ForcedComparison(left, right, names, table, report)
-        for number, feed in enumerate(feeds):
-            report.outputs += _compare_outputs(left, right, feed, table, number)
-            forced.run(number, feed, _counting(progress, number, len(feeds)))
-            report.runs += 1
+        compare_engines(left.engine, right.engine, written, feeds, table, report, progress)
     _look_inside(report, written, feeds, first, second, tolerances)
     return report
-
-
-def _as_written(model: ModelLike, configuration: SessionConfiguration) -> Model:
-    """The model as it was read: checked, typed, not optimised."""
-    from ort_py.engine.loading import load
-
-    schemas = schemas_when_needed(default_catalog().hooks)
-    return load(model, configuration.settings(), schemas(), LoadReport())
-
-
-def _compare_outputs(
-    a: InferenceSession, b: InferenceSession, feed: Mapping[str, Any], tolerances: Tolerances, number: int
-) -> list[ComparedOutput]:
-    """Run both sessions, each by itself, and compare their outputs."""
-    names = [output.name for output in a.get_outputs()]
-    pairs = zip(names, a.run(None, feed), b.run(None, feed), strict=True)
-    return [ComparedOutput(number, name, deviation(left, right, tolerances)) for name, left, right in pairs]
 
 
 def _look_inside(
@@ -127,9 +102,3 @@ def _side(configuration: SessionConfiguration, session: InferenceSession) -> Com
 def title_of(model: ModelLike) -> str:
     """What reports call a model."""
     return Path(model).name if isinstance(model, str | os.PathLike) else "model"
-
-
-def _counting(progress: Progress | None, number: int, runs: int) -> Progress:
-    if progress is None:
-        return lambda done, steps: None
-    return lambda done, steps: progress(number * steps + done, runs * steps)

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ort_py.api.comparison.examining import examining_options
 from ort_py.api.session import InferenceSession
-from ort_py.engine.construction import ProviderArgument
+from ort_py.engine.recipe import ProviderArgument
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, InvalidArgument
 from ort_py.options import SessionOptions
@@ -58,12 +59,7 @@ class SessionConfiguration:
 
     def settings(self) -> SessionOptions:
         """The options of such a session, a copy."""
-        options = SessionOptions() if self.options is None else self.options.copied()
-        options.cache_dir = "off"
-        options.optimized_model_filepath = ""
-        options.enable_profiling = False
-        options.verify = 0.0
-        return options
+        return examining_options(self.options)
 
     def at(self, level: GraphOptimizationLevel, disabled: Sequence[str] = ()) -> SessionConfiguration:
         """The same at another optimisation level, with further transforms switched off."""

@@ -1,4 +1,4 @@
-"""Two sessions side by side, the second one fed with what the first one computed (teacher forcing).
+"""Two engines side by side, the second one fed with what the first one computed (teacher forcing).
 
 Every step of `b` that computes a value which `a` has too is compared and then given `a`'s value, so that no error is
 carried on: a difference is made where it is seen. Where transforms left no common value, the steps in between are
@@ -19,7 +19,7 @@ from ort_py.api.comparison.measuring import Tolerances, deviation, summary_of
 from ort_py.api.comparison.randomness import is_random
 from ort_py.api.comparison.report import ComparedNode, ComparisonReport, Difference
 from ort_py.api.comparison.stepping import Executed, SteppedRun
-from ort_py.api.session import InferenceSession
+from ort_py.engine.engine import Engine
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.view import SubsetView
 from ort_py.planning.steps import KernelStep, RegionStep
@@ -40,7 +40,7 @@ _NEAREST = 5
 
 
 class ForcedComparison:
-    """Compares two sessions of one model.
+    """Compares two engines of one model.
 
     Args:
         a: What is expected.
@@ -52,8 +52,8 @@ class ForcedComparison:
 
     def __init__(
         self,
-        a: InferenceSession,
-        b: InferenceSession,
+        a: Engine,
+        b: Engine,
         written: Collection[str],
         tolerances: Tolerances,
         report: ComparisonReport,
@@ -73,7 +73,7 @@ class ForcedComparison:
             progress: Told about each step of `b`.
 
         Raises:
-            OrtPyError: A step of either session failed.
+            OrtPyError: A step of either engine failed.
         """
         report = self._report
         with SteppedRun(self._a, feed) as a, SteppedRun(self._b, feed) as b:
@@ -141,8 +141,8 @@ class ForcedComparison:
         if one_sided and report.nan_origin is None:
             report.nan_origin = difference
 
-    def _described(self, session: InferenceSession, nodes: tuple[Node, ...]) -> tuple[ComparedNode, ...]:
-        assembled = session._assembled()
+    def _described(self, engine: Engine, nodes: tuple[Node, ...]) -> tuple[ComparedNode, ...]:
+        assembled = engine.program()
         found: list[ComparedNode] = []
         for node in nodes:
             assigned = assembled.assignment.nodes[node]

@@ -1,7 +1,7 @@
-"""A session's plan run one step at a time: what each step read and wrote is looked at, and may be replaced.
+"""An engine's plan run one step at a time: what each step read and wrote is looked at, and may be replaced.
 
-These are the session's own steps, with its kernels, regions and copies, in the order in which it runs them; only the
-loop around them is another. Names of values come from the graph the plan was made of. Knows of one session only.
+These are the engine's own steps, with its kernels, regions and copies, in the order in which it runs them; only the
+loop around them is another. Names of values come from the graph the plan was made of. Knows of one engine only.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.api.session import InferenceSession
 from ort_py.devices import HOST, Device
+from ort_py.engine.engine import Engine
 from ort_py.execution.frame import Frame, session_closed
 from ort_py.execution.sequential import cause_of, placed
 from ort_py.graph.ir import Graph, Node, Value
@@ -55,10 +55,10 @@ class Executed:
 
 
 class SteppedRun:
-    """One run of a session's plan.
+    """One run of an engine's plan.
 
     Args:
-        session: The session; it must stay open, and may run in other threads meanwhile.
+        engine: The engine; it must stay open, and may run in other threads meanwhile.
         feed: Values by input name, as for `InferenceSession.run`.
 
     Attributes:
@@ -70,29 +70,29 @@ class SteppedRun:
         InvalidArgument: The session is closed, or the feed does not fit.
     """
 
-    def __init__(self, session: InferenceSession, feed: Mapping[str, Any]) -> None:
-        runner, built = session._runner, session._built
-        if runner is None or built.model is None or built.assembled is None:
+    def __init__(self, engine: Engine, feed: Mapping[str, Any]) -> None:
+        runner, model, assembled = engine.runner, engine.model, engine.assembled
+        if runner is None or model is None or assembled is None:
             raise session_closed()
-        self._transfers = built.assembled.transfers
+        self._transfers = assembled.transfers
         self._pool = runner.pool
-        self.graph: Graph = built.model.graph
-        self._plan: ExecutionPlan = built.assembled.program.plan
-        self.steps = _planned_nodes(self._plan, self.graph, built.assembled.assignment)
+        self.graph: Graph = model.graph
+        self._plan: ExecutionPlan = assembled.program.plan
+        self.steps = _planned_nodes(self._plan, self.graph, assembled.assignment)
         self.position = 0
-        self._built = built
+        self._engine = engine
         self._started_ns = 0
         self._frame: Frame = runner.begin(feed)
 
     def __enter__(self) -> SteppedRun:
         self._started_ns = time.perf_counter_ns()
-        for provider in self._built.providers:
+        for provider in self._engine.providers.in_use:
             provider.on_run_start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.discard(self._frame)
-        self._built.end_run(self._started_ns)
+        self._engine.end_run(self._started_ns)
 
     @property
     def done(self) -> bool:

@@ -5,6 +5,7 @@ In reading order: `report` is what users hold; `flow` reads from the graph what 
 `layout` lays out. Only `report` is loaded with a session.
 """
 
-from ort_py.api.placement.report import NodePlacement, Placement, placement_of
+from ort_py.api.placement.facts import NodePlacement
+from ort_py.api.placement.report import Placement, placement_of
 
 __all__ = ["NodePlacement", "Placement", "placement_of"]

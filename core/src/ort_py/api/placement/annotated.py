@@ -19,7 +19,7 @@ from ort_py.graph.writing.serialize import PROTOBUF_LIMIT, model_to_proto
 from ort_py.partition.assignment import Assignment
 
 if TYPE_CHECKING:
-    from ort_py.api.placement.report import NodePlacement
+    from ort_py.api.placement.facts import NodePlacement
 
 __all__ = ["PREFIX", "annotated_model"]
 

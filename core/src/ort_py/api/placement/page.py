@@ -13,6 +13,7 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from ort_py.api.placement.facts import PlacementFacts
 from ort_py.api.placement.islands import copied_bytes
 from ort_py.api.placement.picture import Box, picture_of
 from ort_py.errors import operator_title
@@ -20,12 +21,11 @@ from ort_py.limits import human_bytes
 
 if TYPE_CHECKING:
     from ort_py.api.placement.merging import Suggestion
-    from ort_py.api.placement.report import Placement
 
 __all__ = ["html_page", "page_data"]
 
 
-def html_page(placement: Placement, title: str = "") -> str:
+def html_page(placement: PlacementFacts, title: str = "") -> str:
     """The page.
 
     Args:
@@ -54,7 +54,7 @@ def html_page(placement: Placement, title: str = "") -> str:
     )
 
 
-def page_data(placement: Placement, title: str) -> dict[str, Any]:
+def page_data(placement: PlacementFacts, title: str) -> dict[str, Any]:
     """What the page's script reads: texts once each, and numbers that refer to them.
 
     Args:
@@ -86,7 +86,7 @@ def page_data(placement: Placement, title: str) -> dict[str, Any]:
             island_of[number],
             *_numbers(picture.nodes[number]),
         ]
-        for number, node in enumerate(placement)
+        for number, node in enumerate(placement.nodes)
     ]
     counts = placement.counts()
     return {

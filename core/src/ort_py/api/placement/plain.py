@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ort_py.api.placement.facts import PlacementFacts
 from ort_py.api.placement.islands import Border, Island, copied_bytes
-
-if TYPE_CHECKING:
-    from ort_py.api.placement.report import Placement
 
 __all__ = ["plain_placement"]
 
 
-def plain_placement(placement: Placement) -> dict[str, Any]:
+def plain_placement(placement: PlacementFacts) -> dict[str, Any]:
     """Counts, nodes with the numbers of their islands, islands, borders, refusals and suggestions.
 
     Args:

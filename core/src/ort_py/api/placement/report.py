@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ort_py.api.placement.facts import NodePlacement
 from ort_py.errors import InvalidArgument, operator_title
 from ort_py.partition.assignment import Assignment
 from ort_py.printable import one_line
@@ -29,33 +29,6 @@ _HOST = "cpu:0"
 _NOT_WORTH = ("does not pay", "too little work")
 """How refusals begin of a node that its provider could run: the cost model's, and those of providers that say so
 themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodePlacement:
-    """Where one node runs.
-
-    Attributes:
-        node: Name of the node.
-        op_type: Operator.
-        domain: Operator domain.
-        provider: Who runs it; ``core`` for control flow.
-        runner: ``kernel``, ``region`` or ``control flow``.
-        region: Name of the compiled region it is part of, else ``""``.
-        reason: Why this provider took it.
-        refusals: (provider, reason) of each provider asked before.
-        path: Names of the enclosing control-flow nodes.
-    """
-
-    node: str
-    op_type: str
-    domain: str
-    provider: str
-    runner: str
-    region: str
-    reason: str
-    refusals: tuple[tuple[str, str], ...]
-    path: tuple[str, ...]
 
 
 class Placement:

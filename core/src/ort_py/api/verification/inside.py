@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from typing import Any
 
 import onnx
 
-from ort_py.api.comparison.compare import compare
-from ort_py.api.comparison.configuration import SessionConfiguration
-from ort_py.api.comparison.report import Difference
+from ort_py.api.comparison.engines import as_written, compare_engines
+from ort_py.api.comparison.examining import open_examined
+from ort_py.api.comparison.report import ComparedSide, ComparisonReport, Difference
 from ort_py.api.comparison.stepping import SteppedRun
-from ort_py.api.verification.reference import reference_configuration
+from ort_py.api.verification.reference import reference_options
+from ort_py.discovery import CPU_ROLE
+from ort_py.engine.engine import Engine
 from ort_py.errors import OrtPyError
 from ort_py.graph.view import SubsetView
 from ort_py.graph.writing.protos import value_info
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
+from ort_py.tolerances import TOLERANCES
 
 __all__ = ["first_inside"]
 
@@ -31,8 +32,8 @@ _logger = logging.getLogger("ort_py.verification")
 
 
 def first_inside(
-    reference: InferenceSession,
-    session: InferenceSession,
+    reference: Engine,
+    engine: Engine,
     feed: Mapping[str, Any],
     difference: Difference,
     look: Callable[..., None],
@@ -41,12 +42,12 @@ def first_inside(
 
     Args:
         reference: Computes what is expected.
-        session: The session that is verified.
+        engine: The engine that is verified.
         feed: What was fed.
         difference: The value.
         look: Called between steps; what it raises ends the search.
     """
-    model = reference._built.model
+    model = reference.model
     names = {node.name for node in difference.reference_nodes}
     nodes = [] if model is None else [node for node in model.graph.nodes if node.name in names]
     if model is None or len(nodes) < 2:
@@ -61,22 +62,14 @@ def first_inside(
             for value in node.outputs:
                 if value is not None and value.name not in shown and value.type is not None:
                     value_info(proto.graph.output.add(), value.name, value.type)
-        report = compare(
-            proto.SerializeToString(),
-            a=reference_configuration(session._options),
-            b=SessionConfiguration(session._options, session._recipe.providers, session._recipe.provider_options),
-            inputs=known,
-            progress=look,
-        )
+        report = _compared(proto.SerializeToString(), engine, known, look)
     except OrtPyError as error:
         _logger.debug("looking inside a region failed: %s: %s", type(error).__name__, error)
         return None
     return report.first
 
 
-def _values(
-    reference: InferenceSession, feed: Mapping[str, Any], wanted: set[str], look: Callable[..., None]
-) -> dict[str, Any]:
+def _values(reference: Engine, feed: Mapping[str, Any], wanted: set[str], look: Callable[..., None]) -> dict[str, Any]:
     """Values of the model by name: inputs, and what its nodes compute."""
     known = {name: value for name, value in feed.items() if name in wanted}
     with SteppedRun(reference, feed) as run:
@@ -89,3 +82,15 @@ def _values(
             }
             look()
     return known
+
+
+def _compared(model: bytes, engine: Engine, feed: Mapping[str, Any], look: Callable[..., None]) -> ComparisonReport:
+    """Compare the NumPy provider with the engine's own providers on a model."""
+    plain, recipe, side = reference_options(engine.options), engine.recipe, ComparedSide("", {})
+    report = ComparisonReport("model", side, side)
+    with (
+        closing(open_examined(model, plain, [CPU_ROLE])) as a,
+        closing(open_examined(model, recipe.options, recipe.providers, recipe.provider_options)) as b,
+    ):
+        compare_engines(a, b, as_written(model, plain), [feed], TOLERANCES, report, look)
+    return report

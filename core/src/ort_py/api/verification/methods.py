@@ -1,59 +1,74 @@
-"""What a session tells of its verification: a base of `InferenceSession`. The work is done by `verifier`."""
+"""The verification of one session's runs, as its session has it.
+
+Makes the runners of a session's engines, and the verifier when the first of them is made. Sessions that verify nothing
+get plain runners. The work is done by `verifier`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import weakref
+from typing import TYPE_CHECKING
 
 from ort_py.api.verification.report import VerificationReport
+from ort_py.api.verification.verified import Verified
+from ort_py.engine.engine import Engine
 from ort_py.engine.runner import Runner
+from ort_py.execution.memory_pressure import MemoryPressure
+from ort_py.execution.program import Program
+from ort_py.options import SessionOptions
 from ort_py.options.verify_share import share_of
 
 if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
     from ort_py.api.verification.verifier import Verifier
-    from ort_py.execution.program import Program
 
-__all__ = ["VerificationMethods"]
+__all__ = ["Verification"]
 
 
-class VerificationMethods:
-    """`InferenceSession.verification` and `finish_verification`."""
+class Verification:
+    """Verifies a share of a session's runs, or none.
 
-    _verifier: Verifier | None = None
+    Args:
+        session: The session; held weakly, so that a session that is dropped is closed.
+        options: Its options, which have the share.
 
-    @property
-    def verification(self) -> VerificationReport:
-        """What repeating runs with the NumPy provider has found so far; see `SessionOptions.verify`."""
-        return VerificationReport() if self._verifier is None else self._verifier.report()
+    Attributes:
+        verifier: Verifies runs; None until a runner needs it.
+    """
 
-    def finish_verification(self, seconds: float | None = None) -> VerificationReport:
-        """Wait until the picked runs are verified.
+    def __init__(self, session: Verified, options: SessionOptions) -> None:
+        self._session = weakref.ref(session)
+        self._share = share_of(options.verify)
+        self.verifier: Verifier | None = None
+
+    def make_runner(self, engine: Engine, program: Program, lanes: int, pressure: MemoryPressure | None) -> Runner:
+        """Make the runner of a program, which has runs verified where the session wants that.
 
         Args:
-            seconds: The longest time to wait, None for any.
-
-        Returns:
-            What was found so far; `waiting` is above 0 where the time was too short.
+            engine: The engine whose program it is.
+            program: The program.
+            lanes: Steps that may run at the same time.
+            pressure: Watches memory, where given.
         """
-        return VerificationReport() if self._verifier is None else self._verifier.wait(seconds)
-
-    def _new_runner(self, program: Program, lanes: int) -> Runner:
-        """A runner for the session's program, which has runs verified where the session shall."""
-        session = cast("InferenceSession", self)  # the only class that has this base
-        pressure = session._joined_pressure()
-        share = share_of(session._options.verify)
-        if not share:
+        if not self._share:
             return Runner(program, lanes, pressure)
         from ort_py.api.verification.runner import VerifiedRunner
         from ort_py.api.verification.verifier import Verifier
 
-        if self._verifier is None:
-            self._verifier = Verifier(session, share)
-        if not self._verifier.active:
+        if self.verifier is None:
+            self.verifier = Verifier(self._session, engine, self._share)
+        if not self.verifier.active:
             return Runner(program, lanes, pressure)
-        return VerifiedRunner(program, lanes, pressure, self._verifier)
+        return VerifiedRunner(program, lanes, pressure, self.verifier)
 
-    def _close_verification(self) -> None:
-        """Stop verifying; waits for nothing."""
-        if self._verifier is not None:
-            self._verifier.close()
+    def report(self) -> VerificationReport:
+        """What was found so far."""
+        return VerificationReport() if self.verifier is None else self.verifier.report()
+
+    def wait(self, seconds: float | None) -> VerificationReport:
+        """Wait until no run waits for its verification, at most so many seconds; returns what was found so far."""
+        return VerificationReport() if self.verifier is None else self.verifier.wait(seconds)
+
+    def close(self) -> None:
+        """Stop verifying, without waiting."""
+        if self.verifier is not None:
+            self.verifier.close()

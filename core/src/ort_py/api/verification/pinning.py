@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ort_py.api.provider_changes import rebuild
 from ort_py.api.verification.outcome import Finding
+from ort_py.api.verification.verified import Verified
 from ort_py.discovery import CPU_ROLE, FallbackRecord
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["pin"]
 
 
-def pin(session: InferenceSession, finding: Finding) -> None:
+def pin(session: Verified, finding: Finding) -> None:
     """Make the session anew on the plain NumPy provider; where that fails, it stays as it was.
 
     Runs under way end as they began. It is on record in the session's fallback report, and `session.state` is degraded.
@@ -26,15 +21,15 @@ def pin(session: InferenceSession, finding: Finding) -> None:
     Raises:
         OrtPyError: The session is closed, or the NumPy provider cannot run the model.
     """
-    options = session._options
+    options = session.engine.options
     former = options.pin_cpu, options.strict
     options.pin_cpu, options.strict = True, ""
     try:
-        rebuild(session, [CPU_ROLE], None)
+        session.set_providers([CPU_ROLE])
     except BaseException:
         options.pin_cpu, options.strict = former
         raise
     provider = finding.provider or "The session"
     record = FallbackRecord("run", provider, f"a result was wrong: {finding.reason}", finding.node, CPU_ROLE)
-    session._built.recovery.moved.add(provider)
-    session._built.fallbacks.note(record)
+    session.engine.recovery.moved.add(provider)
+    session.engine.fallbacks.note(record)

@@ -33,6 +33,10 @@ class VerifiedRunner(Runner):
         super().__init__(program, lanes, pressure)
         self.verifier = verifier
 
+    def needs_host_values(self) -> bool:
+        """Whether the next run of the calling thread is verified: what is verified is on the host."""
+        return self.verifier.decide()
+
     def run(
         self,
         output_names: Sequence[str] | None,

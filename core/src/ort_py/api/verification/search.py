@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_py.api.comparison.forcing import ForcedComparison
 from ort_py.api.comparison.measuring import Tolerances, deviation
@@ -17,13 +17,11 @@ from ort_py.api.comparison.report import ComparedSide, ComparisonReport, Differe
 from ort_py.api.verification.inside import first_inside
 from ort_py.api.verification.outcome import DifferingOutput, Finding, Outcome, Stopped
 from ort_py.api.verification.ties import decides, excuse
+from ort_py.engine.engine import Engine
 from ort_py.engine.run_callbacks import begin_run, end_run
 from ort_py.engine.runner import Runner
 from ort_py.errors import OrtPyError
 from ort_py.execution.frame import session_closed
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["differing_outputs", "search"]
 
@@ -54,8 +52,8 @@ def differing_outputs(
 
 
 def search(
-    reference: InferenceSession,
-    session: InferenceSession,
+    reference: Engine,
+    engine: Engine,
     feed: Mapping[str, Any],
     found: Mapping[str, Any],
     differing: Sequence[DifferingOutput],
@@ -66,7 +64,7 @@ def search(
 
     Args:
         reference: Computes what is expected.
-        session: The session whose run it was.
+        engine: The engine whose run it was.
         feed: Copies of what was fed.
         found: Copies of the run's outputs, by name.
         differing: Those beyond the tolerance.
@@ -86,18 +84,18 @@ def search(
 
     outputs = "; ".join(map(str, differing))
     try:
-        report = _step_by_step(reference, session, feed, tolerances, look)
+        report = _step_by_step(reference, engine, feed, tolerances, look)
         excused: list[tuple[Outcome, Difference]] = []
         for difference in report.differences[:_LOOKED_AT]:
             outcome = excuse(reference, feed, difference, tolerances, look)
             if outcome is None:
-                return _wrong(reference, session, feed, difference, look)
+                return _wrong(reference, engine, feed, difference, look)
             excused.append((outcome, difference))
         if excused:
             outcome, first = min(excused, key=lambda one: one[0] is not Outcome.TIE)
             words = "a tie, decided by" if outcome is Outcome.TIE else "errors within the tolerance add up in"
             return _told(first, outcome, f"{words} {first.title}: {first.deviation}")
-        if not _gives_the_same(session, feed, found, tolerances, {one.name for one in differing}):
+        if not _gives_the_same(engine, feed, found, tolerances, {one.name for one in differing}):
             return Finding(
                 Outcome.MISMATCH,
                 f"{outputs}; the session gives another result for the same inputs now, and no node of it is wrong",
@@ -115,53 +113,53 @@ def search(
 
 
 def _step_by_step(
-    reference: InferenceSession,
-    session: InferenceSession,
+    reference: Engine,
+    engine: Engine,
     feed: Mapping[str, Any],
     tolerances: Tolerances,
     look: Callable[..., None],
 ) -> ComparisonReport:
-    model = reference._built.model
+    model = reference.model
     if model is None:
         raise session_closed()
     written = {value.name for node in model.graph.nodes if not node.origin for value in node.outputs if value}
     side = ComparedSide("", {})
-    report = ComparisonReport(session._built.title, side, side)
-    ForcedComparison(reference, session, written, tolerances, report).run(0, feed, look)
+    report = ComparisonReport(engine.description.title, side, side)
+    ForcedComparison(reference, engine, written, tolerances, report).run(0, feed, look)
     return report
 
 
 def _gives_the_same(
-    session: InferenceSession,
+    engine: Engine,
     feed: Mapping[str, Any],
     found: Mapping[str, Any],
     tolerances: Tolerances,
     names: set[str],
 ) -> bool:
     """Whether the session's outputs are again what they were."""
-    runner = session._runner
+    runner = engine.runner
     if runner is None:
         raise session_closed()
-    begin_run(session._built.providers)
+    begin_run(engine.providers.in_use)
     try:
         again = Runner.run(runner, sorted(names), feed)  # not picked itself
     finally:
-        end_run(session._built.providers)
+        end_run(engine.providers.in_use)
     return all(
         deviation(found[name], value, tolerances).agrees for name, value in zip(sorted(names), again, strict=True)
     )
 
 
 def _wrong(
-    reference: InferenceSession,
-    session: InferenceSession,
+    reference: Engine,
+    engine: Engine,
     feed: Mapping[str, Any],
     difference: Difference,
     look: Callable[..., None],
 ) -> Finding:
     """The finding of a wrong result; where it was computed by several nodes together, the first of them that is."""
     if len(difference.nodes) > 1:
-        inner = first_inside(reference, session, feed, difference, look)
+        inner = first_inside(reference, engine, feed, difference, look)
         if inner is not None:
             members = tuple(node.name for node in difference.nodes)
             return _told(inner, Outcome.MISMATCH, f"{inner.title}: {inner.deviation}", members)

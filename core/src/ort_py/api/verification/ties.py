@@ -12,7 +12,7 @@ Knows the reference only, never the session that is verified.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from ort_py.api.comparison.report import Difference
 from ort_py.api.comparison.stepping import SteppedRun
 from ort_py.api.verification.outcome import Outcome
 from ort_py.dtypes import DataType, TensorType, data_type_of
+from ort_py.engine.engine import Engine
 from ort_py.errors import OrtPyError
 from ort_py.graph.ir import Node, Value
 from ort_py.tolerances import TOLERANCES
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["decides", "excuse"]
 
@@ -49,7 +47,7 @@ _ROUNDS_TO_STEPS = ("Quantize", "QLinear")
 
 
 def excuse(
-    reference: InferenceSession,
+    reference: Engine,
     feed: Mapping[str, Any],
     difference: Difference,
     tolerances: Tolerances,
@@ -58,7 +56,7 @@ def excuse(
     """What excuses a difference: TIE for decisions about values that agree, DRIFT for errors that add up in a region.
 
     Args:
-        reference: The session of the NumPy provider.
+        reference: The engine of the NumPy provider.
         feed: What was fed.
         difference: A value, and the nodes that compute it from values that were the same on both sides.
         tolerances: (relative, absolute) by element type.
@@ -90,9 +88,9 @@ def excuse(
     return Outcome.TIE if deciding else Outcome.DRIFT
 
 
-def decides(reference: InferenceSession, outputs: Collection[str]) -> bool:
+def decides(reference: Engine, outputs: Collection[str]) -> bool:
     """Whether a node that decides is among those that outputs of the model depend on."""
-    model = reference._built.model
+    model = reference.model
     if model is None:
         return False
     pending = [value for value in model.graph.outputs if value.name in outputs]
@@ -108,8 +106,8 @@ def decides(reference: InferenceSession, outputs: Collection[str]) -> bool:
     return False
 
 
-def _nodes(reference: InferenceSession, difference: Difference) -> list[Node]:
-    model = reference._built.model
+def _nodes(reference: Engine, difference: Difference) -> list[Node]:
+    model = reference.model
     names = {node.name for node in difference.reference_nodes}
     return [] if model is None else [node for node in model.graph.nodes if node.name in names]
 
@@ -138,7 +136,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _computed(
-    reference: InferenceSession,
+    reference: Engine,
     feed: Mapping[str, Any],
     wanted: str,
     look: Callable[..., None],

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_py.api.verification.background import process_background
 from ort_py.api.verification.copies import bytes_of, copied
@@ -24,12 +24,12 @@ from ort_py.api.verification.pinning import pin
 from ort_py.api.verification.reference import drawn_outputs, open_reference, tolerances_for
 from ort_py.api.verification.report import Mismatch, VerificationReport
 from ort_py.api.verification.search import differing_outputs, search
+from ort_py.api.verification.verified import Verified
+from ort_py.engine.engine import Engine
+from ort_py.engine.runs import run
 from ort_py.hooks import VerifiedEvent
 from ort_py.hooks.forked_children import tell_in_children
 from ort_py.options import RunOptions
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["PickedRun", "Verifier"]
 
@@ -62,22 +62,23 @@ class Verifier:
     """Verifies a share of one session's runs.
 
     Args:
-        session: The session.
+        session: The session; held weakly.
+        engine: Its engine, asked for options and names and not kept.
         share: From 0 to 1, above 0.
     """
 
-    def __init__(self, session: InferenceSession, share: float) -> None:
-        self._session = weakref.ref(session)
-        self._title, self._id, self._hooks = session._built.title, session._id, session._built.hooks
-        self._action = session._options.verify_action
-        self._tolerances = tolerances_for(session._options)
+    def __init__(self, session: weakref.ref[Verified], engine: Engine, share: float) -> None:
+        self._session = session
+        self._title, self._id, self._hooks = engine.description.title, engine.id, engine.hooks
+        self._action = engine.options.verify_action
+        self._tolerances = tolerances_for(engine.options)
         self._share = share
         self._dice = random.Random()  # noqa: S311 - which runs are picked is no secret
         self._random = self._dice.random
         self._numbers = itertools.count(1)
         self._background = process_background()
         self._report = VerificationReport(share)
-        self._reference: InferenceSession | None = None
+        self._reference: Engine | None = None
         self._drawn: frozenset[str] = frozenset()
         self._run_options = RunOptions()
         self._decided: set[int] = set()
@@ -213,7 +214,7 @@ class Verifier:
         if not names:
             self._end(picked, dropped=1)
             return
-        expected = reference.run(names, picked.feed, self._run_options)
+        expected = run(reference, names, picked.feed, self._run_options)
         found = dict(zip(picked.names, picked.results, strict=True))
         differing, worst = differing_outputs(names, expected, [found[name] for name in names], self._tolerances)
         if differing:
@@ -225,7 +226,7 @@ class Verifier:
     def _search(
         self,
         picked: PickedRun,
-        reference: InferenceSession,
+        reference: Engine,
         found: Mapping[str, Any],
         differing: Sequence[DifferingOutput],
     ) -> None:
@@ -236,7 +237,7 @@ class Verifier:
             _logger.warning("run %d of %s: %s; closed before it was found why", picked.number, self._title, text)
             raise Stopped
         finding = search(
-            reference, session, picked.feed, found, differing, self._tolerances, stopped=lambda: self._closed
+            reference, session.engine, picked.feed, found, differing, self._tolerances, stopped=lambda: self._closed
         )
         pinned = False
         if finding.outcome is Outcome.MISMATCH:
@@ -272,7 +273,7 @@ class Verifier:
             )
             self._end(picked, mismatch, mismatched=1)
 
-    def _pin(self, session: InferenceSession, finding: Finding) -> bool:
+    def _pin(self, session: Verified, finding: Finding) -> bool:
         """Move the session to the NumPy provider; returns whether that was possible."""
         if not self.active:
             return False
@@ -285,15 +286,15 @@ class Verifier:
             return False
         return True
 
-    def _opened(self, picked: PickedRun) -> InferenceSession | None:
-        """The session that repeats runs, made when it is first needed; None where there can be none."""
+    def _opened(self, picked: PickedRun) -> Engine | None:
+        """The engine that repeats runs, made when it is first needed; None where there can be none."""
         if self._reference is not None and not self._closed:
             return self._reference
         session = self._session()
         if session is None or self._closed or not self.active:
             raise Stopped
         try:
-            reference = open_reference(session)
+            reference = open_reference(session.engine)
         except Exception as error:  # whatever it is: runs cannot be verified, which is no reason to fail them
             self._stop(f"{type(error).__name__}: {error}")
             _logger.warning("runs of %s cannot be verified: %s", self._title, error)
@@ -302,7 +303,7 @@ class Verifier:
         self._reference, self._drawn = reference, drawn_outputs(reference)
         with self._changed:
             self._report = replace(self._report, not_compared=tuple(sorted(self._drawn)))
-        if self._drawn and len(self._drawn) == len(reference.get_outputs()):
+        if self._drawn and len(self._drawn) == len(reference.description.outputs):
             self._stop("all outputs depend on random operators")
             _logger.warning("runs of %s cannot be verified: all its outputs depend on random operators", self._title)
         elif self._drawn:

@@ -1,35 +1,30 @@
-"""What a session remembers of its failures in runs, and of a program that has not proved itself yet.
+"""The memory of an engine's recoveries: its failures in runs, and a program that has not proved itself yet.
 
-Read and written by `recovery`, under the session's lock where threads could disagree. Knows no policy.
+`answers` and `exchange` read and write it, under the engine's lock where threads could disagree. It knows no policy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import FallbackRecord
+from ort_py.engine.assembly import Assembled
+from ort_py.engine.runner import Runner
 from ort_py.errors import DeviceReset, Location
 from ort_py.fallback.circuits import FAILURES_KEY, RETRY_KEY, circuits_of
 from ort_py.fallback.lost_devices import process_lost_devices
-from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
 from ort_py.hooks.forked_children import tell_in_children
 from ort_py.options import SessionOptions
 
-if TYPE_CHECKING:
-    from ort_py.engine.assembly import Assembled
-    from ort_py.engine.construction import Construction
-    from ort_py.engine.runner import Runner
-
-__all__ = ["RecoveryState", "Unproven", "expect_device", "fallback_report", "session_state"]
+__all__ = ["RecoveryState", "Unproven", "expect_device"]
 
 
 @dataclass(slots=True)
 class Unproven:
-    """A program was replaced, and no run of the new one has succeeded yet: it may come back.
+    """A program that was replaced and may come back, because no run of the new one has succeeded yet.
 
     Attributes:
         runner, assembled: Of the program that was replaced.
@@ -46,7 +41,7 @@ class Unproven:
 
 
 class RecoveryState:
-    """The memory of one session's recoveries.
+    """The memory of one engine's recoveries.
 
     Args:
         options: The session's options.
@@ -69,38 +64,33 @@ class RecoveryState:
         self.fitting: dict[int, tuple[int, float]] = {}
         tell_in_children(self)
 
+    def session_state(self, *, left_out: bool) -> SessionState:
+        """The state of a session that is open.
+
+        Args:
+            left_out: Whether a provider is left out after a failure.
+        """
+        if self.under_way:
+            return SessionState.RECOVERING
+        if self.circuits.alone:
+            return SessionState.FAILED
+        changed = left_out or self.moved or self.unproven is not None
+        return SessionState.DEGRADED if changed else SessionState.READY
+
     @property
     def watching(self) -> bool:
-        """Whether runs must look before they begin, and tell how they ended."""
+        """Whether runs look before they begin whether to try a provider again, and report how they ended."""
         return self.circuits.watching or self.unproven is not None
 
     def after_fork(self) -> None:
-        """In a forked child: what the parent's other threads were about to do does not happen."""
+        """Forget, in a forked child, what the parent's other threads were about to do."""
         self.under_way = 0
         self.circuits.after_fork()
 
     def planning_for(self, providers: Iterable[IExecutionProvider]) -> None:
-        """A program is about to be made: devices as they are now."""
+        """Remember which resets of their devices the providers of the next program know of."""
         lost = process_lost_devices()
         self.generations = {one.name: lost.generation(one.name, one.device) for one in providers}
-
-
-def session_state(built: Construction) -> SessionState:
-    """The state of a session that is not closed."""
-    state = built.recovery
-    if state.under_way:
-        return SessionState.RECOVERING
-    if state.circuits.alone:
-        return SessionState.FAILED
-    changed = built.dropped or state.moved or state.unproven is not None
-    return SessionState.DEGRADED if changed else SessionState.READY
-
-
-def fallback_report(built: Construction) -> FallbackReport:
-    """The fallback report of a session."""
-    names = {provider.name for provider in built.created}
-    devices = [one for one in process_lost_devices().seen() if one.name.partition(" on ")[0] in names]
-    return FallbackReport(built.fallbacks.records, (*built.recovery.circuits.seen(), *devices))
 
 
 def expect_device(provider: IExecutionProvider) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import ort_py
 from core.tests.driving import floats, reference
-from core.tests.fallback.faulty_sessions import FAULTY, HOST, expected, faulty_session
+from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, expected, faulty_session
 from ort_py.fallback.states import SessionState
 from ort_py.testing.faults import Faults
 
@@ -123,7 +123,7 @@ def test_parallel_execution() -> None:
     options.intra_op_num_threads = options.inter_op_num_threads = 2
     with faulty_session(faults, BRANCHES) as template:
         options.cost_model = "always"
-        model = template._recipe.source
+        model = template.engine.recipe.source
         with ort_py.InferenceSession(model, options, [FAULTY, HOST]) as session:
             faults.fail(math.inf, after=2)
             for _ in range(4):
@@ -216,7 +216,7 @@ def test_a_run_that_takes_too_long_is_no_failure() -> None:
         options = template.get_session_options()
         options.limits = ort_py.Limits(run_seconds=0.01)
         faults.seconds = 0.02
-        with ort_py.InferenceSession(template._recipe.source, options, [FAULTY, HOST]) as session:
+        with ort_py.InferenceSession(template.engine.recipe.source, options, [FAULTY, HOST]) as session:
             with pytest.raises(ort_py.LimitError, match="longer than"):
                 session.run(None, {"x": X})
             assert (session.state, session.fallback_report) == ("ready", [])

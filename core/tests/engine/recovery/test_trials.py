@@ -10,7 +10,7 @@ import pytest
 
 import ort_py
 from core.tests.driving import floats
-from core.tests.fallback.faulty_sessions import FAULTY, HOST, expected, faulty_session
+from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, expected, faulty_session
 from core.tests.fallback.test_breaker import Clock
 from ort_py.errors import OptionError
 from ort_py.fallback.circuits import Circuits, circuits_of
@@ -36,7 +36,7 @@ def clock() -> Clock:
 def session(faults: Faults, clock: Clock) -> Iterator[ort_py.InferenceSession]:
     """A session whose breakers open at the first failure, for a minute."""
     with faulty_session(faults) as made:
-        made._built.recovery.circuits = Circuits(1, 60, clock)
+        made.engine.recovery.circuits = Circuits(1, 60, clock)
         yield made
 
 
@@ -59,7 +59,7 @@ def test_it_is_used_again_where_the_trial_succeeds(
     run(session)
     assert session.placement.counts() == {FAULTY: 3}
     assert session.state is SessionState.READY
-    assert not session._observed
+    assert not session.engine.observed
     assert [one.action for one in session.fallback_report] == ["left out", "tried again"]
 
 
@@ -67,11 +67,11 @@ def test_a_trial_that_fails_costs_no_result(session: ort_py.InferenceSession, fa
     """The run that tried is repeated without it; the next trial is later."""
     faults.fail(math.inf)
     run(session)
-    runner = session._runner
+    runner = session.engine.runner
     clock.now += 60
     run(session)
     assert session.placement.counts() == {HOST: 3}
-    assert session._runner is runner, "the program without it was made again"
+    assert session.engine.runner is runner, "the program without it was made again"
     assert session.fallback_report.circuits[0].seconds == 120
     (record,) = session.fallback_report
     assert (record.action, record.count) == ("left out", 2)
@@ -91,7 +91,7 @@ def test_a_trial_that_cannot_be_planned(
     def refuse(left_out: object) -> None:
         raise RuntimeError("cannot plan")
 
-    monkeypatch.setattr(session._built, "plan_again", refuse)
+    monkeypatch.setattr(session.engine, "plan_again", refuse)
     clock.now += 60
     run(session)
     assert session.placement.counts() == {HOST: 3}
@@ -102,7 +102,7 @@ def test_failures_before_the_nth_are_answered_by_running_again(
     session: ort_py.InferenceSession, faults: Faults, clock: Clock
 ) -> None:
     """A provider may be given more than one chance; each is on record."""
-    session._built.recovery.circuits = Circuits(3, 60, clock)
+    session.engine.recovery.circuits = Circuits(3, 60, clock)
     for _ in range(2):
         faults.fail()
         run(session)
@@ -119,7 +119,7 @@ def test_a_run_that_fails_for_good_uses_up_the_chances(
     session: ort_py.InferenceSession, faults: Faults, clock: Clock
 ) -> None:
     """All in one run: its chances, then the others."""
-    session._built.recovery.circuits = Circuits(3, 60, clock)
+    session.engine.recovery.circuits = Circuits(3, 60, clock)
     faults.fail(math.inf)
     run(session)
     assert faults.calls == 3
@@ -131,7 +131,7 @@ def test_no_trial_where_the_pause_is_zero(faults: Faults) -> None:
     with faulty_session(faults, entries={"session.fallback_retry_seconds": "0"}) as session:
         faults.fail()
         run(session)
-        assert not session._observed
+        assert not session.engine.observed
         assert session.state is SessionState.DEGRADED
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import ort_py
 from core.tests.driving import HostProvider, floats, model_of
-from core.tests.fallback.faulty_sessions import FAULTY, HOST, TEXT, expected, faulty_session
+from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, TEXT, expected, faulty_session
 from core.tests.fallback.test_breaker import Clock
 from ort_py.contracts import FailureKind, IExecutionProvider, SessionContext
 from ort_py.devices import Device
@@ -132,7 +132,7 @@ def test_a_backup_device(monkeypatch: pytest.MonkeyPatch) -> None:
             assert session.state is SessionState.DEGRADED
             (record,) = session.fallback_report
             assert (record.action, record.replacement) == ("device changed", "fake:1")
-            assert session._built.created[0].device == Device("fake", 1)
+            assert session.engine.providers.created[0].device == Device("fake", 1)
             assert "Now: fake:1" in str(record)
     finally:
         catalog.reset()
@@ -193,7 +193,7 @@ def test_a_device_that_comes_back_is_used_again(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(process_lost_devices(), "_clock", clock)
     faults = Faults()
     with faulty_session(faults) as session:
-        session._built.recovery.circuits = Circuits(1, 60, clock)
+        session.engine.recovery.circuits = Circuits(1, 60, clock)
         faults.lose_device()
         run(session)
         clock.now += 61
@@ -233,7 +233,7 @@ def test_callbacks_that_raise_count_as_no(monkeypatch: pytest.MonkeyPatch, caplo
 
     faults = Faults()
     with faulty_session(faults) as session:
-        provider = type(session._built.created[0])
+        provider = type(session.engine.providers.created[0])
         for name in ("failure_kind", "reset_device", "use_backup_device"):
             monkeypatch.setattr(provider, name, broken)
         faults.lose_device()

@@ -12,7 +12,7 @@ import pytest
 
 import ort_py
 from core.tests.driving import floats
-from core.tests.fallback.faulty_sessions import FAULTY, HOST, expected, faulty_session
+from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, expected, faulty_session
 from core.tests.fallback.test_breaker import Clock
 from ort_py.errors import ExecutionError, MemoryLimitError, OptionError
 from ort_py.fallback.circuits import Circuits
@@ -59,7 +59,7 @@ def test_the_failed_runs_arrays_are_gone_before_the_second_try() -> None:
 
     faults = Faults()
     with faulty_session(faults) as session:
-        provider = session._built.created[0]
+        provider = session.engine.providers.created[0]
         original = faults.before_call
 
         def watch(inputs: Any) -> None:
@@ -252,7 +252,7 @@ def test_what_fitted_is_run_at_once_for_a_while() -> None:
     """Later runs of the caller do not fail first; after a minute the whole is tried again."""
     faults, clock = Faults(), Clock()
     with faulty_session(faults) as session:
-        session._built.recovery.circuits = Circuits(1, 0, clock)
+        session.engine.recovery.circuits = Circuits(1, 0, clock)
         faults.memory_bytes = 100
         np.testing.assert_array_equal(session.run(None, {"x": X}, along(0))[0], expected(X))
         faults.memory_bytes, before = None, faults.calls

@@ -9,27 +9,24 @@ their places then by a copy, as they do to devices that no provider of the sessi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ort_py.api.recovery import recover
-from ort_py.api.verification.runner import VerifiedRunner
 from ort_py.contracts import FailureKind
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
+from ort_py.engine.engine import Engine
 from ort_py.engine.placed_runner import PlacedRunner
 from ort_py.engine.run_arguments import check_run_options
 from ort_py.engine.runner import Runner
+from ort_py.engine.runs import answer, execute, run
 from ort_py.errors import EngineError
 from ort_py.fallback.failure import failure_of
 from ort_py.options import RunOptions
 from ort_py.planning.plan import PlanInput, PlanOutput
 from ort_py.values.device_memory import memory_of
 from ort_py.values.device_tensor import DeviceTensor
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
 
 __all__ = ["run_placed"]
 
@@ -38,7 +35,7 @@ MOST_PROGRAMS = 16
 
 
 def run_placed(
-    session: InferenceSession,
+    engine: Engine,
     output_names: Sequence[str],
     input_feed: Mapping[str, Any],
     places: Mapping[str, Device],
@@ -47,48 +44,43 @@ def run_placed(
     """Run once.
 
     Args:
-        session: The session.
+        engine: The engine.
         output_names: Outputs wanted, empty for all.
-        input_feed: As for `InferenceSession.run`, with a `DeviceTensor` for each input that is on a device.
+        input_feed: As for `runs.run`, with a `DeviceTensor` for each input that is on a device.
         places: Device of each output that is wanted on one, by name.
         run_options: Options of this run.
 
     Returns:
-        One value an output: a `DeviceTensor` for tensors wanted on a device, others as `InferenceSession.run`.
+        One value an output: a `DeviceTensor` for tensors wanted on a device, others as `runs.run`.
 
     Raises:
-        OrtPyError: As `InferenceSession.run`.
+        OrtPyError: As `runs.run`.
     """
     check_run_options(run_options)
-    base = session._runner
-    runner = None if base is None else _runner_for(session, base, input_feed, places, run_options)
-    if runner is not None and isinstance(base, VerifiedRunner) and base.verifier.decide():
-        runner = None  # what is verified is on the host
-    if base is None or runner is None:
-        found = session.run(output_names, _on_host(input_feed), run_options)
+    base = engine.runner
+    runner = None if base is None else _runner_for(engine, base, input_feed, places, run_options)
+    if base is None or runner is None or base.needs_host_values():
+        found = run(engine, output_names, _on_host(input_feed), run_options)
     else:
         try:
-            if session._observed or run_options is not None:
-                found = session._run_observed(runner, output_names, input_feed, run_options)
-            else:
-                found = runner.run(output_names, input_feed)
-        except Exception as error:  # as in `InferenceSession.run`
-            if failure_of(error, session._built.providers).kind is FailureKind.CALLER:
+            found = execute(engine, runner, input_feed, output_names, run_options)
+        except Exception as error:  # as in `run`
+            if failure_of(error, engine.providers.in_use).kind is FailureKind.CALLER:
                 raise
-            found = _recovered(session, base, error, output_names, input_feed, run_options)
-    names = output_names or [argument.name for argument in session.get_outputs()]
+            found = _recovered(engine, base, error, output_names, input_feed, run_options)
+    names = output_names or [argument.name for argument in engine.description.outputs]
     return [_brought(value, places.get(name)) for name, value in zip(names, found, strict=True)]
 
 
 def _runner_for(
-    session: InferenceSession,
+    engine: Engine,
     base: Runner,
     feed: Mapping[str, Any],
     places: Mapping[str, Device],
     options: RunOptions | None,
 ) -> Runner | None:
     """The runner for these places; None where the run goes through the host."""
-    recovery = session._built.recovery
+    recovery = engine.recovery
     if recovery.watching or (options is not None and recovery.fitting):
         return None
     plan = base.program.plan
@@ -101,15 +93,15 @@ def _runner_for(
     if len(inputs) != sum(isinstance(value, DeviceTensor) for value in feed.values()) or len(outputs) != len(places):
         return None  # a name that is none's, or no tensor: told, or converted, on the way through the host
     key = (tuple(sorted(inputs.items())), tuple(sorted(outputs.items())))
-    with session._lock.held():
-        assembled = session._built.assembled
-        if session._runner is not base or assembled is None:
+    with engine.lock.held():
+        assembled = engine.assembled
+        if engine.runner is not base or assembled is None:
             return None
         known = base.placed
         if key not in known and len(known) < MOST_PROGRAMS:
             devices = {*inputs.values(), *outputs.values()}
             memories = {device: memory for device in devices if (memory := memory_of(device)) is not None}
-            wishes = session._options
+            wishes = engine.options
             try:
                 known[key] = PlacedRunner(
                     base,
@@ -129,7 +121,7 @@ def _is_tensor(value: PlanInput | PlanOutput) -> bool:
 
 
 def _recovered(
-    session: InferenceSession,
+    engine: Engine,
     runner: Runner,
     error: Exception,
     names: Sequence[str],
@@ -141,7 +133,7 @@ def _recovered(
     except Exception as lost:  # the device is gone, and what was on it
         error.add_note(f"It could not be answered, as a feed cannot be read any more: {type(lost).__name__}: {lost}")
         raise error from error.__cause__
-    return recover(session, runner, error, names, whole, options)
+    return answer(engine, runner, error, names, whole, options)
 
 
 def _on_host(feed: Mapping[str, Any]) -> dict[str, Any]:

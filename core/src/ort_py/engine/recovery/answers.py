@@ -1,13 +1,14 @@
-"""Answers to failed runs: the state machine behind `InferenceSession.run`, entered by its `except` and nowhere else.
+"""Answers to failed runs: the state machine behind `runs.run`, entered by its `except` and nowhere else.
 
 In order, for a failure that is not the caller's: another thread has answered it already, so the run is repeated;
 memory is given back, and the run repeated; the run is split where the caller named an axis; a lost device is reset or
-exchanged; the run is repeated as it was, while the provider's breaker is closed; the session plans again without the
+exchanged; the run is repeated as it was, while the provider's breaker is closed; the engine plans again without the
 provider. Each is done at most once for a run and provider, so that every run ends.
 
 A program that was planned again takes over at once, for all threads, but the one before it is kept until a run has
-succeeded: where every provider fails alike, the model or its inputs are to blame, and it comes back. What is done to a
-session's programs stands in `program_changes`, runs in parts in `split_runs`, what is remembered in `recovery_state`.
+succeeded: where every provider fails alike, the model or its inputs are to blame, and it comes back. `exchange` changes
+an engine's program, `split_runs` runs in parts, and `state` holds what is remembered. Where a session has got another
+engine meanwhile, the run goes on there.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from ort_py.api.program_changes import plan_without, prove, take_back, try_again, with_device
-from ort_py.api.split_runs import in_parts
 from ort_py.contracts import FailureKind
 from ort_py.discovery import FallbackRecord
+from ort_py.engine.engine import Engine
+from ort_py.engine.recovery.exchange import plan_without, prove, take_back, try_again, with_device
+from ort_py.engine.recovery.split_runs import in_parts
+from ort_py.engine.runner import Runner
 from ort_py.errors import OrtPyError
 from ort_py.fallback.batches import CannotSplit
 from ort_py.fallback.failure import Failure, failure_of, forget_arrays
-
-if TYPE_CHECKING:
-    from ort_py.api.session import InferenceSession
-    from ort_py.engine.runner import Runner
-    from ort_py.options import RunOptions
+from ort_py.options import RunOptions
 
 __all__ = ["before_run", "recover", "succeeded"]
 
@@ -37,52 +36,55 @@ _logger = logging.getLogger("ort_py.session")
 MOST_ANSWERS = 16
 """Answers to one run, the other threads' included: a bound where providers fail in turns."""
 
+Execute: TypeAlias = Callable[[Engine, Runner, Mapping[str, Any]], list[Any]]
+
 _Answer: TypeAlias = "tuple[Runner, Callable[[], list[Any]]]"
 
 
 def recover(
-    session: InferenceSession,
+    engine: Engine,
     runner: Runner,
     error: Exception,
     output_names: Sequence[str] | None,
     feed: Mapping[str, Any],
     options: RunOptions | None,
+    execute: Execute,
 ) -> list[Any]:
-    """The results of a run that failed at first.
+    """Answer a failed run; returns its results.
 
     Args:
-        session: The session.
-        runner: What ran.
+        engine: The engine.
+        runner: The runner that failed.
         error: What it raised.
-        output_names, feed, options: As given to `run`.
+        output_names, feed, options: As given to `runs.run`.
+        execute: Runs a feed on a runner of an engine once, and answers nothing.
 
     Raises:
         Exception: The first error, where nothing helped; of a later attempt, the caller's own mistake that it found.
     """
     try:
-        return _Recovery(session, output_names, feed, options).answer(runner, error)
+        return _Recovery(engine, output_names, feed, options, execute).answer(runner, error)
     finally:
         del error  # it holds this frame, which must not hold it
 
 
-def before_run(session: InferenceSession, runner: Runner) -> Runner:
-    """What a run shall use, while a provider is left out: where it is time, it is tried again with this run."""
-    built = session._built
-    if not built.policy.enabled:  # a trial that fails could not be answered
+def before_run(engine: Engine, runner: Runner) -> Runner:
+    """The runner that a run uses while a provider is left out: where it is time, the provider is tried again."""
+    if not engine.policy.enabled:  # a trial that fails could not be answered
         return runner
-    name = built.recovery.circuits.next_trial()
-    return try_again(session, runner, name) if name else runner
+    name = engine.recovery.circuits.next_trial()
+    return try_again(engine, runner, name) if name else runner
 
 
-def succeeded(session: InferenceSession, runner: Runner) -> None:
-    """A run has succeeded in a session that is watched: its program has proved itself."""
-    with session._lock.held():
-        state = session._built.recovery
-        if state.unproven is not None and session._runner is runner:
-            prove(session)
+def succeeded(engine: Engine, runner: Runner) -> None:
+    """Note that a run has succeeded while the engine is watched: the program of its runner has proved itself."""
+    with engine.lock.held():
+        state = engine.recovery
+        if state.unproven is not None and engine.runner is runner:
+            prove(engine)
         if state.circuits.alone:
             state.circuits.alone = False
-            session._observe()
+            engine.observe()
 
 
 class _Recovery:
@@ -90,12 +92,14 @@ class _Recovery:
 
     def __init__(
         self,
-        session: InferenceSession,
+        engine: Engine,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
         options: RunOptions | None,
+        execute: Execute,
     ) -> None:
-        self._session = session
+        self._engine = engine
+        self._execute = execute
         self._names = names
         self._feed = feed
         self._options = options
@@ -118,7 +122,7 @@ class _Recovery:
                 except Exception as again:  # decided by the next round
                     error = again
                     continue
-                succeeded(self._session, runner)
+                succeeded(self._engine, runner)
                 return results
             self._give_up(runner)
             if error is first or failure_of(error, ()).kind is FailureKind.CALLER:
@@ -128,31 +132,38 @@ class _Recovery:
         finally:
             del first, error, call  # errors hold this frame, which must not hold them
 
+    def _current(self) -> Runner | None:
+        """The runner that the session uses now: of this engine, or of the one that has taken its place."""
+        while (runner := self._engine.runner) is None and self._engine.successor is not None:
+            self._engine = self._engine.successor
+            self._left.clear()
+        return runner
+
     def _next(self, runner: Runner, error: Exception) -> _Answer | None:
         """What to run now, None where the error is to be raised."""
-        session, built = self._session, self._session._built
-        current = session._runner
+        current = self._current()
         if current is None:
             return None
         if current is not runner:  # another thread has planned anew meanwhile, and closed the pool of this runner
             return self._whole(current)
-        failure = failure_of(error, built.providers)
+        engine = self._engine
+        failure = failure_of(error, engine.providers.in_use)
         if failure.kind is FailureKind.CALLER:
             return None
         if failure.kind is FailureKind.OUT_OF_MEMORY:
             smaller = self._smaller(runner, failure, error)
             if smaller is not None:
                 return smaller
-        if not built.policy.may_replace(error):
+        if not engine.policy.may_replace(error):
             return None
         return self._elsewhere(runner, failure)
 
     def _smaller(self, runner: Runner, failure: Failure, error: Exception) -> _Answer | None:
         if not self._freed and not failure.limited:
             self._freed = True
-            self._session._built.fallbacks.note(_record(failure, action="memory freed"))
+            self._engine.fallbacks.note(_record(failure, action="memory freed"))
             forget_arrays(error)
-            self._session.trim()
+            self._engine.trim()
             return self._whole(runner)
         axis = None if self._options is None else self._options.batch_axis
         if axis is None or self._split is runner:
@@ -161,30 +172,30 @@ class _Recovery:
         return runner, partial(self._in_parts, runner, axis, failure, error)
 
     def _elsewhere(self, runner: Runner, failure: Failure) -> _Answer | None:
-        session = self._session
-        state = session._built.recovery
-        provider = next((one for one in session._built.providers if one.name == failure.provider), None)
+        engine = self._engine
+        state = engine.recovery
+        provider = next((one for one in engine.providers.in_use if one.name == failure.provider), None)
         if provider is None or state.circuits.is_hopeless(failure.provider, failure.node):
             return None
         state.under_way += 1
         try:
-            with session._lock.held():
-                current = session._runner
+            with engine.lock.held():
+                current = self._current()
                 if current is None:
                     return None
                 if current is not runner:
                     return self._whole(current)
                 if state.unproven is not None and state.unproven.trial == failure.provider:
                     state.circuits.of(failure.provider).failed()
-                    return self._whole(take_back(session, _record(failure)))
+                    return self._whole(take_back(engine, _record(failure)))
                 if failure.kind is FailureKind.DEVICE_LOST:
-                    found = with_device(session, provider, failure)
+                    found = with_device(engine, provider, failure)
                     if found is not None:
                         return self._whole(found)
                 if not state.circuits.of(failure.provider).failed():
-                    session._built.fallbacks.note(_record(failure, action="run again"))
+                    engine.fallbacks.note(_record(failure, action="run again"))
                     return self._whole(runner)
-                found = plan_without(session, failure)
+                found = plan_without(engine, failure)
                 if found is None:
                     return None
                 self._left.append(failure)
@@ -196,10 +207,7 @@ class _Recovery:
         return runner, partial(self._run, runner, self._feed)
 
     def _run(self, runner: Runner, feed: Mapping[str, Any]) -> list[Any]:
-        session = self._session
-        if session._observed or self._options is not None:
-            return session._run_observed(runner, self._names, feed, self._options)
-        return runner.run(self._names, feed)
+        return self._execute(self._engine, runner, feed)
 
     def _in_parts(self, runner: Runner, axis: int, failure: Failure, error: Exception) -> list[Any]:
         """Run in parts along an axis.
@@ -207,10 +215,10 @@ class _Recovery:
         Raises:
             Exception: `error`, with the reason, where that is not possible.
         """
-        session = self._session
+        engine = self._engine
         run = partial(self._run, runner)
         try:
-            results, size = in_parts(session, runner, self._names, self._feed, axis, run)
+            results, size = in_parts(engine, runner, self._names, self._feed, axis, run)
         except CannotSplit as refusal:
             reason = f"RunOptions.batch_axis={axis} does not help: {refusal}"
             if isinstance(error, OrtPyError):
@@ -219,21 +227,21 @@ class _Recovery:
                 error.add_note(reason)
             raise error from error.__cause__
         reason = f"{failure.reason} (parts of {size} on axis {axis})"
-        session._built.fallbacks.note(_record(failure, action="batch split", reason=reason))
+        engine.fallbacks.note(_record(failure, action="batch split", reason=reason))
         return results
 
     def _give_up(self, runner: Runner) -> None:
         """Nothing helped: providers that were left out for nothing are used again."""
-        session = self._session
-        with session._lock.held():
-            state = session._built.recovery
+        engine = self._engine
+        with engine.lock.held():
+            state = engine.recovery
             for failure in self._left:
                 state.circuits.give_up(failure.provider, failure.node)
-            if not self._left or state.unproven is None or session._runner is not runner:
+            if not self._left or state.unproven is None or engine.runner is not runner:
                 return
             for failure in self._left:
                 state.circuits.of(failure.provider).succeeded()
-            take_back(session)
+            take_back(engine)
         _logger.info("planning again did not help: every provider failed alike; the plan before it is used again")
 
 

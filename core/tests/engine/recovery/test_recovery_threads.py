@@ -13,7 +13,7 @@ import pytest
 
 import ort_py
 from core.tests.driving import floats
-from core.tests.fallback.faulty_sessions import FAULTY, HOST, counted_plans, expected, faulty_session
+from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, counted_plans, expected, faulty_session
 from core.tests.fallback.test_breaker import Clock
 from ort_py.fallback.circuits import Circuits
 from ort_py.fallback.states import SessionState
@@ -103,14 +103,14 @@ def test_eight_threads_and_one_plan(monkeypatch: pytest.MonkeyPatch, compiles: b
         assert plans == [{FAULTY}]
         (record,) = session.fallback_report
         assert (record.action, record.count) == ("left out", 1)
-        assert len(session._built.retired) == 0
+        assert len(session.engine.retired) == 0
 
 
 def test_eight_threads_and_a_provider_that_comes_and_goes() -> None:
     """Trials that fail and trials that succeed, under load: every result is right."""
     faults, clock = Faults(), Clock()
     with faulty_session(faults) as session:
-        session._built.recovery.circuits = Circuits(1, 1, clock)
+        session.engine.recovery.circuits = Circuits(1, 1, clock)
 
         def work(number: int) -> None:
             x = floats(5, 3, seed=number)
@@ -121,7 +121,7 @@ def test_eight_threads_and_a_provider_that_comes_and_goes() -> None:
                 np.testing.assert_array_equal(session.run(None, {"x": x})[0], expected(x))
 
         in_threads(8, work)
-        assert len(session._built.retired) == 0
+        assert len(session.engine.retired) == 0
         assert session.state in (SessionState.READY, SessionState.DEGRADED)
 
 
@@ -166,8 +166,8 @@ def test_the_program_that_failed_is_released(closed: list[FakeRegion]) -> None:
     faults = Faults()
     with faulty_session(faults, device=factory) as session:
         session.run(None, {"x": X})
-        program = weakref.ref(session._built.assembled.program)  # type: ignore[union-attr]  # it is open
-        pool = weakref.ref(session._runner.pool)  # type: ignore[union-attr]  # as above
+        program = weakref.ref(session.engine.assembled.program)  # type: ignore[union-attr]  # it is open
+        pool = weakref.ref(session.engine.runner.pool)  # type: ignore[union-attr]  # as above
         (region,) = factory.created[0].regions
         assert region not in closed
         faults.fail()
@@ -182,7 +182,7 @@ def test_the_program_that_failed_is_released(closed: list[FakeRegion]) -> None:
         del region
         gc.collect()
         assert owner.stats.bytes_in_use == 0
-        assert len(session._built.retired) == 0
+        assert len(session.engine.retired) == 0
 
 
 def test_a_program_is_released_when_its_last_run_has_ended(closed: list[FakeRegion]) -> None:
@@ -195,10 +195,10 @@ def test_a_program_is_released_when_its_last_run_has_ended(closed: list[FakeRegi
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected(X))
         (region,) = factory.created[0].regions
         assert region not in closed
-        assert len(session._built.retired) == 1
+        assert len(session.engine.retired) == 1
         np.testing.assert_array_equal(slow.result(), expected(X))
         assert closed == [region]
-        assert len(session._built.retired) == 0
+        assert len(session.engine.retired) == 0
 
 
 def test_closing_waits_for_runs_in_a_program_that_was_replaced() -> None:
@@ -222,7 +222,7 @@ def test_recoveries_leave_nothing_behind() -> None:
     """A provider that is left out and tried again many times: no frame, program or array stays."""
     faults, clock = Faults(), Clock()
     with faulty_session(faults) as session:
-        session._built.recovery.circuits = Circuits(1, 1, clock)
+        session.engine.recovery.circuits = Circuits(1, 1, clock)
 
         def cycle() -> None:
             faults.fail()
@@ -248,7 +248,7 @@ def test_the_state_is_recovering_meanwhile(monkeypatch: pytest.MonkeyPatch) -> N
     faults = Faults()
     with faulty_session(faults) as session:
         seen: list[str] = []
-        original = session._built.plan_again
+        original = session.engine.plan_again
 
         def plan_again(left_out: object) -> object:
             asking = threading.Thread(target=lambda: seen.append(session.state))
@@ -256,7 +256,7 @@ def test_the_state_is_recovering_meanwhile(monkeypatch: pytest.MonkeyPatch) -> N
             asking.join(30)
             return original(left_out)  # type: ignore[arg-type]  # as it is called
 
-        monkeypatch.setattr(session._built, "plan_again", plan_again)
+        monkeypatch.setattr(session.engine, "plan_again", plan_again)
         faults.fail()
         session.run(None, {"x": X})
         assert seen == ["recovering"]

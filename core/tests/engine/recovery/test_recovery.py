@@ -11,7 +11,7 @@ import pytest
 
 import ort_py
 from core.tests.driving import floats, model_of
-from core.tests.fallback.faulty_sessions import FAULTY, HOST, counted_plans, expected, faulty_session
+from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, counted_plans, expected, faulty_session
 from ort_py.errors import DeviceReset, EPFail, ExecutionError, KernelInputError
 from ort_py.fallback.states import SessionState
 from ort_py.hooks import FallbackEvent, hookimpl
@@ -45,7 +45,7 @@ def test_the_provider_is_not_called_any_more() -> None:
         calls = faults.calls
         session.run(None, {"x": X})
         assert faults.calls == calls
-        assert not session._observed
+        assert not session.engine.observed
         (circuit,) = session.fallback_report.circuits
         assert (circuit.name, circuit.state, circuit.failures) == (FAULTY, "open", 1)
 
@@ -66,10 +66,10 @@ def test_failures_in_turns() -> None:
     faults = Faults()
     with faulty_session(faults, others=("SecondExecutionProvider", HOST)) as session:
         faults.fail(math.inf)
-        second = session._built.created[1]
+        second = session.engine.providers.created[1]
         with pytest.MonkeyPatch().context() as patch:
             patch.setattr(type(second), "on_run_start", _fails_for("SecondExecutionProvider"))
-            session._observe()
+            session.engine.observe()
             np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected(X))
         told = [(one.provider, one.replacement) for one in session.fallback_report]
         assert told == [("SecondExecutionProvider", FAULTY), (FAULTY, HOST)]
@@ -88,8 +88,8 @@ def test_a_failing_callback_is_its_providers_failure() -> None:
     """`on_run_start` that raises has its provider left out."""
     faults = Faults()
     with faulty_session(faults) as session, pytest.MonkeyPatch().context() as patch:
-        patch.setattr(type(session._built.created[0]), "on_run_start", _fails_for(FAULTY), raising=False)
-        session._observe()
+        patch.setattr(type(session.engine.providers.created[0]), "on_run_start", _fails_for(FAULTY), raising=False)
+        session.engine.observe()
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected(X))
         (record,) = session.fallback_report
         assert (record.provider, record.reason) == (FAULTY, "RuntimeError: cannot begin")
@@ -109,7 +109,7 @@ def test_an_explicit_list_without_cpu_raises() -> None:
         assert "only CPUExecutionProvider could take over, which was not asked for" in record.reason
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected(X))
         assert session.state is SessionState.READY
-        assert not session._observed
+        assert not session.engine.observed
 
 
 def test_a_failure_of_the_last_provider_is_raised() -> None:
@@ -266,13 +266,13 @@ def test_it_is_logged_and_observed_once(caplog: pytest.LogCaptureFixture) -> Non
             seen.append(event)
 
     with faulty_session(faults) as session:
-        session._built.hooks.register(Observer(), "observer")
+        session.engine.hooks.register(Observer(), "observer")
         try:
             faults.fail()
             for _ in range(3):
                 session.run(None, {"x": X})
         finally:
-            session._built.hooks.unregister("observer")
+            session.engine.hooks.unregister("observer")
         warnings = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
         assert len(warnings) == 1
         assert "FaultyExecutionProvider" in warnings[0]

@@ -92,11 +92,11 @@ def expected(x: np.ndarray[Any, Any]) -> Any:
 def counted_plans(session: ort_py.InferenceSession, patch: pytest.MonkeyPatch) -> list[set[str]]:
     """The providers left out of each plan that the session makes from now on."""
     plans: list[set[str]] = []
-    original = session._built.plan_again
+    original = session.engine.plan_again
 
     def plan_again(left_out: set[str]) -> Any:
         plans.append(left_out)
         return original(left_out)
 
-    patch.setattr(session._built, "plan_again", plan_again)
+    patch.setattr(session.engine, "plan_again", plan_again)
     return plans

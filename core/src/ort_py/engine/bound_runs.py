@@ -1,0 +1,38 @@
+"""Runs of a binding: plain runs whose outputs are written to the binding's memory where a step can do that.
+
+Comes between `io_binding` and `runner`. What a run returns is another array than the given one where no step could use
+it, and is for the binding to copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ort_py.engine.engine import Engine
+from ort_py.engine.runs import answer, run
+
+__all__ = ["run_bound"]
+
+
+def run_bound(
+    engine: Engine, output_names: Sequence[str], input_feed: Mapping[str, Any], memory: Mapping[str, Any]
+) -> list[Any]:
+    """Run once; runs that somebody looks on at are run as ever.
+
+    Args:
+        engine: The engine.
+        output_names: Outputs wanted, empty for all.
+        input_feed: Values by input name.
+        memory: Arrays by the name of an output.
+
+    Raises:
+        OrtPyError: As `runs.run`.
+    """
+    runner = engine.runner
+    if runner is None or engine.observed:
+        return run(engine, output_names, input_feed)
+    try:
+        return runner.run(output_names, input_feed, runner.writing_to(memory))
+    except Exception as error:  # as in `run`
+        return answer(engine, runner, error, output_names, input_feed, None)

@@ -1,0 +1,90 @@
+"""Opening engines: from the arguments of a session, and once more from the recipe of an engine that exists."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ort_py.engine.engine import Engine, MakeRunner
+from ort_py.engine.recipe import FileReference, ProviderArgument, Recipe, expect_same_model, recipe_of
+from ort_py.errors import InvalidArgument
+from ort_py.options import SessionOptions
+
+__all__ = ["open_again", "open_engine"]
+
+
+def open_engine(
+    source: Any,
+    options: SessionOptions,
+    providers: ProviderArgument | None = None,
+    provider_options: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    fallback_enabled: bool = True,
+    session_id: str = "",
+    make_runner: MakeRunner | None = None,
+) -> Engine:
+    """Build an engine.
+
+    Args:
+        source: Path of a model, its bytes, or a message.
+        options: The engine's own options: nobody changes them later.
+        providers: Names, or (name, options) pairs, in order of preference; None for every usable provider by rank.
+        provider_options: One mapping a provider, where `providers` has names only.
+        fallback_enabled: Whether another provider may answer failures.
+        session_id: Identifier for hooks and records; a new one where empty.
+        make_runner: Makes the runner of each program; plain runners where None.
+
+    Raises:
+        OrtPyError: The providers cannot be had, or the model is wrong.
+    """
+    recipe = recipe_of(source, options, providers, provider_options, fallback_enabled=fallback_enabled)
+    return Engine(source, recipe, session_id or uuid.uuid4().hex[:12], make_runner)
+
+
+def open_again(
+    engine: Engine,
+    what: str,
+    options: SessionOptions,
+    providers: Any,
+    provider_options: Any,
+    *,
+    session_id: str = "",
+    make_runner: MakeRunner | None = None,
+) -> Engine:
+    """Build another engine of the same model.
+
+    Args:
+        engine: An engine of the model.
+        what: What cannot be done where the model was not kept, as a sentence.
+        options, providers, provider_options, session_id, make_runner: As for `open_engine`.
+
+    Raises:
+        InvalidArgument: The model was not kept, or is another one now.
+        OrtPyError: As for `open_engine`. A wrong request for providers raises: fallback is off.
+    """
+    former: Recipe = engine.recipe
+    source, reference = former.source, None
+    if isinstance(source, FileReference):
+        reference = source.with_content(engine.description.fingerprint, engine.external_files)
+        source = source.path
+    if source is None:
+        raise InvalidArgument(what, why=former.reason, fix="Create the session from a path.")
+    opened = open_engine(
+        source,
+        options,
+        providers,
+        provider_options,
+        fallback_enabled=False,
+        session_id=session_id,
+        make_runner=make_runner,
+    )
+    try:
+        if reference is not None:
+            expect_same_model(reference, opened.description.fingerprint, opened.external_files)
+        elif opened.description.fingerprint != engine.description.fingerprint:
+            raise InvalidArgument("The model was changed after the session was made.", fix="Pass its bytes.")
+    except BaseException:
+        opened.close()
+        raise
+    return opened

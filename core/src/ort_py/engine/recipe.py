@@ -1,0 +1,209 @@
+"""The recipe of an engine: the model it was made of, by reference or as bytes, with its options and providers.
+
+A recipe makes the engine again: with other providers, for a session that is unpickled, or to verify results. It never
+holds a part of the engine itself. `open_again` in `opening` follows a recipe; here is what a recipe holds, and how it
+tells that a model's file is still the one that was read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from ort_py.errors import InvalidArgument, Location
+from ort_py.files import FileIdentity
+from ort_py.graph.reading.fingerprint import ContentHash, content_hash
+from ort_py.graph.weights.kept_bytes import KeptBytes
+from ort_py.limits import human_bytes
+from ort_py.options import SessionOptions
+
+__all__ = ["KEEP_BYTES_KEY", "FileReference", "ProviderArgument", "Recipe", "expect_same_model", "recipe_of"]
+
+ProviderArgument: TypeAlias = Sequence[str | tuple[str, Mapping[str, Any]]]
+"""Providers as a caller gives them: names, or pairs of a name and options."""
+
+KEEP_BYTES_KEY = "session.keep_model_bytes"
+"""Config entry: ``"1"`` keeps the bytes of a model of any size for pickling, ``"0"`` of none."""
+
+KEPT_BYTES = 64 << 20
+"""Models given as bytes are kept up to this size. Large constants do not count: the engine has them anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileReference:
+    """A model's file, as it was when the engine read it.
+
+    Attributes:
+        path: Absolute path.
+        identity: Which file it was, with which content.
+        fingerprint: Hash of its content.
+        external: Path, identity and hash of each file of external data; empty where they are not known.
+    """
+
+    path: str
+    identity: FileIdentity
+    fingerprint: ContentHash = field(default_factory=ContentHash)
+    external: tuple[tuple[str, FileIdentity, ContentHash], ...] = ()
+
+    def with_content(self, fingerprint: ContentHash, files: Sequence[tuple[str, FileIdentity]]) -> FileReference:
+        """The reference with everything that tells whether the file is the same when it is read again.
+
+        Hashes are computed when they are asked for. Pickling does so, and reads all external data for it.
+
+        Args:
+            fingerprint: Hash of the content that was read.
+            files: Path and identity of each file of external data that was read.
+        """
+        external = tuple((path, identity, ContentHash("", path, identity)) for path, identity in files)
+        return replace(self, fingerprint=fingerprint, external=external)
+
+    def is_unchanged(self) -> bool:
+        """Whether the file's identity tells that its content is the same. Where it does not, the content decides.
+
+        Raises:
+            InvalidArgument: The file has another size.
+        """
+        try:
+            found = FileIdentity.of(os.stat(self.path))  # noqa: PTH116 - a Path is ten times the cost of the call
+        except OSError:
+            return True  # loading it says what is wrong with it
+        if found.size != self.identity.size:
+            raise _changed(self.path, f"it had {self.identity.size} bytes and now has {found.size}")
+        return found == self.identity
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The arguments that an engine was made with.
+
+    Attributes:
+        kept: The file, the bytes, a ModelProto, or None where the model was not kept.
+        reason: Why it was not kept.
+        options: The session's own copy of the options.
+        providers, provider_options: As given.
+        fallback_enabled: Whether fallback is on.
+    """
+
+    kept: FileReference | KeptBytes | bytes | Any
+    reason: str
+    options: SessionOptions
+    providers: Any
+    provider_options: Any
+    fallback_enabled: bool = True
+
+    @property
+    def source(self) -> FileReference | bytes | Any:
+        """The file, the bytes, a ModelProto, or None."""
+        return self.kept.content() if isinstance(self.kept, KeptBytes) else self.kept
+
+    def condensed(self, kept: KeptBytes | None) -> Recipe:
+        """The recipe with the model's bytes given up for what is left of them beside the constants.
+
+        Args:
+            kept: The rest of the bytes, where the engine was made from bytes most of which are constants.
+        """
+        wanted = self.options.entry(KEEP_BYTES_KEY)
+        if kept is None or isinstance(self.kept, FileReference) or hasattr(self.kept, "ByteSize") or wanted == "0":
+            return self
+        if wanted != "1" and kept.nbytes > KEPT_BYTES:
+            return self
+        return replace(self, kept=kept, reason="")
+
+    def to_pickle(
+        self, fingerprint: ContentHash, files: Sequence[tuple[str, FileIdentity]], *, fallback_enabled: bool, where: str
+    ) -> Recipe:
+        """The recipe as another process can follow it: the model by its file, or as bytes.
+
+        Args:
+            fingerprint: Hash of the model that was read.
+            files: Path and identity of each file of external data that was read.
+            fallback_enabled: Whether fallback is on now.
+            where: What is pickled, for messages.
+
+        Raises:
+            InvalidArgument: The model was not kept, or the message that it was made from was changed since.
+        """
+        source = self.source
+        why = self.reason
+        fix = f"Create it from a path, or set the session config entry '{KEEP_BYTES_KEY}' to '1'."
+        if isinstance(source, FileReference):
+            source = source.with_content(fingerprint, files)
+        elif source is not None and not isinstance(source, bytes):
+            source = source.SerializeToString(deterministic=True)
+            if content_hash(source) != fingerprint:
+                source, why = None, "the ModelProto it was made from was changed after that"
+                fix = "Create it from the bytes of a model, or leave the message as it is."
+        if source is None:
+            raise InvalidArgument("This session cannot be pickled or copied deeply.", where=where, why=why, fix=fix)
+        return replace(self, kept=source, fallback_enabled=fallback_enabled)
+
+
+def recipe_of(
+    source: Any, options: SessionOptions, providers: Any, provider_options: Any, *, fallback_enabled: bool
+) -> Recipe:
+    """Write down what an engine is about to be made of.
+
+    Args:
+        source: The model as the caller gave it.
+        options: The session's own options, with what further arguments add to them.
+        providers: As given; lists are copied.
+        provider_options: As given; lists are copied.
+        fallback_enabled: Whether fallback is on.
+    """
+    kept, reason = _kept(source, options)
+    return Recipe(kept, reason, options, _copied(providers), _copied(provider_options), fallback_enabled)
+
+
+def _kept(source: Any, options: SessionOptions) -> tuple[Any, str]:
+    if isinstance(source, str | os.PathLike):
+        path = os.path.abspath(os.fsdecode(source))  # noqa: PTH100 - links stay as they are, as external data needs
+        try:
+            found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
+        except (OSError, ValueError):
+            return None, "the file was not there"  # loading it says so better
+        return FileReference(path, FileIdentity.of(found)), ""
+    # A message is kept as it is and made bytes when they are asked for.
+    size = source.ByteSize() if hasattr(source, "ByteSize") else memoryview(source).nbytes if _is_bytes(source) else 0
+    wanted = options.entry(KEEP_BYTES_KEY)
+    if wanted == "0" or (wanted != "1" and size > KEPT_BYTES):
+        return None, f"its model was given as {human_bytes(size)} of bytes, which were not kept"
+    return bytes(source) if isinstance(source, bytearray | memoryview) else source, ""
+
+
+def _is_bytes(source: Any) -> bool:
+    return isinstance(source, bytes | bytearray | memoryview)
+
+
+def _copied(given: Any) -> Any:
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else given
+
+
+def expect_same_model(
+    reference: FileReference, fingerprint: ContentHash, files: Sequence[tuple[str, FileIdentity]]
+) -> None:
+    """Check that a model which was read again is the one of a reference; a copied or touched file is.
+
+    Args:
+        reference: The file, as it was.
+        fingerprint: Hash of the content that was read now.
+        files: Path and identity of each file of external data that was read now.
+
+    Raises:
+        InvalidArgument: It is another model, or has other external data.
+    """
+    if not reference.is_unchanged() and fingerprint != reference.fingerprint:
+        raise _changed(reference.path, "its content is another")
+    for (path, identity), (_, former, digest) in zip(files, reference.external, strict=False):
+        if identity != former and (identity.size != former.size or ContentHash("", path, identity) != digest):
+            raise _changed(path, "its content is another")
+
+
+def _changed(path: str, why: str) -> InvalidArgument:
+    return InvalidArgument(
+        "The model's file was changed after the session was made.",
+        where=Location(file=path),
+        why=why,
+        fix="Create another session from the file as it is now.",
+    )

@@ -1,0 +1,164 @@
+"""Runs of an engine: the plain way, and the observed way for everything that may look on.
+
+The plain way is a call of the runner. The observed way adds limits, cancellation, providers' callbacks, the profile and
+hooks. Failures of either go to `recovery`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ort_py.engine.engine import Engine
+from ort_py.engine.recovery.answers import before_run, recover, succeeded
+from ort_py.engine.recovery.split_runs import in_fitting_parts
+from ort_py.engine.run_arguments import check_run_options
+from ort_py.engine.run_callbacks import begin_run
+from ort_py.engine.runner import Runner
+from ort_py.execution.frame import session_closed
+from ort_py.execution.watch import RunWatch
+from ort_py.hooks import RunEvent
+from ort_py.options import RunOptions
+
+__all__ = ["answer", "execute", "run", "run_observed"]
+
+
+def run(
+    engine: Engine,
+    output_names: Sequence[str] | None,
+    input_feed: Mapping[str, Any],
+    run_options: RunOptions | None = None,
+) -> list[Any]:
+    """Run an engine once; see `InferenceSession.run`.
+
+    Args:
+        engine: The engine. Where a session has replaced it, its successor runs.
+        output_names: Names of the outputs wanted, in order; None or empty for all.
+        input_feed: A value for each input.
+        run_options: Options of this run.
+
+    Raises:
+        OrtPyError: The arguments are wrong, or a node failed and nothing helped.
+    """
+    runner = engine.runner
+    if runner is None:
+        if engine.successor is None:
+            raise session_closed()
+        return run(engine.successor, output_names, input_feed, run_options)
+    try:
+        if engine.observed or run_options is not None:
+            return run_observed(engine, runner, output_names, input_feed, run_options)
+        return runner.run(output_names, input_feed)
+    except Exception as error:  # decided there: some failures are answered, all others raised again
+        return answer(engine, runner, error, output_names, input_feed, run_options)
+
+
+def answer(
+    engine: Engine,
+    runner: Runner,
+    error: Exception,
+    output_names: Sequence[str] | None,
+    input_feed: Mapping[str, Any],
+    run_options: RunOptions | None,
+) -> list[Any]:
+    """Answer a failed run of a runner, where that is possible; else raise its error again.
+
+    Args:
+        engine: The engine.
+        runner: The runner that failed.
+        error: What it raised.
+        output_names, input_feed, run_options: As for `run`.
+    """
+    again = partial(execute, output_names=output_names, run_options=run_options)
+    try:
+        return recover(engine, runner, error, output_names, input_feed, run_options, again)
+    finally:
+        del error  # it holds this frame, which must not hold it
+
+
+def execute(
+    engine: Engine,
+    runner: Runner,
+    input_feed: Mapping[str, Any],
+    output_names: Sequence[str] | None,
+    run_options: RunOptions | None,
+) -> list[Any]:
+    """Run a runner once, observed where anything looks on. Failures are raised, not answered.
+
+    Args:
+        engine: The engine.
+        runner: Its runner.
+        input_feed, output_names, run_options: As for `run`.
+    """
+    if engine.observed or run_options is not None:
+        return run_observed(engine, runner, output_names, input_feed, run_options)
+    return runner.run(output_names, input_feed)
+
+
+def run_observed(
+    engine: Engine,
+    runner: Runner,
+    output_names: Sequence[str] | None,
+    input_feed: Mapping[str, Any],
+    run_options: RunOptions | None,
+) -> list[Any]:
+    """Run a runner once with limits, cancellation, providers' callbacks, the profile and hooks.
+
+    Args:
+        engine: The engine.
+        runner: Its runner.
+        output_names, input_feed, run_options: As for `run`.
+
+    Raises:
+        ArgumentTypeError: The options are of another type.
+        OrtPyError: As for `run`; nothing is answered here.
+    """
+    check_run_options(run_options)
+    watched = engine.recovery.watching
+    if watched:
+        runner = before_run(engine, runner)
+    if run_options is not None and engine.recovery.fitting:
+        part = partial(_run_part, engine, runner, output_names, run_options)
+        parts = in_fitting_parts(engine, runner, output_names, input_feed, run_options.batch_axis, part)
+        if parts is not None:
+            return parts
+    shrinks = run_options is not None and run_options.shrinks_memory()
+    watch = RunWatch(
+        terminate=None if run_options is None else lambda: bool(run_options.terminate),
+        seconds=engine.options.limits.run_seconds,
+        memory_bytes=engine.options.limits.total_memory_bytes,
+        held_bytes=engine.packed_bytes,
+        recorder=engine.recorder,
+    )
+    start, started_ns = time.perf_counter(), time.perf_counter_ns()
+    failure: BaseException | None = None
+    try:
+        begin_run(engine.providers.in_use)
+        if run_options is not None:
+            input_feed = run_options.with_adapters(input_feed)
+        results = runner.run(output_names, input_feed, None if watch.idle else watch.begin)
+        if shrinks:
+            runner.pool.trim()
+        if watched:
+            succeeded(engine, runner)
+        return results
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        engine.end_run(started_ns)
+        if engine.run_hooked:
+            engine.hooks.observe("ort_py_run_finished", RunEvent(engine.id, time.perf_counter() - start, failure))
+        failure = None  # it refers to this call, and would keep the run's arrays until cycles are collected
+
+
+def _run_part(
+    engine: Engine,
+    runner: Runner,
+    output_names: Sequence[str] | None,
+    run_options: RunOptions,
+    input_feed: Mapping[str, Any],
+) -> list[Any]:
+    return run_observed(engine, runner, output_names, input_feed, run_options)
