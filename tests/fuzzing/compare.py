@@ -7,7 +7,7 @@ held against anybody; what it cannot move, must agree. Nodes whose result IEEE 7
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnx import helper
 import ort_py
 from ort_py.testing.tolerances import tolerance_of
 from tests.fuzzing.cases import Case, Feeds
+from tests.fuzzing.overflow import SUMS, planted
 from tests.fuzzing.runners import Outcome, Variant, guarded, options_of
 
 __all__ = ["Spread", "difference", "spread_of", "tolerance_in"]
@@ -45,10 +46,12 @@ class Spread:
     Attributes:
         drawn: The outputs with errors planted, one list a draw.
         finite: Whether everything fed is finite, so that what is not comes from overflows.
+        overflowed: The outputs with sums that overflowed on their way, one list a draw.
     """
 
     drawn: list[list[Any]]
     finite: bool = False
+    overflowed: list[list[Any]] = field(default_factory=list)
 
     def around(
         self, place: int, exact: np.ndarray[Any, Any]
@@ -67,6 +70,11 @@ class Spread:
                 changes |= kinds
                 gap = np.abs(other - wide)
             moved = np.maximum(moved, np.where(np.isfinite(gap), gap, 0.0))
+        for outputs in self.overflowed:
+            other = np.asarray(outputs[place])
+            if other.shape == exact.shape:
+                other = other.astype(np.float64)
+                changes |= (other != wide) & ~(np.isnan(other) & np.isnan(wide))
         finite = np.abs(wide[np.isfinite(wide)])
         size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
         typical = float(np.sqrt(np.mean(moved**2))) if moved.size else 0.0
@@ -81,6 +89,9 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         name for node in case.model.graph.node if node.op_type not in ROUNDED_ALIKE for name in node.output if name
     ]
     known = {one.name for one in case.model.graph.output}
+    made_here = {name for node in case.model.graph.node for name in node.output}
+    added = [name for node in case.model.graph.node if node.op_type in SUMS for name in (*node.input, *node.output)]
+    candidates = list(dict.fromkeys([*candidates, *[name for name in added if name in made_here]]))
     del shown.graph.output[:]
     shown.graph.output.extend([helper.make_empty_tensor_value_info(name) for name in candidates])
     plain = Variant("numpy", "ORT_DISABLE_ALL", ("CPUExecutionProvider",), plain=True)
@@ -105,7 +116,8 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
                 return None
             drawn.append(ran.outputs)
     finite = all(np.isfinite(array.astype(np.float64)).all() for array in feeds.values() if array.dtype.kind in "fV")
-    return Spread(drawn, bool(finite))
+    constants = {one.name: onnx.numpy_helper.to_array(one) for one in case.model.graph.initializer}
+    return Spread(drawn, bool(finite), planted(case.model, {**constants, **values, **feeds}, feeds, seed))
 
 
 def _session(model: onnx.ModelProto, variant: Variant) -> Any:

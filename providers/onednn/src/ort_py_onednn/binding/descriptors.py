@@ -221,7 +221,23 @@ class Desc:
         made = ffi.new("md_t *")
         if self.key is None or engine().c.dnnl_memory_desc_reshape(made, self.handle, len(dims), list(dims)):
             return None
-        return _regular(Desc(made[0], tuple(dims)))
+        found = Desc(made[0], tuple(dims))
+        return _regular(found) if self._keeps_blocks(found) else None
+
+    def _keeps_blocks(self, other: Desc) -> bool:
+        """Whether the dimensions that are cut into blocks are dimensions of a reshaped layout, too.
+
+        oneDNN 3.2 forgets a dimension of 1 that is padded to a block where its neighbours become one.
+        """
+        (blocks, places), (kept, targets) = self._blocks, other._blocks
+        if blocks != kept or self.key is None or other.key is None:
+            return blocks == kept
+        return all(
+            target < len(other.dims)
+            and (self.dims[place], self.key[2][place]) == (other.dims[target], other.key[2][target])
+            and math.prod(self.dims[:place]) == math.prod(other.dims[:target])
+            for place, target in zip(places, targets, strict=True)
+        )
 
     def part(self, dims: Sequence[int], offsets: Sequence[int]) -> Desc | None:
         """A rectangular part of the same data; None where the layout does not allow it."""

@@ -1,0 +1,149 @@
+"""Elements of sums that may overflow on their way, and what follows from them.
+
+Whether a sum of large terms passes through infinity depends on the order of its terms, which nobody fixes. A node that
+adds up is therefore run with the magnitudes of its finite inputs, in float64: where that comes near the largest number
+of its type, the element may as well be infinite or NaN. Such elements are then planted, and what changes behind them is
+not held against anybody. This file knows nothing of the sessions that are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper
+
+import ort_py
+from tests.fuzzing.cases import Feeds
+from tests.fuzzing.runners import Variant, guarded, options_of
+
+__all__ = ["SUMS", "open_elements", "planted"]
+
+SUMS = frozenset(
+    """
+    AveragePool BatchNormalization Conv ConvTranspose Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean
+    ReduceSum Sum
+    """.split()
+)
+"""Operators that add up products or inputs."""
+
+NEAR = 0.001
+"""Share of the largest number from which on a sum of magnitudes may overflow: nodes that are merged scale them."""
+DRAWS = 6
+
+Array = np.ndarray[Any, Any]
+
+
+def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
+    """For each sum of the main graph that may overflow, which of its elements do.
+
+    Args:
+        model: The model.
+        values: What is known: inputs, constants, and results of nodes.
+    """
+    found = {}
+    for node in model.graph.node:
+        if node.op_type not in SUMS or node.domain or not node.output or node.output[0] not in values:
+            continue
+        result = values[node.output[0]]
+        if result.dtype.kind not in "fV" or any(name and name not in values for name in node.input):
+            continue
+        magnitudes = _magnitudes(model, node, values)
+        if magnitudes is None or magnitudes.shape != result.shape:
+            continue
+        near = magnitudes > NEAR * float(ml_dtypes.finfo(result.dtype).max)  # type: ignore[no-untyped-call]
+        if _weighs_padding(node, values):
+            near |= ~np.isfinite(result.astype(np.float64))
+        if near.any():
+            found[node.output[0]] = near
+    return found
+
+
+def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> list[list[Any]]:
+    """What the NumPy provider gives where elements that may overflow did; one list of outputs a draw.
+
+    Args:
+        model: The model.
+        values: As for `open_elements`.
+        feeds: What the model is fed.
+        seed: Decides which elements become what.
+    """
+    opened = open_elements(model, values)
+    numbers = np.random.default_rng(seed)
+    outputs = {one.name for one in model.graph.output}
+    found = []
+    for chosen in _subsets(sorted(opened), numbers) if opened else ():
+        cut = _without(model, set(chosen), values)
+        fed = {name: _overflowed(values[name], opened[name], numbers) for name in chosen}
+        ran = guarded(lambda cut=cut, fed=fed: _run(cut, {**feeds, **fed}))  # type: ignore[misc]
+        if ran.outputs is not None:
+            names = [one.name for one in cut.graph.output]
+            known = {**dict(zip(names, ran.outputs, strict=True)), **{name: fed[name] for name in fed if name in outputs}}
+            found.append([known[one.name] for one in model.graph.output])
+    return found
+
+
+def _subsets(names: list[str], numbers: np.random.Generator) -> Iterator[list[str]]:
+    for _ in range(DRAWS):
+        chosen = [name for name in names if len(names) == 1 or numbers.random() < 0.6]
+        yield chosen or names[:1]
+
+
+def _overflowed(array: Array, near: Array, numbers: np.random.Generator) -> Array:
+    ways = np.array([np.inf, -np.inf, np.nan, 0.0])
+    drawn = ways[numbers.integers(0, 4, array.shape)]
+    return np.where(near & ((drawn != 0) | ~np.isfinite(array.astype(np.float64))), drawn, array).astype(array.dtype)
+
+
+def _weighs_padding(node: onnx.NodeProto, values: Feeds) -> bool:
+    """Whether a weight that is not finite may meet padding: who skips the padding gets no NaN from the product."""
+    if node.op_type not in {"Conv", "ConvTranspose"}:
+        return False
+    return not np.isfinite(values[node.input[1]].astype(np.float64)).all()
+
+
+def _magnitudes(model: onnx.ModelProto, node: onnx.NodeProto, values: Feeds) -> Array | None:
+    fed, given = {}, []
+    for name in dict.fromkeys(filter(None, node.input)):
+        array = values[name]
+        if array.dtype.kind in "fV":
+            wide = np.abs(array.astype(np.float64))
+            array = np.where(np.isfinite(wide), wide, 0.0)
+        fed[name] = array
+        given.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+    if node.op_type == "BatchNormalization":
+        fed[node.input[3]] = -fed[node.input[3]]  # the mean is subtracted
+        fed[node.input[4]] = values[node.input[4]].astype(np.float64)
+    graph = helper.make_graph([node], "one", given, [helper.make_empty_tensor_value_info(node.output[0])])
+    alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    ran = guarded(lambda: _run(alone, fed))
+    if ran.outputs is None:
+        return None
+    return np.nan_to_num(np.asarray(ran.outputs[0]), nan=np.inf)
+
+
+def _without(model: onnx.ModelProto, cut: set[str], values: Feeds) -> onnx.ModelProto:
+    """The model in which some results are fed instead of computed."""
+    left = onnx.ModelProto()
+    left.CopyFrom(model)
+    del left.graph.node[:]
+    left.graph.node.extend([node for node in model.graph.node if not node.output or node.output[0] not in cut])
+    for name in sorted(cut):
+        array = values[name]
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        left.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+    del left.graph.output[:]
+    left.graph.output.extend([one for one in model.graph.output if one.name not in cut])
+    return left
+
+
+def _run(model: onnx.ModelProto, feeds: Feeds) -> list[Any]:
+    if not model.graph.output:
+        return []
+    plain = Variant("numpy", "ORT_DISABLE_ALL", ("CPUExecutionProvider",), plain=True)
+    names = ["CPUExecutionProvider"]
+    with ort_py.InferenceSession(model.SerializeToString(), options_of(plain), providers=names) as session:
+        return list(session.run(None, feeds))
