@@ -19,11 +19,12 @@ from ort_py.dtypes import DataType, TensorType, ValueType, data_type_of, nbytes_
 from ort_py.errors import OrtPyError
 from ort_py.graph.ir import Graph, Model, Node, Value, Weight
 from ort_py.graph.typing.inference_guard import BOUNDED_EXPAND, MOST_AXES, UNSAFE, is_hidden, node_fault
+from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
 
-__all__ = ["Inferred", "can_infer", "follows_data", "is_misread", "run_inference"]
+__all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -176,22 +177,6 @@ class _StandInWriter(GraphWriter):
         elif not value.overridable or value.graph.owner is not None:
             # Overridable ones of the main graph are declared as inputs already.
             value_info(proto.value_info.add(), value.name, TensorType(value.weight.data_type, value.weight.shape))
-
-
-def is_misread(node: Node) -> bool:
-    """Whether ONNX infers a wrong shape.
-
-    A Squeeze without axes drops each axis that has one element in the run; ONNX takes sizes that it does not know for
-    larger ones. Version 1 of Squeeze takes its axes to be sorted, and it and Unsqueeze count none from the end.
-    """
-    if node.domain or node.op_type not in {"Squeeze", "Unsqueeze"}:
-        return False
-    axes = list(node.attributes.get("axes") or ())
-    if node.op_type == "Squeeze" and not axes and (len(node.inputs) < 2 or node.inputs[1] is None):
-        return True
-    if node.opset_version >= 11:
-        return False
-    return axes != sorted(axes) or min(axes, default=0) < 0
 
 
 def run_inference(graph: Graph, told: Mapping[Value, ValueType], *, strict: bool) -> Inferred:

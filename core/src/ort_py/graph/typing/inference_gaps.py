@@ -16,6 +16,7 @@ from ort_py.dtypes import DataType, TensorType, ValueType, parse_value_type
 from ort_py.errors import InvalidArgument
 from ort_py.graph.ir import Node
 from ort_py.graph.typing.inference_guard import UNSAFE
+from ort_py.graph.typing.misread import is_misread, misread_type
 
 __all__ = ["gap_types"]
 
@@ -51,8 +52,8 @@ def gap_types(node: Node) -> list[ValueType | None]:
     for index in range(len(node.outputs)):
         formal = _formal(schema.outputs, index)
         types.append(None if formal is None else _element(formal, bound))
-    if types and node.op_type == "Squeeze" and not node.domain:
-        types[0] = _squeezed(node, types[0])
+    if types and is_misread(node):
+        types = [misread_type(node, known) for known in types]
     elif types and (not schema.has_type_and_shape_inference_function or node.op_type in UNSAFE):
         types[0] = _shaped(node, types[0])
     return types
@@ -93,16 +94,6 @@ def _shaped(node: Node, known: ValueType | None) -> ValueType | None:
     if isinstance(known, TensorType) and node.op_type in _LIKE_FIRST_INPUT:
         return replace(known, shape=first.shape)
     return known
-
-
-def _squeezed(node: Node, known: ValueType | None) -> ValueType | None:
-    """Squeeze without axes, of an input whose sizes are all known; other forms are left to inference."""
-    first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
-    if "axes" in node.attributes or len(node.inputs) > 1 or not isinstance(known, TensorType):
-        return known
-    if not isinstance(first, TensorType) or first.shape is None or not all(isinstance(dim, int) for dim in first.shape):
-        return known
-    return replace(known, shape=tuple(dim for dim in first.shape if dim != 1))
 
 
 def _gathered(node: Node, known: ValueType | None) -> ValueType | None:

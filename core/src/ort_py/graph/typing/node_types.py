@@ -20,6 +20,7 @@ from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.inference import can_infer, follows_data
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.inference_guard import has_long_target, is_hidden, node_fault
+from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.native_inference import InferenceUnavailable, infer_shapes
 from ort_py.graph.view import node_spec
 from ort_py.graph.writing.protos import fill_tensor, fill_type, type_from_proto
@@ -81,7 +82,7 @@ def infer_node(
     if not can_infer(node.op_type, node.domain, opset):
         infer = type_function(node, schemas)
         return contributed_types(node, infer) if infer is not None else gap_types(node)
-    if is_hidden(node) or has_long_target(node):
+    if is_hidden(node) or has_long_target(node) or is_misread(node):
         return gap_types(node)
     fault = node_fault(node)
     if fault:

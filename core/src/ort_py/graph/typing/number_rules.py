@@ -121,6 +121,8 @@ def _gather(node: AnyNode, data: Known) -> Numbers | None:
 
 
 def _concat(node: AnyNode, data: Known) -> Numbers | None:
+    if node.attributes.get("axis", 0) not in (0, -1):
+        return None
     entries: list[Dim] = []
     for position in range(len(node.inputs)):
         part = _input(node, data, position)

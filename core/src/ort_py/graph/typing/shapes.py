@@ -21,8 +21,9 @@ from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorTy
 from ort_py.errors import InconsistentGraph, Location
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Model, Node, Value, walk
-from ort_py.graph.typing.inference import can_infer, is_misread, run_inference
+from ort_py.graph.typing.inference import can_infer, run_inference
 from ort_py.graph.typing.inference_gaps import gap_types
+from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.node_types import contributed_types, infer_node, type_function
 from ort_py.graph.typing.shape_walk import follow_shapes
 from ort_py.graph.typing.type_merge import (

@@ -100,6 +100,11 @@ def _same_shape(node: NodeSpec, graph: GraphEditor) -> bool:
     return None not in source.shape and source.shape == result.shape
 
 
+def _squeezes_nothing(node: NodeSpec, graph: GraphEditor) -> bool:
+    """The same, without axes: inference passes over axes that are out of range, and a run refuses them."""
+    return "axes" not in node.attributes and len(node.inputs) == 1 and _same_shape(node, graph)
+
+
 def _expands_nothing(node: NodeSpec, graph: GraphEditor) -> bool:
     """The same, for a shape that follows from others: one that is fed may be none that the input broadcasts to."""
     return _same_shape(node, graph) and _follows_from_shapes(node.inputs[1] if len(node.inputs) > 1 else None, graph)
@@ -196,7 +201,9 @@ def noop_rules() -> list[EliminateNoop]:
         EliminateNoop("ExpandElimination", {"Expand": _expands_nothing}),
         EliminateNoop("NoopElimination", dict.fromkeys(("Add", "Div", "Mul", "Sub"), _neutral)),
         EliminateNoop("PadElimination", {"Pad": _no_padding}),
-        EliminateNoop("ReshapeElimination", dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _same_shape)),
+        EliminateNoop(
+            "ReshapeElimination", {"Flatten": _same_shape, "Reshape": _same_shape, "Squeeze": _squeezes_nothing}
+        ),
         EliminateNoop("SingleInputElimination", dict.fromkeys(("Concat", "Max", "Mean", "Min", "Sum"), _only_input)),
         EliminateNoop("TransposeElimination", {"Transpose": _identity_permutation}),
     ]

@@ -5,6 +5,8 @@ Used by `fused_convolution` and `fused_gemm`. Knows no product.
 
 from __future__ import annotations
 
+import math
+
 from ort_py.contracts import Match
 from ort_py.transforms.fusion import scalar
 
@@ -33,7 +35,9 @@ def activation_parameters(match: Match) -> tuple[float, ...] | str:
     if node.op_type != "Clip":
         return tuple([float(node.attributes.get(name, default)) for name, default in ACTIVATIONS[node.op_type]])
     bounds: list[float] = []
-    for name, attribute, default in (("low", "min", -_LARGEST), ("high", "max", _LARGEST)):
+    # From version 11 on a bound that is not given is none: infinities pass.
+    most = _LARGEST if 6 <= node.since_version < 11 else math.inf
+    for name, attribute, default in (("low", "min", -most), ("high", "max", most)):
         value = match.get(name)
         if value is None:
             bounds.append(float(node.attributes.get(attribute, default)))

@@ -11,6 +11,7 @@ from typing import Any
 from ort_py.contracts import Const, Match, NodeSpec, NodeTemplate, Op, TransformContext, Var
 from ort_py.dtypes import DataType
 from ort_py.transforms.fusion import CONTRIB, Fusion, adds_axes, dtype_refusal, scalar
+from ort_py.transforms.movement.transposes import permutation_of
 
 __all__ = ["FuseMatMulScale", "FuseMatMulTranspose"]
 
@@ -26,18 +27,12 @@ def _product(op_type: str, domain: str, left: Any, right: Any) -> Op:
 
 
 def _swaps(node: NodeSpec) -> bool | str:
-    perm = tuple(node.attributes.get("perm", ()))
-    rank = len(perm) or _rank(node)
-    if rank < 2:
-        return "it has fewer than two axes"
+    perm = permutation_of(node)
+    if perm is None or len(perm) < 2:
+        return "it has fewer than two axes, or its permutation is not known"
+    rank = len(perm)
     wanted = (*range(rank - 2), rank - 1, rank - 2)
-    # Without `perm` all axes are reversed.
-    return True if (perm or tuple(reversed(range(rank)))) == wanted else "it does more than swap the last two axes"
-
-
-def _rank(node: NodeSpec) -> int:
-    source = node.inputs[0]
-    return 0 if source is None or source.shape is None else len(source.shape)
+    return True if perm == wanted else "it does more than swap the last two axes"
 
 
 class FuseMatMulTranspose(Fusion):

@@ -155,7 +155,9 @@ class EliminateWholeGather(RewriteRule):
         if not isinstance(size, int) or indices.shape != (size,):
             return False
         array = graph.constant(indices)
-        if array is None or not np.array_equal(array % size if size else array, np.arange(size)):
+        if array is None or np.any(array < -size) or np.any(array >= size):
+            return False
+        if not np.array_equal(array % max(size, 1), np.arange(size)):
             return False
         return graph.bypass(node, source)
 

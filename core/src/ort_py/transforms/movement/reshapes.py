@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
+from ort_py.dtypes import Shape
 from ort_py.transforms.chains import Chain, chain_of
+from ort_py.transforms.movement.unfailing import unsafe
 
 __all__ = ["MergeReshapes"]
 
@@ -38,6 +41,9 @@ class MergeReshapes(RewriteRule):
         shape = _target(node, graph)
         if shape is None:
             return "more than one size of its result is not known before it runs"
+        reason = _may_fail(chain.inner, shape, graph) or _may_fail(node, shape, graph)
+        if reason:
+            return reason
         name = graph.add_constant(f"{chain.result.name}/shape", np.array(shape, np.int64))
         attributes = {"allowzero": 1} if 0 in shape else {}
         merged = NodeTemplate("Reshape", (chain.source.name, name), (chain.result.name,), attributes)
@@ -50,7 +56,30 @@ def _undoes(chain: Chain, graph: GraphEditor) -> bool:
     if (chain.inner.op_type, chain.outer.op_type) != ("Unsqueeze", "Squeeze"):
         return False
     added, removed = _axes(chain.inner, graph), _axes(chain.outer, graph)
-    return added is not None and added == removed
+    return added is not None and added == removed and _fit(added, chain.between.shape)
+
+
+def _fit(axes: list[int], shape: Shape | None) -> bool:
+    """Whether axes name different ones of a shape; where the rank is unknown, only the first ones surely do."""
+    if shape is None:
+        return axes == list(range(len(axes)))
+    return all(-len(shape) <= axis < len(shape) for axis in axes) and len(
+        {axis % len(shape) for axis in axes}
+    ) == len(axes)
+
+
+def _may_fail(node: NodeSpec, target: list[int], graph: GraphEditor) -> str:
+    """Why a run may refuse a node, which must not disappear then; empty where the Reshape in its place refuses the same.
+
+    One whose sizes are all known only compares numbers of elements, and so does one in its place.
+    """
+    result = node.outputs[0]
+    sizes = None if result is None else result.shape
+    if node.op_type == "Reshape" and sizes is not None and -1 not in target:
+        source = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        if source is not None and prod(target) == prod([size if isinstance(size, int) else -1 for size in sizes]):
+            return ""
+    return unsafe(node, graph)
 
 
 def _axes(node: NodeSpec, graph: GraphEditor) -> list[int] | None:

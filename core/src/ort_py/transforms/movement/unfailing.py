@@ -156,6 +156,16 @@ def _squeeze(node: NodeSpec, graph: GraphEditor) -> bool:
     return axes is not None and all(-len(shape) <= axis < len(shape) and shape[axis] == 1 for axis in np.ravel(axes))
 
 
+def _unsqueeze(node: NodeSpec, graph: GraphEditor) -> bool:
+    """Inference passes over axes that are out of range."""
+    axes = node.attributes.get("axes") if len(node.inputs) < 2 else graph.constant(node.inputs[1])
+    if axes is None or not _ranked(node, graph):
+        return False
+    rank = len(_shape(node, 0)) + len(axes)
+    within = all(-rank <= axis < rank for axis in np.ravel(axes))
+    return within and len({axis % rank for axis in np.ravel(axes)}) == len(axes)
+
+
 def _slice(node: NodeSpec, graph: GraphEditor) -> bool:
     """Positions beyond the ends are no error, a step of zero is one."""
     steps = graph.constant(node.inputs[4]) if len(node.inputs) > 4 else None
@@ -191,7 +201,7 @@ _LISTED: Mapping[str, Callable[[NodeSpec, GraphEditor], bool]] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
     **dict.fromkeys(_ALONG_AXES.split(), _all_known),
     **dict.fromkeys(("Shape", "Size"), _always),
-    **dict.fromkeys(("Flatten", "Transpose", "Unsqueeze"), _ranked),
+    **dict.fromkeys(("Flatten", "Transpose"), _ranked),
     "Concat": _concat,
     "Gather": _gather,
     "Gemm": _gemm,
@@ -199,6 +209,7 @@ _LISTED: Mapping[str, Callable[[NodeSpec, GraphEditor], bool]] = {
     "Reshape": _reshape,
     "Slice": _slice,
     "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
 }
 """Operators that move, each with whether its shapes fit."""
 

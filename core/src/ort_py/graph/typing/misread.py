@@ -1,0 +1,126 @@
+"""Nodes whose shapes ONNX infers wrongly, and the shapes that they have.
+
+Used by `inference`, which leaves such nodes out, and by `inference_gaps`, which types them. A node that contradicts its
+operator gets no shape: it is refused when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ort_py.dtypes import Dim, Shape, TensorType, ValueType
+from ort_py.graph.ir import Node
+
+__all__ = ["is_misread", "misread_type"]
+
+_POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
+_FIRST_RIGHT_POOL = 22
+"""Operator set from which on ONNX leaves out windows that begin behind the input."""
+
+
+def is_misread(node: Node) -> bool:
+    """Whether ONNX infers a wrong shape.
+
+    A Squeeze without axes drops each axis that has one element in the run; ONNX takes sizes that it does not know for
+    larger ones. Version 1 of Squeeze takes its axes to be sorted, and it and Unsqueeze count none from the end. Pools
+    that round up get windows that begin behind the input, which the specification leaves out.
+    """
+    if node.domain:
+        return False
+    if node.op_type in _POOLS:
+        return node.opset_version < _FIRST_RIGHT_POOL and _reaches_beyond(node)
+    if node.op_type not in {"Squeeze", "Unsqueeze"}:
+        return False
+    axes = _axes(node)
+    if node.op_type == "Squeeze" and not axes and (len(node.inputs) < 2 or node.inputs[1] is None):
+        return True
+    if node.opset_version >= 11:
+        return False
+    return axes != sorted(axes) or min(axes, default=0) < 0
+
+
+def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
+    """The type of an output, all of which have one shape; `known`, without a shape, where that cannot be told.
+
+    Args:
+        node: A node that is misread, whose inputs have their types.
+        known: What is known of the output but its shape.
+    """
+    first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
+    if not isinstance(first, TensorType) or first.shape is None or not isinstance(known, TensorType):
+        return known
+    rule = {"Squeeze": _squeezed, "Unsqueeze": _unsqueezed}.get(node.op_type, _pooled)
+    return replace(known, shape=rule(node, first.shape))
+
+
+def _axes(node: Node) -> list[int]:
+    return list(node.attributes.get("axes") or ())
+
+
+def _counted(axes: Sequence[int], rank: int) -> set[int] | None:
+    """Axes counted from the front; None where one is out of range or there twice."""
+    if not all(-rank <= axis < rank for axis in axes):
+        return None
+    found = {axis % rank for axis in axes}
+    return found if len(found) == len(axes) else None
+
+
+def _squeezed(node: Node, shape: Shape) -> Shape | None:
+    if "axes" not in node.attributes:
+        # Axes of unknown size go or stay, and axes that are an input are left to inference.
+        known = all(isinstance(size, int) for size in shape) and len(node.inputs) < 2
+        return tuple(size for size in shape if size != 1) if known else None
+    dropped = _counted(_axes(node), len(shape))
+    if dropped is None or any(isinstance(shape[axis], int) and shape[axis] != 1 for axis in dropped):
+        return None
+    return tuple(size for axis, size in enumerate(shape) if axis not in dropped)
+
+
+def _unsqueezed(node: Node, shape: Shape) -> Shape | None:
+    axes = _axes(node)
+    added = _counted(axes, len(shape) + len(axes))
+    if added is None:
+        return None
+    rest = iter(shape)
+    return tuple(1 if axis in added else next(rest) for axis in range(len(shape) + len(axes)))
+
+
+def _windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
+    """How far the kernel reaches, strides and pads along each axis; None where an attribute does not fit."""
+    kernel = list(node.attributes.get("kernel_shape") or ())
+    rank = len(kernel)
+    strides = list(node.attributes.get("strides") or [1] * rank)
+    dilations = list(node.attributes.get("dilations") or [1] * rank)
+    pads = list(node.attributes.get("pads") or [0] * (2 * rank))
+    if not (len(strides) == len(dilations) == rank and len(pads) == 2 * rank) or min(strides, default=1) < 1:
+        return None
+    return [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)], strides, pads
+
+
+def _reaches_beyond(node: Node) -> bool:
+    """Whether a pool rounds up, and may have a window that begins behind the input."""
+    if not node.attributes.get("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        return False
+    windows = _windows(node)
+    if windows is None:
+        return False
+    reach, strides, pads = windows
+    return any(stride + end > size for size, stride, end in zip(reach, strides, pads[len(reach) :], strict=True))
+
+
+def _pooled(node: Node, shape: Shape) -> Shape | None:
+    windows = _windows(node)
+    if windows is None or len(shape) != len(windows[0]) + 2:
+        return None
+    sizes: list[Dim] = []
+    for axis, (reach, stride) in enumerate(zip(windows[0], windows[1], strict=True)):
+        begin, end, size = windows[2][axis], windows[2][axis + len(windows[0])], shape[axis + 2]
+        room = size + begin + end - reach if isinstance(size, int) else None
+        if room is not None and room < 0:
+            return None
+        count = None if room is None else -(-room // stride) + 1
+        if count is not None and isinstance(size, int) and (count - 1) * stride >= size + begin:
+            count -= 1
+        sizes.append(count)
+    return (*shape[:2], *sizes)
