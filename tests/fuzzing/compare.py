@@ -33,6 +33,9 @@ BitwiseNot If Loop Scan
 ROUNDED_ALIKE = frozenset(_ROUNDED_ALIKE.split())
 """Operators whose float results do not depend on who computes them."""
 
+ARITHMETIC = frozenset({"Add", "Div", "Mean", "Mul", "Sqrt", "Sub", "Sum"})
+"""Of these, those that are not rounded alike in types of 16 bits: regions compute them in float32."""
+
 ERROR = {"float32": 1e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
 DRAWS = 8
 ILL = 0.05
@@ -85,12 +88,11 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
     """Run a case with planted errors; None where it cannot be instrumented."""
     shown = onnx.ModelProto()
     shown.CopyFrom(case.model)
-    candidates = [
-        name for node in case.model.graph.node if node.op_type not in ROUNDED_ALIKE for name in node.output if name
-    ]
-    known = {one.name for one in case.model.graph.output}
+    alike = ROUNDED_ALIKE - ARITHMETIC if _is_narrow(case.model) else ROUNDED_ALIKE
+    candidates = [name for node in case.model.graph.node if node.op_type not in alike for name in node.output if name]
     made_here = {name for node in case.model.graph.node for name in node.output}
-    added = [name for node in case.model.graph.node if node.op_type in SUMS for name in (*node.input, *node.output)]
+    sums = [node for node in case.model.graph.node if node.op_type in SUMS or alike != ROUNDED_ALIKE]
+    added = [name for node in sums for name in (*node.input, *node.output)]
     candidates = list(dict.fromkeys([*candidates, *[name for name in added if name in made_here]]))
     del shown.graph.output[:]
     shown.graph.output.extend([helper.make_empty_tensor_value_info(name) for name in candidates])
@@ -101,7 +103,7 @@ def spread_of(case: Case, feeds: Feeds, seed: int = 0) -> Spread | None:
         if first.outputs is None:
             return None
         values = dict(zip(candidates, first.outputs, strict=True))
-    noisy, shapes = _noisy(case.model, values, known)
+    noisy, shapes = _noisy(case.model, values, alike)
     numbers = np.random.default_rng(seed)
     made: list[Any] = []
     opened = guarded(lambda: made.append(_session(noisy, plain)) or [])  # type: ignore[func-returns-value]
@@ -129,6 +131,12 @@ def _once(model: onnx.ModelProto, feeds: Feeds, variant: Variant) -> list[Any]:
         return list(session.run(None, feeds))
 
 
+def _is_narrow(model: onnx.ModelProto) -> bool:
+    """Whether a type of 16 bits is the narrowest."""
+    tolerance = tolerance_in(model)
+    return tolerance is not None and tolerance != tolerance_of(np.dtype(np.float32))
+
+
 def _noise(array: np.ndarray[Any, Any], numbers: np.random.Generator) -> np.ndarray[Any, Any]:
     """An error for each element: relative to it, and to the largest of the array, which is what sums err by."""
     error = ERROR[array.dtype.name]
@@ -137,11 +145,12 @@ def _noise(array: np.ndarray[Any, Any], numbers: np.random.Generator) -> np.ndar
     largest = float(finite.max()) if finite.size else 0.0
     signs = numbers.uniform(-1, 1, wide.shape)
     with np.errstate(all="ignore"):
-        return np.asarray(np.nan_to_num((2 * np.abs(wide) + largest) * error * signs).astype(array.dtype))
+        least = 2.0**-24 if array.dtype == np.float16 else 0.0
+        return np.asarray(np.nan_to_num(((2 * np.abs(wide) + largest) * error + least) * signs).astype(array.dtype))
 
 
 def _noisy(
-    model: onnx.ModelProto, values: dict[str, Any], outputs: set[str]
+    model: onnx.ModelProto, values: dict[str, Any], alike: frozenset[str]
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
     """The model with an Add behind each node that rounds as it likes; its second operand is an input."""
     noisy = onnx.ModelProto()
@@ -151,7 +160,7 @@ def _noisy(
     for node in model.graph.node:
         copy = noisy.graph.node.add()
         copy.CopyFrom(node)
-        if node.op_type in ROUNDED_ALIKE:
+        if node.op_type in alike:
             continue
         for place, name in enumerate(node.output):
             array = values.get(name)

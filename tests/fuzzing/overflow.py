@@ -46,10 +46,15 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
     """
     found = {}
     for node in model.graph.node:
-        if node.op_type not in SUMS or node.domain or not node.output or node.output[0] not in values:
+        if node.domain or not node.output or node.output[0] not in values:
             continue
         result = values[node.output[0]]
         if result.dtype.kind not in "fV" or any(name and name not in values for name in node.input):
+            continue
+        if node.op_type not in SUMS:
+            near = _beyond_half(node, values, result)
+            if near is not None and near.any():
+                found[node.output[0]] = near
             continue
         magnitudes = _magnitudes(model, node, values)
         if magnitudes is None or magnitudes.shape != result.shape:
@@ -96,6 +101,22 @@ def _overflowed(array: Array, near: Array, numbers: np.random.Generator) -> Arra
     ways = np.array([np.inf, -np.inf, np.nan, 0.0])
     drawn = ways[numbers.integers(0, 4, array.shape)]
     return np.where(near & ((drawn != 0) | ~np.isfinite(array.astype(np.float64))), drawn, array).astype(array.dtype)
+
+
+def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | None:
+    """Which elements of a float16 are no longer finite: regions compute in float32, where they may be."""
+    if result.dtype != np.float16:
+        return None
+    near = ~np.isfinite(result)
+    for name in filter(None, node.input):
+        if values[name].dtype.kind not in "fV":
+            continue
+        finite = np.isfinite(values[name].astype(np.float64))
+        try:
+            near &= np.broadcast_to(finite, result.shape)
+        except ValueError:
+            near &= finite.all()
+    return near
 
 
 def _weighs_padding(node: onnx.NodeProto, values: Feeds) -> bool:

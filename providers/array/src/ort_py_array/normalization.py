@@ -150,9 +150,10 @@ def _scaled_last(
             if bias is not None:
                 xp.add(y, bias, y)
             return rounded(y, x.dtype, out)
-        y = rounded(y, x.dtype).astype(y.dtype) * widened(xp, scale)
+        y = rounded(y, x.dtype).astype(y.dtype)
+        xp.multiply(y, widened(xp, scale), y)
         if bias is not None:
-            y += widened(xp, bias)
+            xp.add(y, widened(xp, bias), y)
     except ValueError as error:
         raise InvalidArgument(
             f"Scale of shape {list(scale.shape)}{'' if bias is None else f' or bias of shape {list(bias.shape)}'} does "

@@ -24,7 +24,7 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
         column_major: Count the spatial position column by column (``storage_order`` 1).
 
     Returns:
-        Values ``(n, c, *out)`` and int64 positions; -1 where a window saw no picture.
+        Values ``(n, c, *out)`` and int64 positions; -1 where a window saw no picture. NaN is greater than any number.
     """
     rank = len(place.out)
     steps, step = [0] * rank, 1
@@ -52,7 +52,8 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
             lead = (slice(None), slice(None))
             here, seen = values[(*lead, *targets)], x[(*lead, *sources)]
             known = indices[(*lead, *targets)]
-            better = (seen > here) | (known < 0)
+            # NaN is the maximum, as it is where nobody asks for positions; the first one counts.
+            better = (seen > here) | (known < 0) | ((seen != seen) & (here == here))
             values[(*lead, *targets)] = xp.where(better, seen, here)
             indices[(*lead, *targets)] = xp.where(better, position, known)
     return values, indices

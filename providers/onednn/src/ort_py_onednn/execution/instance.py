@@ -165,7 +165,7 @@ class DnnlInstance(RegionInstance):
         self._taken = self._threads
         self._form: _Form | None = None
         self._outputs: list[Any] = []
-        self._inputs: Sequence[Any] = ()
+        self._inputs: tuple[Any, ...] = ()
         self._max_threads: Any = region.engine.c.omp_get_max_threads if region.engine.library.threaded else None
 
     @property
@@ -198,8 +198,12 @@ class DnnlInstance(RegionInstance):
             data = _data(inputs[number])
             for place in places:
                 pointers[place] = data
+        held = []
         for number, places in form.opaque:
-            data = _data(inputs[number].view(np.uint16))
+            # A kernel may give a NumPy scalar for a tensor without axes; the bits of one are a copy, which must live.
+            bits = np.asarray(inputs[number]).view(np.uint16)
+            held.append(bits)
+            data = _data(bits)
             for place in places:
                 pointers[place] = data
         made = self._outputs = []
@@ -211,7 +215,7 @@ class DnnlInstance(RegionInstance):
                 pointers[place] = data
         for number, array in form.plan.given:
             made[number][...] = array
-        self._inputs = inputs
+        self._inputs = (inputs, held)
 
     def __call__(self) -> Sequence[Any]:
         """Run; one array an output."""

@@ -303,8 +303,9 @@ class Conversions(Fused):
         self._real(name)
         taken = self._waiting[other]
         scale, zero = single(taken.numbers)
-        self._extend(host, [linear(1 / scale)])
-        host.posts += [Combine(Binary.ADD, taken.integers), linear(scale, -zero * scale)]
+        # Subtracted from what is as exact: the zero point must add just 0 to 0.
+        self._extend(host, [linear(1 / scale, -zero) if zero else linear(1 / scale)])
+        host.posts += [Combine(Binary.ADD, taken.integers), linear(scale)]
         self._renamed(host, output_of(node))
         # It runs where this node stood: there the other operand is made already.
         self.operations.remove(host)

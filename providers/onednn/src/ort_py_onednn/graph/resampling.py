@@ -23,7 +23,7 @@ def nearest_places(coordinates: str, rounding: str, size: int, target: int, scal
 
     Args:
         coordinates: ``coordinate_transformation_mode``, one of `NEAREST_COORDINATES`.
-        rounding: ``nearest_mode``.
+        rounding: ``nearest_mode``, or ``"simple"``: up where the result is shorter, else down, as before version 11.
         size: Length of the axis.
         target: Length of the result's.
         scale: As given, else the quotient of both.
@@ -47,6 +47,8 @@ def nearest_places(coordinates: str, rounding: str, size: int, target: int, scal
         case "round_prefer_ceil":
             x = np.floor(x + _HALF)
         case "ceil":
+            x = np.ceil(x)
+        case "simple" if scale < 1:
             x = np.ceil(x)
         case _:
             x = np.floor(x)

@@ -58,7 +58,7 @@ def _quotients(shape: Sequence[int], dims: Sequence[int]) -> list[float]:
 
 def _places(operation: Operation, size: int, target: int, scale: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     if operation.kind == "Upsample" or operation.since < 11:
-        return nearest_places("asymmetric", "floor", size, target, scale)
+        return nearest_places("asymmetric", "simple", size, target, scale)
     attributes = operation.attributes
     coordinates = attributes.get("coordinate_transformation_mode", "half_pixel")
     return nearest_places(coordinates, attributes.get("nearest_mode", "round_prefer_floor"), size, target, scale)

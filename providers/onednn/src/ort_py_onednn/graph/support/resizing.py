@@ -46,7 +46,7 @@ def _resize(node: NodeSpec, graph: GraphView) -> str | None:
     if any(scale != 1 for scale in scales[:2]):
         return "more than spatial sizes change"
     if mode == "nearest":
-        return _nearest(shape, scales, way, "floor" if old else attributes.get("nearest_mode", "round_prefer_floor"))
+        return _nearest(shape, scales, way, "simple" if old else attributes.get("nearest_mode", "round_prefer_floor"))
     if any(scale != int(scale) for scale in scales) and not all(isinstance(dim, int) for dim in shape):
         return "factors are no whole numbers and sizes are not known"
     if any(isinstance(dim, int) and dim * scale != int(dim * scale) for dim, scale in zip(shape, scales, strict=True)):
