@@ -22,12 +22,11 @@ from tests.fuzzing.runners import Variant, guarded, options_of
 
 __all__ = ["SUMS", "open_elements", "planted"]
 
-SUMS = frozenset(
-    """
-    AveragePool BatchNormalization Conv ConvTranspose Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean
-    ReduceSum Sum
-    """.split()
-)
+_SUMS = """
+AveragePool BatchNormalization Conv ConvTranspose Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean
+ReduceSum Sum
+"""
+SUMS = frozenset(_SUMS.split())
 """Operators that add up products or inputs."""
 
 NEAR = 0.001
@@ -86,7 +85,10 @@ def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> l
         ran = guarded(lambda cut=cut, fed=fed: _run(cut, {**feeds, **fed}))  # type: ignore[misc]
         if ran.outputs is not None:
             names = [one.name for one in cut.graph.output]
-            known = {**dict(zip(names, ran.outputs, strict=True)), **{name: fed[name] for name in fed if name in outputs}}
+            known = {
+                **dict(zip(names, ran.outputs, strict=True)),
+                **{name: fed[name] for name in fed if name in outputs},
+            }
             found.append([known[one.name] for one in model.graph.output])
     return found
 
@@ -107,7 +109,7 @@ def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | 
     """Which elements of a float16 are no longer finite: regions compute in float32, where they may be."""
     if result.dtype != np.float16:
         return None
-    near = ~np.isfinite(result)
+    near: Array = ~np.isfinite(result)
     for name in filter(None, node.input):
         if values[name].dtype.kind not in "fV":
             continue

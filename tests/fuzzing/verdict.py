@@ -26,7 +26,9 @@ VARIANTS = (
 )
 
 
-OPEN_FOR_NAN = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "Cast", "MaxPool", "TopK", "ArgMax", "ArgMin", "RoiAlign"))
+OPEN_FOR_NAN = frozenset(
+    ("QuantizeLinear", "DynamicQuantizeLinear", "Cast", "MaxPool", "TopK", "ArgMax", "ArgMin", "RoiAlign")
+)
 """Operators of which the specification does not say what they make of NaN."""
 
 ANY_SIZE = "has as many elements whatever stands for -1"

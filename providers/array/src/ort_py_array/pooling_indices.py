@@ -53,7 +53,9 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
             here, seen = values[(*lead, *targets)], x[(*lead, *sources)]
             known = indices[(*lead, *targets)]
             # NaN is the maximum, as it is where nobody asks for positions; the first one counts.
-            better = (seen > here) | (known < 0) | ((seen != seen) & (here == here))
+            better = (seen > here) | (known < 0)
+            if x.dtype.kind not in "iu":
+                better |= xp.isnan(seen) & ~xp.isnan(here)
             values[(*lead, *targets)] = xp.where(better, seen, here)
             indices[(*lead, *targets)] = xp.where(better, position, known)
     return values, indices

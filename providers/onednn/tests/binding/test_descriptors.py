@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import F32
 from ort_py_onednn.binding.descriptors import Desc
@@ -36,13 +37,15 @@ def _offsets(desc: Desc, order: tuple[int, ...] | None = None) -> np.ndarray[tup
     if order is not None:
         grid = grid.transpose(0, *[1 + axis for axis in np.argsort(order)])
     index = [one.reshape(-1).copy() for one in grid]
-    found = np.full(index[0].shape, desc.key[4], np.int64)
+    found: np.ndarray[tuple[int], np.dtype[np.int64]] = np.full(index[0].size, desc.key[4], np.int64)
     inner = 1
     for block, place in reversed(list(zip(blocks, places, strict=True))):
         found += index[place] % block * inner
         index[place] //= block
         inner *= block
-    return found + sum(one * stride for one, stride in zip(index, desc.strides, strict=True))
+    for one, stride in zip(index, desc.strides, strict=True):
+        found += one * stride
+    return found
 
 
 def _splits(size: int, shape: tuple[int, ...]) -> set[tuple[int, ...]]:

@@ -158,11 +158,17 @@ def _slice(node: AnyNode, data: Known) -> Numbers | None:
 
 def _unsqueeze(node: AnyNode, data: Known) -> Numbers | None:
     source = _input(node, data, 0)
+    axes = node.attributes.get("axes", (0,))
+    if len(axes) != 1 or axes[0] not in (0, -1):
+        return None
     return Numbers(source.entries, False) if source is not None and source.scalar else None
 
 
 def _squeeze(node: AnyNode, data: Known) -> Numbers | None:
     source = _input(node, data, 0)
+    axes = node.attributes.get("axes", (0,))
+    if len(axes) != 1 or axes[0] not in (0, -1):
+        return None
     return Numbers(source.entries, True) if source is not None and len(source.entries) == 1 else None
 
 

@@ -63,13 +63,13 @@ def _fit(axes: list[int], shape: Shape | None) -> bool:
     """Whether axes name different ones of a shape; where the rank is unknown, only the first ones surely do."""
     if shape is None:
         return axes == list(range(len(axes)))
-    return all(-len(shape) <= axis < len(shape) for axis in axes) and len(
-        {axis % len(shape) for axis in axes}
-    ) == len(axes)
+    return all(-len(shape) <= axis < len(shape) for axis in axes) and len({axis % len(shape) for axis in axes}) == len(
+        axes
+    )
 
 
 def _may_fail(node: NodeSpec, target: list[int], graph: GraphEditor) -> str:
-    """Why a run may refuse a node, which must not disappear then; empty where the Reshape in its place refuses the same.
+    """Why a run may refuse a node, which must not disappear then; empty where a Reshape in its place refuses the same.
 
     One whose sizes are all known only compares numbers of elements, and so does one in its place.
     """

@@ -165,7 +165,8 @@ class DnnlInstance(RegionInstance):
         self._taken = self._threads
         self._form: _Form | None = None
         self._outputs: list[Any] = []
-        self._inputs: tuple[Any, ...] = ()
+        self._inputs: Sequence[Any] = ()
+        self._bits: list[Any] = []
         self._max_threads: Any = region.engine.c.omp_get_max_threads if region.engine.library.threaded else None
 
     @property
@@ -198,7 +199,7 @@ class DnnlInstance(RegionInstance):
             data = _data(inputs[number])
             for place in places:
                 pointers[place] = data
-        held = []
+        held = self._bits = []
         for number, places in form.opaque:
             # A kernel may give a NumPy scalar for a tensor without axes; the bits of one are a copy, which must live.
             bits = np.asarray(inputs[number]).view(np.uint16)
@@ -215,7 +216,7 @@ class DnnlInstance(RegionInstance):
                 pointers[place] = data
         for number, array in form.plan.given:
             made[number][...] = array
-        self._inputs = (inputs, held)
+        self._inputs = inputs
 
     def __call__(self) -> Sequence[Any]:
         """Run; one array an output."""
@@ -231,6 +232,7 @@ class DnnlInstance(RegionInstance):
         else:
             form.calls.run()
         self._inputs = ()
+        self._bits = []
         made, self._outputs = self._outputs, []
         if form.flags is not None and (raised := form.flags.raised()):
             raise RunDeclined(_WHY[raised & INVALID])

@@ -29,6 +29,7 @@ FLOAT = np.float32
 _ENDS = frozenset({"QuantizedConv", "QuantizedMatMul"})
 """Operations that can write integers."""
 
+_BOUNDS = frozenset({"Clip", "LeakyRelu", "Relu"})
 _MOVES = frozenset(
     {"Concat", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )
@@ -283,10 +284,24 @@ class Conversions(Fused):
         self._covered.add(made.name)
         return True
 
+    def _is_rounded(self, name: str) -> bool:
+        """Whether all that becomes of a value are integers, perhaps behind a bound."""
+        readers = self._readers.get(name, [])
+        if not readers or any(value.name == name for value in self._region.outputs):
+            return False
+        return all(
+            reader.op_type == "QuantizeLinear" or (reader.op_type in _BOUNDS and self._is_rounded(output_of(reader)))
+            for reader in readers
+        )
+
     def _sum(self, node: NodeSpec) -> bool:
-        """Two values of which one is made by an operation that can add the other's integers."""
+        """Two values of which one is made by an operation that can add the other's integers.
+
+        Divided by a scale and multiplied by it again, a sum is not the next number to the exact one any more. That does
+        not matter where it is rounded to an integer.
+        """
         names = [name_of(node, place) for place in range(len(node.inputs))]
-        if len(names) != 2 or names[0] == names[1]:
+        if len(names) != 2 or names[0] == names[1] or not self._is_rounded(output_of(node)):
             return False
         shapes = [None if value is None else value.shape for value in (*node.inputs, *node.outputs)]
         hosts: list[tuple[int, str, str, Operation]] = []
