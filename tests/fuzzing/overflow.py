@@ -115,9 +115,9 @@ def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | 
             continue
         finite = np.isfinite(values[name].astype(np.float64))
         try:
-            near &= np.broadcast_to(finite, result.shape)
+            near = np.logical_and(near, np.broadcast_to(finite, result.shape))
         except ValueError:
-            near &= finite.all()
+            near = np.logical_and(near, bool(finite.all()))
     return near
 
 
