@@ -118,7 +118,7 @@ def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | 
             near = np.logical_and(near, np.broadcast_to(finite, result.shape))
         except ValueError:
             near = np.logical_and(near, bool(finite.all()))
-    return near
+    return np.asarray(near)
 
 
 def _weighs_padding(node: onnx.NodeProto, values: Feeds) -> bool:
