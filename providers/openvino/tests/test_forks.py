@@ -71,6 +71,47 @@ def test_a_child_never_waits_for_threads_that_it_does_not_have(options: str) -> 
     assert NAME not in told.splitlines()[-1]
 
 
+RUNNING = f"""
+import os, signal, threading, warnings
+import numpy as np
+from providers.openvino.tests.models import opened
+
+warnings.simplefilter("ignore")
+session = opened({NET!r}, num_of_threads=2)
+feeds = {{"x": np.full((64, 512), 0.01, np.float32), "w": np.eye(512, dtype=np.float32)}}
+wanted = session.run(None, feeds)[0]
+ended = threading.Event()
+
+def serve():
+    while not ended.is_set():
+        session.run(None, feeds)
+
+threads = [threading.Thread(target=serve) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(20):
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        right = np.array_equal(session.run(None, feeds)[0], wanted) and not session.fallback_report
+        os._exit(0 if right else 1)
+    status = os.waitpid(child, 0)[1]
+    if status:
+        break
+ended.set()
+for thread in threads:
+    thread.join()
+assert status == 0, status
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forks_while_other_threads_run_the_session() -> None:
+    """No child finds a lock of OpenVINO's that a thread of its parent held."""
+    done = subprocess.run([sys.executable, "-c", RUNNING], check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_such_a_child_is_told() -> None:
     """What is not there, and what to do instead."""
     inheritance = Inheritance(object(), Target("AUTO", {}, static_only=False))

@@ -11,7 +11,7 @@ import os
 from typing import Protocol
 from weakref import WeakSet
 
-__all__ = ["ForkAware", "tell_in_children"]
+__all__ = ["AroundForks", "ForkAware", "tell_around_forks", "tell_in_children"]
 
 
 class ForkAware(Protocol):
@@ -21,18 +21,50 @@ class ForkAware(Protocol):
         """This is a forked child, and the thread that calls is its only one. Must not wait for anything."""
 
 
+class AroundForks(ForkAware, Protocol):
+    """Whoever is also told in the parent."""
+
+    def before_fork(self) -> None:
+        """The calling thread is about to fork. May wait, but not for that thread."""
+
+    def after_fork_in_parent(self) -> None:
+        """The calling thread has forked."""
+
+
 _told: WeakSet[ForkAware] = WeakSet()
+_told_around: WeakSet[AroundForks] = WeakSet()
 _registered = False
 
 
 def tell_in_children(one: ForkAware) -> None:
     """Call ``one.after_fork()`` in every child forked from now on, as long as it is there."""
+    _register()
+    _told.add(one)
+
+
+def tell_around_forks(one: AroundForks) -> None:
+    """Call its members before every fork from now on, and after it in the parent and in the child."""
+    _register()
+    _told_around.add(one)
+    _told.add(one)
+
+
+def _register() -> None:
     global _registered  # noqa: PLW0603 - the interpreter's list of callbacks cannot be asked nor changed
     if not _registered:
         _registered = True
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_tell)
-    _told.add(one)
+            os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_tell)
+
+
+def _before() -> None:
+    for one in list(_told_around):
+        one.before_fork()
+
+
+def _after_in_parent() -> None:
+    for one in list(_told_around):
+        one.after_fork_in_parent()
 
 
 def _tell() -> None:

@@ -11,10 +11,14 @@ import ctypes
 from typing import Any
 
 from ort_py.errors import EPFail
+from ort_py.hooks.fork_pause import ForkPause
 from ort_py.hooks.forked_children import tell_in_children
 from ort_py_openvino.properties import Target
 
-__all__ = ["Inheritance", "check_process"]
+__all__ = ["CALLS", "Inheritance", "check_process"]
+
+CALLS = ForkPause()
+"""Calls of OpenVINO that take locks: a fork waits for those of other threads."""
 
 
 class Inheritance:

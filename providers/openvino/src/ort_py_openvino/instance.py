@@ -17,7 +17,7 @@ from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
 from ort_py_openvino.build import writable
 from ort_py_openvino.elements import new_array, tensor
-from ort_py_openvino.forks import Inheritance
+from ort_py_openvino.forks import CALLS, Inheritance
 from ort_py_openvino.not_finite import NO_LOOKS, Looks
 
 __all__ = ["Copy", "OpenVINOInstance", "Port"]
@@ -162,12 +162,15 @@ class OpenVINOInstance(RegionInstance):
             RunDeclined: See `__call__`.
             RuntimeError: OpenVINO's.
         """
+        CALLS.begin()
         try:
             self._request.infer()
         except RuntimeError as error:
             if any(words in str(error) for words in _OF_SHAPES):
                 raise RunDeclined("OpenVINO does not take the shapes of this run") from error
             raise
+        finally:
+            CALLS.end()
         if self._flag is not None and self._request.get_output_tensor(self._flag).data.any():
             raise RunDeclined(
                 "a value inside of the region is not finite, which OpenVINO may have lost in other places"

@@ -17,7 +17,7 @@ from ort_py_openvino.artifacts import pack
 from ort_py_openvino.attention import overwrites_its_operand
 from ort_py_openvino.build import model_of
 from ort_py_openvino.elements import data_type_of_port
-from ort_py_openvino.forks import Inheritance
+from ort_py_openvino.forks import CALLS, Inheritance
 from ort_py_openvino.instance import Copy, OpenVINOInstance, Port
 from ort_py_openvino.made_inside import made_inside
 from ort_py_openvino.not_finite import NO_LOOKS, Looks, looks_of
@@ -109,7 +109,8 @@ class OpenVINORegion(CompiledRegion):
         model, kept = model_of(region, target.shapes, looked_at)
         plain = overwrites_its_operand(region)
         properties = (target.without_generated_loops() if plain else target).properties
-        compiled = core().compile_model(model, target.device, dict(properties))
+        with CALLS.work():
+            compiled = core().compile_model(model, target.device, dict(properties))
         names = [value.name for value in region.inputs]
         return cls(compiled, names, len(region.outputs), target, kept, looks, flagged=bool(looked_at), plain=plain)
 
@@ -120,7 +121,8 @@ class OpenVINORegion(CompiledRegion):
             EPFail: In a forked child, for a device whose threads it does not have.
         """
         self._inheritance.check()
-        request = self._compiled.create_infer_request()
+        with CALLS.work():
+            request = self._compiled.create_infer_request()
         return OpenVINOInstance(
             request, self.inputs, self.places, self.outputs, self._inheritance, self._looks, self._flag
         )
@@ -155,7 +157,8 @@ def imported(header: dict[str, Any], blob: bytes, target: Target) -> OpenVINOReg
     """
     plain = bool(header["plain"])
     properties = (target.without_generated_loops() if plain else target).properties
-    compiled = core().import_model(io.BytesIO(blob), target.device, dict(properties))
+    with CALLS.work():
+        compiled = core().import_model(io.BytesIO(blob), target.device, dict(properties))
     looks = Looks.from_json(header["looks"])
     return OpenVINORegion(
         compiled, header["inputs"], header["outputs"], target, looks=looks, flagged=bool(header["flagged"]), plain=plain
