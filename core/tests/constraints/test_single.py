@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.constraints import output_shapes, violated
+from ort_py.constraints import output_shapes, violated, work_of
 from ort_py.contracts import NodeSpec
 from ort_py.graph.view import ModelGraphView
 from ort_py.testing.graphs import typed_model
@@ -64,3 +64,17 @@ def test_nothing_is_said_where_nothing_is_known_to_be_wrong(body: str, inputs: l
 def test_shapes_of_outputs(body: str, inputs: list[Any], shapes: Any) -> None:
     """Wrong inputs and unknown operators have no shapes."""
     assert output_shapes(node_of(body), inputs) == shapes
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "work"),
+    [
+        ("y = MatMul(x, z)", [X, Z], 3 * 4 * 5),
+        ("y = MatMul(x, z)", [X, X], 0),
+        ("y = Add(x, x)", [X, X], 0),
+        ('y = Einsum<equation = "ij,jk->ik">(x, z)', [X, Z], 3 * 4 * 5),
+    ],
+)
+def test_multiplications(body: str, inputs: list[Any], work: int) -> None:
+    """Those of products; none where the operator has none, or a constraint is broken."""
+    assert work_of(node_of(body), inputs) == work

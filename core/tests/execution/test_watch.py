@@ -199,3 +199,43 @@ def test_strings_count_with_what_they_say() -> None:
     driven.run(feeds, RunWatch(memory_bytes=2400))
     with pytest.raises(LimitError, match="The run holds"):
         driven.run(feeds, RunWatch(memory_bytes=2000))
+
+
+def test_a_product_that_cannot_end_is_not_begun() -> None:
+    """Its multiplications are counted first: the kernel is not called where they do not fit into the time."""
+    called: list[int] = []
+
+    def multiply(a: Any, b: Any) -> Any:
+        called.append(1)
+        return a[:, :1] + b[:1]
+
+    kernel = KernelDef("MatMul", lambda _ctx: multiply, since=13)
+    driven = drive("g (float[n,k] a, float[k,m] b) => (float[n,m] y) { y = MatMul(a, b) }", HostProvider([kernel]))
+    large = np.broadcast_to(np.float32(0), (100_000, 100_000))
+    with pytest.raises(LimitError, match=r"1e\+15 multiplications are more than fit into 5 s"):
+        driven.run({"a": large, "b": large}, RunWatch(seconds=5))
+    assert not called
+    small = np.zeros((2, 2), np.float32)
+    driven.run({"a": small, "b": small}, RunWatch(seconds=5))
+    assert called
+
+
+def test_a_kernel_looks_between_its_parts() -> None:
+    """Rows are split into parts where somebody looks at the clock, and a kernel may ask by itself."""
+    stopped = iter([False] * 4 + [True] * 100)
+    parts: list[int] = []
+
+    def factory(ctx: Any) -> Callable[[Any], Any]:
+        def neg(x: Any) -> Any:
+            ctx.check_time()
+            ctx.parallel_for(len(x), 1, lambda start, _stop: parts.append(start))
+            return -x
+
+        return neg
+
+    driven = drive("g (float[n] x) => (float[n] y) { y = Neg(x) }", HostProvider([KernelDef("Neg", factory, since=13)]))
+    with pytest.raises(Fail, match="stopped"):
+        driven.run({"x": floats(64)}, RunWatch(terminate=lambda: next(stopped)))
+    assert 0 < len(parts) < 4
+    driven.run({"x": floats(64)})
+    assert len(parts) < 8  # without a watch, all rows are one part

@@ -6,8 +6,8 @@ provider: nothing here knows who runs a node. Start with `table`, then `gate`.
 
 from __future__ import annotations
 
-from ort_py.constraints.admissions import Admissions, check_elements
+from ort_py.constraints.admissions import Admissions, check_elements, check_work
 from ort_py.constraints.gate import Admission, Gate
-from ort_py.constraints.single import output_shapes, violated
+from ort_py.constraints.single import output_shapes, violated, work_of
 
-__all__ = ["Admission", "Admissions", "Gate", "check_elements", "output_shapes", "violated"]
+__all__ = ["Admission", "Admissions", "Gate", "check_elements", "check_work", "output_shapes", "violated", "work_of"]

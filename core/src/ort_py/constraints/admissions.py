@@ -14,13 +14,15 @@ from ort_py.errors import LimitError, Location
 from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 
-__all__ = ["Admissions", "check_elements"]
+__all__ = ["Admissions", "check_elements", "check_work"]
 
 _REMEMBERED = 256
 """Sets of shapes of a region that are remembered to have passed its gate."""
 
-_PRODUCTS_PER_SECOND = 1e12
-"""Multiply-adds that one thread does in a second at most: what takes longer than a limit at this rate is not begun."""
+_PRODUCTS_PER_SECOND = 2e11
+"""Multiply-adds that one thread does in a second at most: what takes longer than a limit at this rate is not begun. A
+core with two units of 512 bits comes to 1.3e11 in float32; 8-bit integers and matrix units may be faster, and are
+refused when they would take a fifth of the time."""
 
 
 class Admissions:
@@ -73,14 +75,29 @@ class Admissions:
         if limits is None:
             return
         _check_memory(admission, limits.single_allocation_bytes)
-        seconds = limits.run_seconds
-        if seconds is not None and admission.work > seconds * self._threads * _PRODUCTS_PER_SECOND:
-            raise LimitError(
-                f"A compiled region would take {admission.work:.3g} multiplications, more than fit into {seconds:g} s.",
-                where=self._where,
-                why="native code cannot be interrupted, so its work is estimated before it begins",
-                fix="Feed smaller inputs, or raise Limits.run_seconds.",
-            )
+        if limits.run_seconds is not None:
+            check_work(admission.work, limits.run_seconds, self._threads, self._where)
+
+
+def check_work(work: float, seconds: float, threads: int, where: Location) -> None:
+    """Refuse to begin what cannot end in time, of a region or of one kernel.
+
+    Args:
+        work: Multiplications.
+        seconds: The time of a run.
+        threads: Threads of a run.
+        where: Whose work it is.
+
+    Raises:
+        LimitError: No processor does as much in that time.
+    """
+    if work > seconds * threads * _PRODUCTS_PER_SECOND:
+        raise LimitError(
+            f"{work:.3g} multiplications are more than fit into {seconds:g} s.",
+            where=where,
+            why="native code cannot be interrupted, so its work is estimated before it begins",
+            fix="Feed smaller inputs, or raise Limits.run_seconds.",
+        )
 
 
 def check_elements(gate: Gate, admission: Admission, arrays: Sequence[Any]) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.constraints.scope import NodeScope, Outputs, Tensor, Unchecked, Violation
+from ort_py.constraints.scope import Ledger, NodeScope, Outputs, Tensor, Unchecked, Violation
 from ort_py.constraints.sizes import Amount, Condition
 from ort_py.constraints.table import CONSTRAINTS
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.dtypes import TensorType
 
-__all__ = ["output_shapes", "violated"]
+__all__ = ["output_shapes", "violated", "work_of"]
 
 _MALFORMED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
 """Raised by constraints for attributes that are missing or of another type."""
@@ -39,6 +39,18 @@ class _NoLedger:
         """Ignore the work."""
 
 
+class _Spending(_NoLedger):
+    """Adds up the multiplications."""
+
+    def __init__(self) -> None:
+        self.work = 0.0
+
+    def spend(self, work: Amount) -> None:
+        """Add what is known."""
+        if isinstance(work, int):
+            self.work += work
+
+
 def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:
     """The constraint that a node's inputs or attributes break, in words; ``""`` where the table knows of none.
 
@@ -53,6 +65,21 @@ def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:
     except (Unchecked, *_MALFORMED):
         return ""
     return ""
+
+
+def work_of(node: NodeSpec, inputs: Sequence[Any]) -> float:
+    """Multiplications of a node in a run; 0 where the table does not tell, or a constraint is broken.
+
+    Args:
+        node: The node.
+        inputs: Its inputs in a run, None for those that are absent.
+    """
+    ledger = _Spending()
+    try:
+        _evaluated(node, inputs, ledger)
+    except (Violation, Unchecked, *_MALFORMED):
+        return 0.0
+    return ledger.work
 
 
 def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | None, ...] | None] | None:
@@ -78,13 +105,13 @@ def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | Non
     ]
 
 
-def _evaluated(node: NodeSpec, inputs: Sequence[Any]) -> Outputs | None:
+def _evaluated(node: NodeSpec, inputs: Sequence[Any], ledger: Ledger | None = None) -> Outputs | None:
     constraint = CONSTRAINTS.get((node.domain, node.op_type))
     if constraint is None or any(value is not None and not hasattr(value, "shape") for value in inputs):
         return None
     tensors = [None if value is None else _tensor(node, place, value) for place, value in enumerate(inputs)]
     return constraint(
-        NodeScope(node.op_type, node.since_version, node.attributes, tensors, len(node.outputs), _NoLedger())
+        NodeScope(node.op_type, node.since_version, node.attributes, tensors, len(node.outputs), ledger or _NoLedger())
     )
 
 

@@ -93,6 +93,17 @@ class KernelContext(ABC):
             LimitError: The array would pass the session's limits. Let it pass through.
         """
 
+    def check_time(self) -> None:  # noqa: B027 - a context without limits has nothing to look at
+        """Ask between the parts of long work whether it may go on; costs a tenth of a microsecond.
+
+        Parts of `parallel_for` are asked about already. Ask in loops over blocks, windows or regions whose number the
+        data decide, so that a kernel ends soon after the time of its run (`Limits.run_seconds`).
+
+        Raises:
+            LimitError: The time of the run, or that for loading, is over. Let it pass through.
+            Fail: The caller stopped the run. Likewise.
+        """
+
     @abstractmethod
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
         """Call ``fn(start, stop)`` over ``range(rows)`` in parts of at least `grain`, on the process-wide pool.

@@ -24,7 +24,7 @@ from ort_py.graph.reading.functions import expand_schema_function
 from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.kernels.binding import KernelServices
-from ort_py.limits import Limits
+from ort_py.limits import Limits, looking
 from ort_py.options import SessionOptions
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
@@ -70,14 +70,15 @@ def optimise(
     disabled, notes = switched_off(options.disabled_transforms, [one.name for one in transforms])
     for line in notes:
         _LOG.warning("%s", line)
-    report = run_transforms(
-        model,
-        transforms,
-        int(options.graph_optimization_level),
-        KernelEvaluator(providers, contributions.kernels, services, _held(model)),
-        schemas=schemas,
-        disabled=disabled,
-    )
+    with looking(model.budget.check_time):
+        report = run_transforms(
+            model,
+            transforms,
+            int(options.graph_optimization_level),
+            KernelEvaluator(providers, contributions.kernels, services, _held(model)),
+            schemas=schemas,
+            disabled=disabled,
+        )
     notes += write_out(model, providers, named, contributions.kernels, schemas)
     report.notes = tuple(notes)
     return report

@@ -131,6 +131,7 @@ def run_observed(
         memory_bytes=engine.options.limits.total_memory_bytes,
         held_bytes=engine.packed_bytes,
         recorder=engine.recorder,
+        threads=engine.threads.count,
     )
     start, started_ns = time.perf_counter(), time.perf_counter_ns()
     failure: BaseException | None = None

@@ -23,6 +23,7 @@ from ort_py.execution.sequential import cause_of, placed
 from ort_py.execution.task_program import TaskProgram
 from ort_py.execution.thread_pool import ThreadPool
 from ort_py.execution.watch import RunWatch
+from ort_py.limits import looking
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
@@ -207,7 +208,8 @@ class _Run:
                         return
                     instruction(slots)
             else:
-                self._execute_watched(number, self._watch)
+                with looking(self._watch.before):
+                    self._execute_watched(number, self._watch)
         except Exception as error:  # kernels and regions may raise anything; it is placed and chained
             done = len(task.instructions) - operator.length_hint(instructions)
             self._fail(task.steps[done - 1], self._place(error, task.steps[done - 1]))
@@ -229,6 +231,7 @@ class _Run:
                 return
             start = time.perf_counter_ns()
             try:
+                watch.fits(step, slots)
                 instruction(slots)
             except Exception as error:  # as above
                 self._fail(index, self._place(error, index))

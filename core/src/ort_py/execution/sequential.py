@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.constraints import violated
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
+from ort_py.limits import looking
 from ort_py.planning.steps import Step
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def _run_watched(frame: Frame) -> None:
     complete = False
     try:
         if trace is None or watch.checks:
-            _run_checked(frame, watch, trace)
+            with looking(watch.before):
+                _run_checked(frame, watch, trace)
         else:
             _run_traced(frame, trace)
         complete = True
@@ -76,6 +78,7 @@ def _run_checked(frame: Frame, watch: RunWatch, trace: RunTrace | None) -> None:
         watch.before(step)
         start = time.perf_counter_ns()
         try:
+            watch.fits(step, slots)
             instruction(slots)
         except Exception as error:  # as above
             raise placed(error, step, slots) from cause_of(error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_py.constraints import check_work, work_of
 from ort_py.errors import Fail, LimitError, MemoryLimitError
 from ort_py.limits.budget import MEMORY_FIX
 from ort_py.limits.text import array_memory
@@ -36,6 +37,29 @@ _GATHERING = frozenset(
 """Operators whose sequences hold tensors that were counted when they were made."""
 
 
+_PRODUCTS = frozenset(
+    (
+        *(
+            "Attention",
+            "Conv",
+            "ConvInteger",
+            "ConvTranspose",
+            "Einsum",
+            "FusedConv",
+            "FusedGemm",
+            "FusedMatMul",
+            "GRU",
+        ),
+        *("Gemm", "GroupQueryAttention", "LSTM", "MatMul", "MatMulInteger", "MatMulNBits", "MultiHeadAttention"),
+        *("QLinearConv", "QLinearMatMul", "RNN"),
+    )
+)
+"""Operators whose work outgrows their inputs. Others end soon, or look at the clock themselves."""
+
+_WORTH_A_LOOK = 1 << 22
+"""Elements of inputs below which products end within seconds, whatever their shapes; pads may make much of little."""
+
+
 class RunWatch:
     """Checks of one run, nested bodies included.
 
@@ -45,6 +69,7 @@ class RunWatch:
         memory_bytes: Limit of the bytes all live arrays of the run may take, constants included.
         held_bytes: What the session holds beside the arrays of its runs, which counts too.
         recorder: Records each step.
+        threads: Threads of the run, for what fits into its time.
 
     Attributes:
         recorder: As given.
@@ -60,10 +85,12 @@ class RunWatch:
         memory_bytes: int | None = None,
         held_bytes: int = 0,
         recorder: Recorder | None = None,
+        threads: int = 1,
     ) -> None:
         self._terminate = terminate
         self._seconds = seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._threads = threads
         self._memory_bytes = memory_bytes
         self._held_bytes = held_bytes
         self.recorder = recorder
@@ -108,6 +135,19 @@ class RunWatch:
                 why="Limits.run_seconds",
                 fix="Raise the limit if you trust the model.",
             )
+
+    def fits(self, step: Step, slots: Sequence[Any]) -> None:
+        """Refuse a kernel whose products cannot end within the time limit, before they begin.
+
+        Raises:
+            LimitError: They cannot.
+        """
+        node = getattr(step, "node", None)
+        if self._seconds is None or node is None or node.op_type not in _PRODUCTS:
+            return
+        inputs = [slots[slot] for slot in step.inputs]
+        if sum(getattr(one, "size", 0) for one in inputs) >= _WORTH_A_LOOK or node.attributes.get("pads"):
+            check_work(work_of(node, inputs), self._seconds, self._threads, step.location)
 
     def after(self, step: Step, slots: list[Any]) -> None:
         """Stop the run where its arrays take too much memory.

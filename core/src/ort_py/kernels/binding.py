@@ -32,7 +32,7 @@ from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
 from ort_py.kernels.seeds import stream_for
 from ort_py.kernels.subgraphs import BoundSubgraph
-from ort_py.limits import Limits, check_allocation, unquestioned_elements
+from ort_py.limits import Limits, check_allocation, in_looked_at_parts, look, unquestioned_elements
 
 __all__ = ["BoundKernel", "KernelConstants", "KernelServices", "bind_kernel", "make_context"]
 
@@ -153,7 +153,10 @@ class _BoundContext(KernelContext):
             check_allocation(self._services.limits, shape, dtype, self.node.location)
 
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
-        self._split(rows, grain, fn)
+        self._split(rows, grain, in_looked_at_parts(rows, grain, fn))
+
+    def check_time(self) -> None:
+        look()
 
     def random_generator(self, seed: float | None) -> Any:
         if seed is not None:

@@ -4,12 +4,13 @@ Everything that turns numbers of a model into work asks here first: the loader, 
 result size depends on data, and runs. Knows nothing of graphs, plans or providers.
 
 `limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks one array, `text`
-counts what strings take.
+counts what strings take, `running_time` lets long kernels look at the clock.
 """
 
 from ort_py.limits.allocation import array_bytes, check_allocation, human_bytes, unquestioned_elements
 from ort_py.limits.budget import Budget
 from ort_py.limits.limits import Limits
+from ort_py.limits.running_time import in_looked_at_parts, look, looking
 from ort_py.limits.text import array_memory, longest_text
 
 __all__ = [
@@ -19,6 +20,9 @@ __all__ = [
     "array_memory",
     "check_allocation",
     "human_bytes",
+    "in_looked_at_parts",
     "longest_text",
+    "look",
+    "looking",
     "unquestioned_elements",
 ]

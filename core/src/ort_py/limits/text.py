@@ -9,7 +9,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ort_py.limits.running_time import look
+
 __all__ = ["array_memory", "longest_text"]
+
+_STRETCH = 1 << 18
+"""Strings that are counted at a time."""
 
 
 def array_memory(array: Any, seen: set[int] | None = None) -> int:
@@ -22,13 +27,17 @@ def array_memory(array: Any, seen: set[int] | None = None) -> int:
     size = int(array.nbytes)
     if not getattr(getattr(array, "dtype", None), "hasobject", False):
         return size
-    texts = array.reshape(-1).tolist()
-    if seen is None:
-        return size + sum(map(sys.getsizeof, texts))
-    for text in texts:
-        if id(text) not in seen:
-            seen.add(id(text))
-            size += sys.getsizeof(text)
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _STRETCH):
+        look()  # to count a hundred million strings takes half a minute
+        texts = flat[start : start + _STRETCH].tolist()
+        if seen is None:
+            size += sum(map(sys.getsizeof, texts))
+            continue
+        for text in texts:
+            if id(text) not in seen:
+                seen.add(id(text))
+                size += sys.getsizeof(text)
     return size
 
 

@@ -151,6 +151,7 @@ class Columns:
         for group in range(first, last, block.groups):
             groups = slice(group, min(group + block.groups, last))
             for images, rows in chosen:
+                self._ctx.check_time()
                 self._convolve(operands, groups, images, rows, source, columns, products)
 
     def _convolve(

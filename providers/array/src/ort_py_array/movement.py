@@ -136,7 +136,7 @@ def expand(ctx: KernelContext, x: Array, shape: Array) -> Array:
         ctx.check_allocation(target, x.dtype)
     # A view would be free, but its elements share memory, which no kernel that writes in place expects.
     out = ctx.xp.empty(target, x.dtype)
-    out[...] = x
+    _fill(ctx, out, x)
     return out
 
 
@@ -163,12 +163,31 @@ def _tiled(ctx: KernelContext, x: Array, counts: tuple[int, ...]) -> Array:
         ctx.check_allocation(shape, x.dtype)
     out = ctx.xp.empty(shape, x.dtype)
     if all(dim == 1 or count == 1 for dim, count in zip(x.shape, counts, strict=True)):
-        out[...] = x  # nothing but broadcasting
+        _fill(ctx, out, x)  # nothing but broadcasting
     else:
         # One copy, of the tensor seen with an axis of its repetitions before each of its axes.
         pairs = [size for pair in zip(counts, x.shape, strict=True) for size in pair]
-        out.reshape(pairs)[...] = x.reshape([size for dim in x.shape for size in (1, dim)])
+        _fill(ctx, out.reshape(pairs), x.reshape([size for dim in x.shape for size in (1, dim)]))
     return out
+
+
+_AT_A_TIME = 1 << 22
+"""Elements that are repeated at a time: runs of two elements take ten times as long as one long run."""
+
+
+def _fill(ctx: KernelContext, out: Array, x: Array) -> None:
+    """Write what broadcasts, in parts of the longest axis where it is much."""
+    if out.size <= _AT_A_TIME:
+        out[...] = x
+        return
+    axis = max(range(out.ndim), key=lambda place: out.shape[place])
+    source = ctx.xp.broadcast_to(x, out.shape)
+
+    def part(start: int, stop: int) -> None:
+        places = (*(slice(None),) * axis, slice(start, stop))
+        out[places] = source[places]
+
+    ctx.parallel_for(out.shape[axis], max(1, out.shape[axis] * _AT_A_TIME // out.size), part)
 
 
 @kernel("Tile", since=1, strided=True, host_inputs=frozenset({1, 2}))

@@ -123,6 +123,7 @@ def pool(
 
     def part(start: int, stop: int) -> None:
         for first in range(start, stop, some):
+            ctx.check_time()
             chosen = slice(first, min(first + some, stop))
             _slid(xp, rows[chosen], axes, fill, combine, results[chosen])
 

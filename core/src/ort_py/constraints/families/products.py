@@ -160,7 +160,8 @@ def _einsum(n: NodeScope) -> Outputs:
     missing = [letter for letter in output if letter not in sizes]
     if missing:
         raise Violation(f"'{missing[0]}' of the result names no axis of an operand")
-    n.spend(product(tuple(sizes.values())))
+    if len(terms) <= 2:  # more are multiplied two at a time, in an order that the kernel chooses
+        n.spend(product(tuple(sizes.values())))
     return [tuple(sizes[letter] for letter in output)]
 
 

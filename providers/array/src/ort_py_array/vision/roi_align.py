@@ -154,7 +154,7 @@ def roi_align(ctx: KernelContext) -> KernelCallable:
 
             def part(start: int, stop: int, group: _Group = group, parts: list[_Block] = parts) -> None:
                 for some, bins, samples in parts[start:stop]:
-                    _pool(xp, group, pixels, out, some, bins, samples)
+                    _pool(ctx, group, pixels, out, some, bins, samples)
 
             ctx.parallel_for(len(parts), 1, part)
         return out
@@ -204,11 +204,13 @@ class _Group:
         ]
 
 
-def _pool(xp: Any, group: _Group, pixels: Array, out: Array, some: slice, bins: slice, depth: int) -> None:
+def _pool(ctx: KernelContext, group: _Group, pixels: Array, out: Array, some: slice, bins: slice, depth: int) -> None:
     """Pool one block of bins, `depth` rows of samples at a time."""
+    xp = ctx.xp
     node, samples = group.node, group.rows[0].shape[2]
     total = None
     for start in range(0, samples, depth):
+        ctx.check_time()
         rows = (some, bins, None, slice(start, start + depth), None, slice(None), None)
         columns = (some, None, slice(None), None, slice(None), None, slice(None))
         index = group.rows[0][rows] + group.columns[0][columns]  # (regions, bins, bins, samples, samples, 2, 2)
