@@ -146,8 +146,11 @@ def lint(texts: list[Text]) -> list[str]:
         lines = text.content.splitlines()
         joined += [*lines, "", "***", ""]
         places += [(text.file, text.line + index) for index in range(len(lines) + 3)]
-    problems = []
-    for found in LintFile("prose", "\n".join(joined)).lint(settings):
+    problems, whole = [], "\n".join(joined)
+    for found in LintFile("prose", whole).lint(settings):
+        behind = found.check_result.span[1] - 1
+        if whole[behind - 1 : behind + 1].isalpha():
+            continue  # part of a word: proselint finds "for ever" in "for every"
         file, line = places[found.pos[0]]
         message = " ".join(found.check_result.message.split())
         problems.append(f"{file}:{line}: {message} ({found.check_result.check_path})")

@@ -84,3 +84,8 @@ def test_the_repository_is_within_its_limits() -> None:
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py") if ".venv" not in file.parts]
     assert LIMITS.keys() == {"sources", "tests"}
     assert beyond_limits([one for file in files for one in docstrings(file)]) == []
+
+
+def test_parts_of_words_are_no_findings() -> None:
+    """proselint itself finds "for ever" in "for every"."""
+    assert lint([Text("a.md", 1, "It is there for every platform.")]) == []

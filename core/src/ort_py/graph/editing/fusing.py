@@ -198,7 +198,7 @@ def types_of(node: Node, body: FunctionBody, state: EditState) -> list[ValueType
 def function_graph(node: Node, body: FunctionBody, schemas: SchemaRegistry, store: WeightStore) -> Graph:
     """A fused node's function as a graph of its own, with versions and, as far as they can be known, types.
 
-    Its values have the names of the body. Inputs have the types of the node's; those that are constants are constants.
+    Its values have the names of the body. Inputs have the types of the node's; constant inputs stay constant.
 
     Args:
         node: The fused node, connected.
