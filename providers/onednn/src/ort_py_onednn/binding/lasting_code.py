@@ -3,8 +3,8 @@
 The kernels of its convolutions by blocks of matrices ("brgconv") are held by a set that lives as long as the process
 (`brgemm_kernel_container_t` of oneDNN 3), which tells them apart by their bytes. Those with a function among their
 post-ops hold addresses of their own, so that the same convolution made twice is there twice: 10 to 90 KiB each time.
-A process whose shapes keep changing would grow without bound. So such primitives are counted: `remembered` keeps what was
-made, and when the number is used up, new ones get the next best code, whose memory comes back.
+A process whose shapes keep changing would grow without bound. So such primitives are counted: `remembered` keeps what
+was made, and when the number is used up, new ones get the next best code, whose memory comes back.
 
 Knows the names of implementations only.
 """
