@@ -9,13 +9,24 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "changes"
-TYPES = ("added", "changed", "deprecated", "removed", "fixed", "security", "docs")
+TYPES = tuple(
+    one["directory"]
+    for one in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]["type"]
+)
+"""The types of fragments that towncrier collects."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*\.(?P<type>[a-z]+)\.md")
 _SOURCE = re.compile(r"^(core|providers/[^/]+)/src/")
+
+
+def fragments(root: Path = ROOT) -> list[Path]:
+    """The files that wait for the next release, in order."""
+    folder = root / FOLDER.relative_to(ROOT)
+    return sorted(file for file in folder.iterdir() if file.name not in {"README.md", "template.jinja"})
 
 
 def problems_of(file: Path) -> list[str]:
@@ -45,9 +56,7 @@ def staged_problems() -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Print every problem; returns 1 where there is one."""
-    problems = [
-        problem for file in sorted(FOLDER.iterdir()) if file.name != "README.md" for problem in problems_of(file)
-    ]
+    problems = [problem for file in fragments() for problem in problems_of(file)]
     if "--staged" in arguments:
         problems += staged_problems()
     for problem in problems:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from workspace import ROOT, read_version
 
-__all__ = ["ROOT", "WORKSPACE", "ensure_beside", "ensure_environment", "run_in"]
+__all__ = ["ROOT", "WORKSPACE", "ensure_beside", "ensure_environment", "ensure_tools", "run_in"]
 
 _FAST_CPU = {
     ("linux", "x86_64"): "providers/onednn",
@@ -112,6 +112,34 @@ def ensure_beside(python: Path, provider: str) -> Path:
         raise SystemExit(f"pip failed with exit code {outcome.returncode}; its messages stand above.")
     stamp.write_text(wanted)
     return beside
+
+
+def ensure_tools(name: str) -> Path:
+    """The Python of an environment that has the tools of one file of `requirements/` and nothing of the workspace.
+
+    Args:
+        name: Name of the file without its suffix; it pins every package by hash. `.venv-<name>` holds the environment.
+
+    Returns:
+        Path of the interpreter.
+
+    Raises:
+        SystemExit: pip failed; its output stands above.
+    """
+    requirements, folder = ROOT / "requirements" / f"{name}.txt", ROOT / f".venv-{name}"
+    python, stamp = _python_of(folder), folder / ".ort-py-tools"
+    wanted = hashlib.sha256(sys.version.encode() + requirements.read_bytes()).hexdigest()
+    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return python
+    _say(f"creating {folder.relative_to(ROOT)} with requirements/{requirements.name}")
+    venv.create(folder, with_pip=True, upgrade_deps=False)
+    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    command += ["--require-hashes", "-r", str(requirements)]
+    outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    if outcome.returncode:
+        raise SystemExit(f"pip failed with exit code {outcome.returncode}; its messages stand above.")
+    stamp.write_text(wanted)
+    return python
 
 
 def run_in(python: Path, arguments: list[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from workspace import Distribution, distributions, examples, expected_pins, inte
 
 import ort_py
 from tests.support.source_tree import ROOT
+from tests.support.workspace_copy import copied_settings
 
 RELEASED = pytest.mark.parametrize("one", distributions(), ids=lambda one: one.name)
 MEMBERS = pytest.mark.parametrize("one", [*distributions(), *examples()], ids=lambda one: one.name)
@@ -65,7 +65,7 @@ def test_every_requirement_on_a_distribution_of_ours_is_pinned(one: Distribution
 
 def test_writing_a_version_changes_all_and_nothing_else(tmp_path: Path) -> None:
     """The version and the requirements change; a second call finds nothing to do; the way back restores each file."""
-    root = _copied_settings(tmp_path)
+    root = copied_settings(tmp_path)
     before = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
     changed = write_version("7.8.9rc1", root)
     assert read_version(root) == "7.8.9rc1"
@@ -82,12 +82,12 @@ def test_writing_a_version_changes_all_and_nothing_else(tmp_path: Path) -> None:
 def test_versions_in_other_spellings_are_refused(version: str, tmp_path: Path) -> None:
     """They would not compare as meant, or could not be published."""
     with pytest.raises(ValueError, match=r"is no version of this project; write 0\.2\.0"):
-        write_version(version, _copied_settings(tmp_path))
+        write_version(version, copied_settings(tmp_path))
 
 
 def test_a_core_without_a_version_is_an_error(tmp_path: Path) -> None:
     """The text says which line is missing."""
-    root = _copied_settings(tmp_path)
+    root = copied_settings(tmp_path)
     (root / "core/src/ort_py/__init__.py").write_text('version = "1"\n', encoding="utf-8")
     with pytest.raises(ValueError, match="has no line __version__ = "):
         read_version(root)
@@ -132,12 +132,3 @@ def test_the_core_depends_on_no_provider() -> None:
     (core,) = (one for one in distributions() if one.name == "ort-py-core")
     names = {entry.split(">")[0].split("=")[0] for entry in core.project["dependencies"]}
     assert names == {"numpy", "onnx", "ml_dtypes", "pluggy"}
-
-
-def _copied_settings(target: Path) -> Path:
-    files = ["core/src/ort_py/__init__.py"]
-    files += [f"{one.folder}/pyproject.toml" for one in [*distributions(), *examples()]]
-    for name in files:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, target / name)
-    return target
