@@ -7,6 +7,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ import ort_py
 from core.tests.driving import floats
 from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, counted_plans, expected, faulty_session
 from core.tests.fallback.test_breaker import Clock
+from ort_py.engine.recovery import answers
 from ort_py.fallback.circuits import Circuits
+from ort_py.fallback.failure import failure_of
 from ort_py.fallback.states import SessionState
 from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeFactory
 from ort_py.testing.fake_region import FakeRegion
@@ -104,6 +107,24 @@ def test_eight_threads_and_one_plan(monkeypatch: pytest.MonkeyPatch, compiles: b
         (record,) = session.fallback_report
         assert (record.action, record.count) == ("left out", 1)
         assert len(session.engine.retired) == 0
+
+
+def test_another_run_leaves_the_provider_out_while_a_failure_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose provider is left out by another run, between its failure and its answer, goes on without it."""
+    faults = Faults()
+    with faulty_session(faults) as session:
+        faults.fail(math.inf)
+        nested: list[object] = []
+
+        def reading(*arguments: Any) -> Any:
+            if not nested:
+                nested.append(None)
+                nested[0] = session.run(None, {"x": X})
+            return failure_of(*arguments)
+
+        monkeypatch.setattr(answers, "failure_of", reading)
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected(X))
+        assert [record.action for record in session.fallback_report] == ["left out"]
 
 
 def test_eight_threads_and_a_provider_that_comes_and_goes() -> None:

@@ -147,7 +147,7 @@ class _Recovery:
         if current is not runner:  # another thread has planned anew meanwhile, and closed the pool of this runner
             return self._whole(current)
         engine = self._engine
-        failure = failure_of(error, engine.providers.in_use)
+        failure = failure_of(error, engine.providers.created)
         if failure.kind is FailureKind.CALLER:
             return None
         if failure.kind is FailureKind.OUT_OF_MEMORY:
@@ -174,9 +174,6 @@ class _Recovery:
     def _elsewhere(self, runner: Runner, failure: Failure) -> _Answer | None:
         engine = self._engine
         state = engine.recovery
-        provider = next((one for one in engine.providers.in_use if one.name == failure.provider), None)
-        if provider is None or state.circuits.is_hopeless(failure.provider, failure.node):
-            return None
         state.under_way += 1
         try:
             with engine.lock.held():
@@ -185,6 +182,10 @@ class _Recovery:
                     return None
                 if current is not runner:
                     return self._whole(current)
+                # Looked for under the lock: until then, another thread may be leaving the provider out.
+                provider = next((one for one in engine.providers.in_use if one.name == failure.provider), None)
+                if provider is None or state.circuits.is_hopeless(failure.provider, failure.node):
+                    return None
                 if state.unproven is not None and state.unproven.trial == failure.provider:
                     state.circuits.of(failure.provider).failed()
                     return self._whole(take_back(engine, _record(failure)))
