@@ -139,6 +139,16 @@ def test_empty_values_are_named() -> None:
     assert gate.admit([floats(5, 0)]).empty == "x"
 
 
+def test_operands_that_are_repeated_late_are_named() -> None:
+    """A size of 1 that is repeated counts if it was open; one that the model's types have does not."""
+    gate = gate_of("g (float[A,N] x, float[A,M] z, float[A,1] o) => (float[A,K] y) {s=Add(x,z) t=Add(s,o) y=Mul(s,t)}")
+    one, many = floats(3, 1), floats(3, 4)
+    assert gate.admit([many, many, one]).late == ""
+    assert gate.admit([one, one, one]).late == ""
+    assert gate.admit([one, many, one]).late == "Add"
+    assert gate.admit([many, one, one]).late == "Add"
+
+
 def test_sizes_that_nobody_can_tell_are_named_once() -> None:
     """The node that makes a size out of the data of a run is named; those that only pass the size on are not."""
     gate = gate_of(

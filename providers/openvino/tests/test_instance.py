@@ -220,3 +220,17 @@ def test_results_that_may_be_empty_are_not_taken() -> None:
         x = np.array(numbers, np.float32)
         (result,) = session.run(None, {"x": x})
         np.testing.assert_array_equal(result, np.stack(np.nonzero(x)))
+
+
+def test_operands_that_are_repeated_in_some_runs() -> None:
+    """A product with one column, to which a row is added, has as many as the row; OpenVINO's has room for one."""
+    constants = "float[4] c = {1, 2, 3, 4}"
+    text = f"g (float[3, 16] x, float[16, n] w) => (float[3, m] y) <{constants}> {{ p = MatMul(x, w) y = Add(p, c) }}"
+    session = opened(text)
+    assert set(runners(session).values()) == {NAME}
+    x = np.full((3, 16), 0.5, np.float32)
+    for columns in (4, 1, 4, 1):
+        (y,) = session.run(None, {"x": x, "w": np.ones((16, columns), np.float32)})
+        np.testing.assert_array_equal(y, np.tile(np.float32([9, 10, 11, 12]), (3, 1)))
+    assert not session.fallback_report
+    assert "an operand is repeated" in session.plan

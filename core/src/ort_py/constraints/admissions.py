@@ -34,17 +34,26 @@ class Admissions:
         threads: Threads of a run.
         where: The region, for messages.
         empty_values: Whether the region's provider computes values without elements as the specification says.
+        late_broadcasts: Whether it does so if an operand has a size of 1 that was not known before the run.
 
     Attributes:
         gate: The gate.
-        empty_values: As given.
+        empty_values, late_broadcasts: As given.
     """
 
     def __init__(
-        self, gate: Gate, limits: Limits | None, threads: int, where: Location, *, empty_values: bool = True
+        self,
+        gate: Gate,
+        limits: Limits | None,
+        threads: int,
+        where: Location,
+        *,
+        empty_values: bool = True,
+        late_broadcasts: bool = True,
     ) -> None:
         self.gate = gate
         self.empty_values = empty_values
+        self.late_broadcasts = late_broadcasts
         self._limits = limits
         self._threads = threads
         self._where = where

@@ -39,6 +39,7 @@ class Admission:
         bounds: (input, least, greatest, node, text) of elements to be compared in each run.
         largest: Bytes of the largest value that the region makes, and its name.
         empty: Name of an input of the region, or of a value that it makes, that has no elements; ``""`` for none.
+        late: Operator that repeats an operand along an axis that was not known to have the size 1; ``""`` for none.
         work: Multiplications of a run, 0 where they are not known.
     """
 
@@ -46,6 +47,7 @@ class Admission:
     bounds: tuple[tuple[int, int, int, int, str], ...]
     largest: tuple[int, str]
     empty: str
+    late: str
     work: float
 
 
@@ -82,6 +84,7 @@ class _Symbolic:
     bounds: tuple[tuple[int, int, int, int, str], ...]
     outputs: tuple[tuple[int, ...] | None, ...]
     values: tuple[tuple[int, int, str], ...]
+    late: tuple[tuple[int, int], ...]
     work: int | None
 
 
@@ -163,6 +166,7 @@ class Gate:
             ),
             (biggest, name),
             empty,
+            next((self._nodes[node].op_type for node, condition in symbolic.late if registers[condition]), ""),
             0 if symbolic.work is None else registers[symbolic.work],
         )
 
@@ -248,6 +252,7 @@ class Gate:
             tuple((one.border, _number(one.low), _number(one.high), one.node, one.text) for one in found.bounds),
             max(sizes, default=(0, "")),
             self._empty_input(arrays) or next((name for size, name in sizes if not size), ""),
+            "",
             found.work if isinstance(found.work, int | float) else 0,
         )
 
@@ -337,6 +342,7 @@ def _compiled(recorder: Recorder, inputs: list[_Input], found: Trace, read: set[
         if is_known(count) and key not in seen:
             seen.add(key)
             values.append((wanted(count), itemsize, name))
+    late = [(node, wanted(one)) for node, one in found.late if isinstance(one, Size)]
     work = wanted(found.work) if is_known(found.work) else None
     program, registers = recorder.program(results)
     return _Symbolic(
@@ -351,6 +357,7 @@ def _compiled(recorder: Recorder, inputs: list[_Input], found: Trace, read: set[
         tuple((place, registers[low], registers[high], node, text) for place, low, high, node, text in bounds),
         tuple(None if dims is None else tuple(registers[one] for one in dims) for dims in outputs),
         tuple((registers[count], itemsize, name) for count, itemsize, name in values),
+        tuple((node, registers[condition]) for node, condition in late),
         None if work is None else registers[work],
     )
 

@@ -17,6 +17,7 @@ from ort_py.constraints.sizes import (
     UNKNOWN,
     Amount,
     Condition,
+    Size,
     Unknown,
     all_of,
     any_of,
@@ -24,6 +25,7 @@ from ort_py.constraints.sizes import (
     choose,
     equal,
     less,
+    negated,
     product,
 )
 from ort_py.dtypes import DataType
@@ -99,6 +101,9 @@ class Ledger(Protocol):
 
     def spend(self, work: Amount) -> None:
         """Note multiplications of a run."""
+
+    def repeat(self, late: Condition) -> None:
+        """Note when a size is repeated that is 1 in a run, though it may be any size."""
 
 
 class NodeScope:
@@ -332,15 +337,17 @@ class NodeScope:
         for axis in range(-rank, 0):
             whole: Amount = 1
             for shape in shapes:
-                if len(shape) < -axis:
-                    continue
-                size = shape[axis]
+                size = shape[axis] if len(shape) >= -axis else 1
                 if size is whole or (isinstance(size, int) and size == 1):
                     continue
                 fits = any_of(equal(size, whole), equal(size, 1), equal(whole, 1))
                 self.require(fits, "sizes {} and {} do not broadcast", size, whole)
                 whole = choose(equal(whole, 1), size, whole)
             result.append(whole)
+        for shape in shapes:
+            for size, whole in zip(shape[::-1], result[::-1], strict=False):
+                if isinstance(size, Size) and size is not whole:
+                    self._ledger.repeat(all_of(equal(size, 1), negated(equal(whole, 1))))
         return tuple(result)
 
     def spreads_to(self, place: int, target: Dims, what: str) -> None:

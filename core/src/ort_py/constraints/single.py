@@ -35,6 +35,9 @@ class _NoLedger:
     def require_elements(self, border: int, low: Amount, high: Amount, text: str) -> None:
         """Ignore the requirement: it is already decided."""
 
+    def repeat(self, late: Condition) -> None:
+        """Ignore the condition: kernels repeat operands as a run has them."""
+
     def spend(self, work: Amount) -> None:
         """Ignore the work."""
 

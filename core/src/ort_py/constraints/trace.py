@@ -69,6 +69,7 @@ class Trace:
         violations: Nodes that no input can satisfy.
         unchecked: Nodes that cannot be checked before they run.
         unsized: Nodes that make a value whose size depends on the data of a run.
+        late: Nodes that repeat an operand along an axis if it has the size 1 there in a run: number and condition.
         requirements: Requirements of each run.
         bounds: Likewise, of the elements of inputs.
         outputs: Shape of each output of the region, None if it is not known.
@@ -79,6 +80,7 @@ class Trace:
     violations: list[Finding] = field(default_factory=list)
     unchecked: list[Finding] = field(default_factory=list)
     unsized: list[Finding] = field(default_factory=list)
+    late: list[tuple[int, Condition]] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
     outputs: list[Dims | None] = field(default_factory=list)
@@ -104,6 +106,9 @@ class _Ledger:
             self._into.bounds.append(Bound(self._node, border, low, high, text))
         else:
             self._into.unchecked.append(Finding(self._node, "its indices point into an axis of unknown length"))
+
+    def repeat(self, late: Condition) -> None:
+        self._into.late.append((self._node, late))
 
     def spend(self, work: Amount) -> None:
         self._into.work = work + self._into.work

@@ -144,6 +144,15 @@ class IExecutionProvider(ABC):
         return True
 
     @property
+    def computes_late_broadcasts(self) -> bool:
+        """Optional. Whether its compiled regions compute what the specification says if an operand is repeated along
+        an axis that has the size 1 in a run, and whose size was not known when the region was compiled.
+
+        If it is False, the engine leaves such runs to the kernels of the region's nodes.
+        """
+        return True
+
+    @property
     def widened_types(self) -> frozenset[DataType]:
         """Optional. Narrow floating types that it has kernels for, but computes faster in float32.
 

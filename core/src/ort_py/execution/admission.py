@@ -74,8 +74,8 @@ class ShapeCheck:
             inputs: The region's inputs.
 
         Raises:
-            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, which
-                the region's provider does not compute.
+            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, or an
+                operand repeated, which the region's provider does not compute.
             KernelInputError: It does not hold, and they may not.
             LimitError: A limit of the session would be exceeded.
         """
@@ -83,6 +83,9 @@ class ShapeCheck:
         if admission.empty and not self.admissions.empty_values:
             # Kernels answer as they do for all runs of these shapes; where there are none, the engine says so.
             raise RunDeclined(f"'{admission.empty}' is empty, which the provider does not compute", early=True)
+        if admission.late and not self.admissions.late_broadcasts:
+            reason = "an operand is repeated along an axis that was not known to have the size 1"
+            raise RunDeclined(f"{admission.late}: {reason}, which the provider does not compute", early=True)
         return admission
 
     def guarded(self, check: Callable[..., T], *arguments: Any) -> T:
@@ -133,8 +136,8 @@ class AdmittedInstance(RegionInstance):
         """Check what is new about the inputs, then hand them on.
 
         Raises:
-            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, which
-                the region's provider does not compute.
+            RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, or an
+                operand repeated, which the region's provider does not compute.
             KernelInputError: It does not hold, and they may not.
             LimitError: A limit of the session would be exceeded.
             Exception: Whatever the provider's instance raises.

@@ -262,6 +262,7 @@ class GraphPlanner:
             self.resources.threads,
             region.nodes[0].location,
             empty_values=provider.computes_empty_values,
+            late_broadcasts=provider.computes_late_broadcasts,
         )
 
 

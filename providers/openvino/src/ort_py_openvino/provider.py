@@ -69,6 +69,11 @@ class OpenVINOProvider(RegionProvider):
         """False: pools and reductions of values without elements leave what was in the memory before."""
         return False
 
+    @property
+    def computes_late_broadcasts(self) -> bool:
+        """False: a sum that is fused with a product gets memory of the product's shape."""
+        return False
+
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
         """See `support`."""
         return refusal(node, graph, self._target)
