@@ -146,7 +146,7 @@ class Soak:
             raise AssertionError("a run that should fail did not")
 
     def _refuse(self) -> None:
-        """A file that is cut short is no model."""
+        """A file that is cut short is not a model."""
         data = _made_model()
         try:
             ort_py.InferenceSession(data[: self._random.randrange(1, len(data) // 2)]).close()

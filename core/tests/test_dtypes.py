@@ -76,7 +76,7 @@ def test_dtypes_without_onnx_type_are_refused(dtype: str) -> None:
 
 def test_unknown_number_is_refused() -> None:
     """A number outside the enumeration is refused."""
-    with pytest.raises(InvalidArgument, match="99 is no ONNX element type"):
+    with pytest.raises(InvalidArgument, match="99 is not an ONNX element type"):
         numpy_dtype(99)
 
 

@@ -58,6 +58,11 @@ def test_proselint_reads_prose_and_names_the_line() -> None:
     assert "archaism" in problems[0]
 
 
+def test_a_finding_that_ends_within_a_word_is_dropped() -> None:
+    """proselint's pattern for an archaism also matches "for every"."""
+    assert lint([Text("a.py", 1, "There is one for every node.")]) == []
+
+
 def test_code_is_not_prose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code spans, fenced blocks and indented blocks of pages are left out; lines keep their numbers."""
     monkeypatch.setattr("prose.ROOT", tmp_path)

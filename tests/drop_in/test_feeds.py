@@ -230,7 +230,7 @@ AGREE: dict[str, Case] = {
     "texts as bytes": lambda ort: run(ort, STRINGS, {"x": np.array([b"ab", b"c"], "S4")}),
     "texts as a list": lambda ort: run(ort, STRINGS, {"x": ["ä", "bc"]}),
     "other objects as texts": lambda ort: run(ort, STRINGS, {"x": np.array([None, 3, 2.5], object)}),
-    "bytes that are no UTF-8": lambda ort: run(ort, STRINGS, {"x": np.array([b"\xff\xfe"])}),
+    "bytes that are not UTF-8": lambda ort: run(ort, STRINGS, {"x": np.array([b"\xff\xfe"])}),
     "no texts": lambda ort: run(ort, STRINGS, {"x": np.zeros(0, object)}),
     "numbers for texts": lambda ort: run(ort, STRINGS, {"x": VECTOR}),
     "texts for numbers": lambda ort: relu(ort, np.array([["a"]])),

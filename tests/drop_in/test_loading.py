@@ -74,7 +74,7 @@ def loads(content: Any) -> Case:
 
 MODELS: dict[str, Any] = {
     "empty bytes": b"",
-    "garbage": b"this is no model at all",
+    "garbage": b"this is not a model at all",
     "truncated": RELU.SerializeToString()[:-9],
     "no graph": edited(lambda model: model.ClearField("graph")),
     "no IR version": edited(lambda model: model.ClearField("ir_version")),
@@ -194,7 +194,7 @@ FILES: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_sources_are_taken_and_refused_alike(name: str, tmp_path: Path) -> None:
-    """Paths of all kinds load; what is no model, no file or no path is refused by the same class."""
+    """Paths of all kinds load; what is not a model, no file or no path is refused by the same class."""
     source = FILES[name](tmp_path)
     expect_agreement(loads(source))
 

@@ -24,7 +24,7 @@ def tensor(name: str, shape: Any, element: int = FLOAT) -> onnx.ValueInfoProto:
 
 
 def typed(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
-    """The declaration of a value that is no tensor."""
+    """The declaration of a value that is not a tensor."""
     return helper.make_value_info(name, kind)
 
 

@@ -147,7 +147,7 @@ ENTRIES: dict[str, dict[str, str]] = {
     "none is large enough": {FILE: "weights.bin", SMALLEST: "1000"},
     "size not given": {FILE: "weights.bin"},
     "size without a file": {SMALLEST: "1"},
-    "size is no number": {FILE: "weights.bin", SMALLEST: "many"},
+    "size is not a number": {FILE: "weights.bin", SMALLEST: "many"},
     "size is negative": {FILE: "weights.bin", SMALLEST: "-1"},
     "absolute": {FILE: "/nowhere/weights.bin"},
     "above": {FILE: "../weights.bin", SMALLEST: "16"},
@@ -163,8 +163,8 @@ def test_weights_go_into_a_second_file_alike(name: str, tmp_path: Path) -> None:
 
 def test_a_size_that_is_no_number_is_named(tmp_path: Path) -> None:
     """The entry, its value and what to do."""
-    with pytest.raises(ort_py.Fail, match=f"{SMALLEST}' is 'many', which is no number of bytes") as caught:
-        saved(ort_py, tmp_path, entries=ENTRIES["size is no number"])
+    with pytest.raises(ort_py.Fail, match=f"{SMALLEST}' is 'many', which is not a number of bytes") as caught:
+        saved(ort_py, tmp_path, entries=ENTRIES["size is not a number"])
     assert caught.value.fix
 
 

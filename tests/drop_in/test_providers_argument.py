@@ -372,7 +372,7 @@ TUNED: dict[str, Any] = {
     "results a number": [{"ep": "X", "results": 3, "validators": {}}],
     "provider a number": [{"ep": 3, "results": {}, "validators": {}}],
     "with kernels": [{"ep": "X", "results": {"op": {"p": 1}}, "validators": {"v": "1"}}],
-    "with a kernel that is no number": [{"ep": "X", "results": {"op": {"p": "a"}}, "validators": {"v": 1}}],
+    "with a kernel that is not a number": [{"ep": "X", "results": {"op": {"p": "a"}}, "validators": {"v": 1}}],
 }
 
 

@@ -71,13 +71,18 @@ CASES = {
     "truncated file": Case(
         text_model(RELU)[:35],
         errors.InvalidProtobuf,
-        "The bytes are no ONNX model",
+        "The bytes are not an ONNX model",
         FILE,
         "35 bytes",
         "truncated",
     ),
     "garbage": Case(
-        b"this is no model at all" * 3, errors.InvalidProtobuf, "no ONNX model", FILE, "starting with b'this", "damaged"
+        b"this is not a model at all" * 3,
+        errors.InvalidProtobuf,
+        "not an ONNX model",
+        FILE,
+        "starting with b'this",
+        "damaged",
     ),
     "empty file": Case(b"", errors.InvalidArgument, "No graph was found", FILE, "0 bytes", "The file is empty"),
     "directory": Case(None, errors.InvalidProtobuf, "is a directory, not a model", FILE, "", "Pass the path"),
@@ -247,7 +252,7 @@ def test_command_line_refuses_it(case: Case, path: Path, tmp_path: Path, capsys:
 
 
 def bytes_session(model: bytes) -> ort_py.InferenceSession:
-    """A session of a model that is no file."""
+    """A session of a model that is not a file."""
     return ort_py.InferenceSession(model, providers=CPU)
 
 

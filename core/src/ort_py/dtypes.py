@@ -146,7 +146,7 @@ def numpy_dtype(data_type: DataType | int) -> np.dtype[Any]:
     try:
         data_type = DataType(data_type)
     except ValueError:
-        raise InvalidArgument(f"{data_type} is no ONNX element type.", fix="See ort_py.dtypes.DataType.") from None
+        raise InvalidArgument(f"{data_type} is not an ONNX element type.", fix="See ort_py.dtypes.DataType.") from None
     if data_type in _NUMPY:
         return _NUMPY[data_type]
     if data_type in _ML_DTYPES:
@@ -258,7 +258,7 @@ def parse_value_type(text: str) -> ValueType:
     match = _PATTERN.fullmatch(text.replace(" ", ""))
     if match is None:
         raise InvalidArgument(
-            f"'{text}' is no ONNX type string.", fix="Write e.g. tensor(float) or seq(tensor(int64))."
+            f"'{text}' is not an ONNX type string.", fix="Write e.g. tensor(float) or seq(tensor(int64))."
         )
     kind, inner = match.groups()
     if kind == "seq":

@@ -316,7 +316,7 @@ class KernelInputError(InvalidArgument, Fail, RuntimeException):
 
 
 class InvalidProtobuf(OrtPyError):
-    """The bytes are no ONNX model (onnxruntime status 7, INVALID_PROTOBUF)."""
+    """The bytes are not an ONNX model (onnxruntime status 7, INVALID_PROTOBUF)."""
 
     code = 7
 

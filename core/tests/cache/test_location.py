@@ -53,6 +53,6 @@ def test_sizes() -> None:
 @pytest.mark.parametrize("text", ["large", "-1", "1.5G", "9" * 30])
 def test_what_is_no_size_is_refused(text: str) -> None:
     """By name, with an example."""
-    with pytest.raises(OptionError, match=r"ORT_PY_CACHE_SIZE is .* which is no size") as caught:
+    with pytest.raises(OptionError, match=r"ORT_PY_CACHE_SIZE is .* which is not a size") as caught:
         cache_bytes({"ORT_PY_CACHE_SIZE": text})
     assert "500M" in caught.value.fix

@@ -250,7 +250,7 @@ def test_processes_that_write_at_once_leave_whole_files(folder: Path) -> None:
     assert not list(folder.glob("*.part"))
 
 
-# -- what is no file of the cache ------------------------------------------------------------------------------
+# -- what is not a file of the cache ------------------------------------------------------------------------------
 
 
 def _sparse(path: Path) -> None:

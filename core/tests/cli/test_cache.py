@@ -78,7 +78,7 @@ def test_a_size_must_be_one(folder: Path, call: Call) -> None:
     """A misspelt number removes nothing."""
     outcome = call("cache", "prune", "--size", "much", "--folder", folder)
     assert outcome.code == 2
-    assert "'much' is no size" in outcome.err
+    assert "'much' is not a size" in outcome.err
 
 
 def test_verifying(folder: Path, call: Call) -> None:

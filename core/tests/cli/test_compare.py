@@ -73,7 +73,7 @@ def test_bisect_needs_two_levels(call: Call, save: Save) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--a", "CPUExecutionProvider@most"), "'most' is no level; there are disable, basic"),
+        (("--a", "CPUExecutionProvider@most"), "'most' is not a level; there are disable, basic"),
         (("--b", ""), "names no provider"),
         (("--tolerance", "float=1"), "'float=1' is not TYPE=REL,ABS"),
     ],

@@ -121,4 +121,4 @@ def test_a_time_limit_must_be_one(call: Call, text: str) -> None:
     """Exit code 2, as for any wrong command line."""
     outcome = call("doctor", f"--timeout={text}")
     assert outcome.code == 2
-    assert "is no number of seconds" in outcome.err
+    assert "is not a number of seconds" in outcome.err

@@ -112,7 +112,7 @@ def test_optional_inputs(call: str, bias: str) -> None:
         ("Gemm(x, w)", Op("Gemm", "x", "w", Const("bias")), "an input of Gemm 'y' is absent"),
         ("Gemm(x, w, b)", Op("Gemm", "x", "w", None), "'b', which Gemm 'y' reads, is not absent"),
         ("Gemm(x, w, b)", Op("Gemm", "x", "w"), "Gemm 'y' has 3 inputs, not 2"),
-        ("Gemm(x, w, b)", Op("Gemm", "x", "w", Const("bias")), "'b', which Gemm 'y' reads, is no constant"),
+        ("Gemm(x, w, b)", Op("Gemm", "x", "w", Const("bias")), "'b', which Gemm 'y' reads, is not a constant"),
         ("Gemm<transA = 0>(x, w)", Op("Gemm", "x", "w", attributes={"transA": 1}), "transA of Gemm 'y' is 0, not 1"),
         ("Gemm(x, w)", Op("Gemm", "x", "w", where=lambda node: "too odd"), "Gemm 'y': too odd"),
         ("Gemm(x, w)", Op("Gemm", Var(where=lambda value: False), "w"), "'x', which Gemm 'y' reads does not fit"),

@@ -234,7 +234,7 @@ def test_register_refuses_a_taken_name(installation: FakeInstallation) -> None:
 
 def test_register_refuses_what_is_no_factory(installation: FakeInstallation) -> None:
     """A class, or anything else."""
-    with pytest.raises(InvalidArgument, match="is no ProviderFactory"):
+    with pytest.raises(InvalidArgument, match="is not a ProviderFactory"):
         installation.catalog().register_provider(FakeFactory)  # type: ignore[arg-type]  # the mistake under test
 
 

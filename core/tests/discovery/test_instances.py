@@ -140,7 +140,7 @@ def test_a_warning_turned_into_an_error_closes_what_was_created() -> None:
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        (lambda: "provider", "returned 'provider', which is no IExecutionProvider"),
+        (lambda: "provider", "returned 'provider', which is not an IExecutionProvider"),
         (lambda: FakeProvider("Z", {}, []), "returned a provider called 'Z'"),
     ],
 )

@@ -73,7 +73,7 @@ def test_an_unreadable_quota_is_none(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_variables_bound_the_count(tmp_path: Path, environment: dict[str, str], count: int, reason: str) -> None:
-    """The smallest positive number wins; what is no number is passed over."""
+    """The smallest positive number wins; what is not a number is passed over."""
     assert thread_count(0, environment, tmp_path) == ThreadCount(count, reason)
 
 

@@ -30,7 +30,7 @@ def test_text_of_a_record() -> None:
             "another device, run: r. Now: x:1.",
         ),
         (FallbackRecord("run", "", "r", action="batch split"), "The session ran in parts, run: r."),
-        (FallbackRecord("run", "X", "r", action="raised"), "nobody could take over, run: r."),
+        (FallbackRecord("run", "X", "r", action="raised"), "no other provider could take over, run: r."),
     ],
 )
 def test_text_of_other_actions(record: FallbackRecord, text: str) -> None:

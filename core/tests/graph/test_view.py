@@ -38,7 +38,7 @@ def test_nodes(view: ModelGraphView) -> None:
 
 
 def test_inputs_outputs_and_constants(view: ModelGraphView) -> None:
-    """Overridable initializers come last among the inputs and are no constants."""
+    """Overridable initializers come last among the inputs and are not constants."""
     assert [value.name for value in view.inputs] == ["x", "c", "d"]
     assert [value.name for value in view.outputs] == ["y"]
     np.testing.assert_array_equal(view.constant("w"), [1, 2, 3])

@@ -78,7 +78,7 @@ def test_a_malformed_file_costs_only_its_own_entries(site: Path) -> None:
 
 
 def test_an_unreadable_file_costs_only_its_own_entries(site: Path) -> None:
-    """Bytes that are no UTF-8 are a problem, not an exception."""
+    """Bytes that are not UTF-8 are a problem, not an exception."""
     _distribution(site, "pkg-bad", b"\xff\xfe[group]\n")
     _distribution(site, "pkg-good", _section("A = x"))
     found = scan(GROUP)

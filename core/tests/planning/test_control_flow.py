@@ -158,7 +158,7 @@ def test_a_sequence_map_whose_body_takes_something_else_is_refused() -> None:
 
 
 def test_a_node_without_its_body_is_refused() -> None:
-    """A body that is no graph is named."""
+    """A body that is not a graph is named."""
     model = typed_model(IF)
     del model.graph.nodes[0].attributes["else_branch"]
     with pytest.raises(InvalidGraph, match="If has no graph attribute 'else_branch'"):

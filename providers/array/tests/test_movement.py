@@ -26,8 +26,8 @@ def test_transpose(perm: Any, opset: int) -> None:
 
 @pytest.mark.parametrize("perm", [(0, 1), (0, 1, 3), (0, 0, 1)], ids=str)
 def test_bad_perm(perm: Any) -> None:
-    """What is no order of the axes is refused."""
-    with pytest.raises(InvalidArgument, match="is no order of the axes of shape"):
+    """What is not an order of the axes is refused."""
+    with pytest.raises(InvalidArgument, match="is not an order of the axes of shape"):
         run("Transpose", [np.zeros((2, 3, 4))], perm=perm)
 
 

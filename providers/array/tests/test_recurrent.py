@@ -232,7 +232,7 @@ def test_lengths_outside_the_sequence_are_refused(length: int) -> None:
     [
         ({"direction": "backward"}, "direction is 'backward'"),
         ({"activations": ["Tanh"]}, "LSTM with direction 'forward' needs 3"),
-        ({"activations": ["Tanh", "Tanh", "Gelu"]}, "'Gelu' is no activation function"),
+        ({"activations": ["Tanh", "Tanh", "Gelu"]}, "'Gelu' is not an activation function"),
     ],
 )
 def test_unknown_attributes_are_refused(attributes: dict[str, Any], text: str) -> None:

@@ -69,7 +69,7 @@ def test_what_is_on_the_host_is_refused(machine: Machine) -> None:
     """With both protocols named."""
     for value in (np.ones(3), "text", None):
         assert not interop.is_device_array(value)
-        with pytest.raises(ArgumentTypeError, match="is no array on a GPU"):
+        with pytest.raises(ArgumentTypeError, match="is not an array on a GPU"):
             interop.taken(value)
 
 

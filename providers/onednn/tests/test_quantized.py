@@ -355,8 +355,8 @@ def test_weights_serve_a_second_shape() -> None:
         ("DequantizeLinear", "q s", {"s": np.ones(4, np.float32)}, "along an axis of what is computed"),
         ("DequantizeLinear", "q s", {"s": np.ones((2, 2), np.float32)}, "not a float32 number or vector"),
         ("DequantizeLinear", "w s", {"s": _scale(1), "w": np.ones((4, 4), np.int8)}, "no product reads"),
-        ("MatMulInteger", "q r", {}, "the second factor is no constant"),
-        ("MatMulInteger", "q w - z", {"w": np.ones((4, 4), np.int8)}, "no constant"),
+        ("MatMulInteger", "q r", {}, "the second factor is not a constant"),
+        ("MatMulInteger", "q w - z", {"w": np.ones((4, 4), np.int8)}, "not a constant"),
         (
             "ConvInteger",
             "p w - z",

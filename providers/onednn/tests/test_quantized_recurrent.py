@@ -188,9 +188,9 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "functions": ({"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh"),
     "lengths": ({"extra": {4: np.array([4], np.int32)}}, "sequences of different lengths"),
     "peepholes": ({"extra": {7: np.zeros((1, 48), np.float32)}}, "peepholes"),
-    "weights": ({"fed": "w"}, "input 1 is no constant"),
-    "scale": ({"fed": "r_scale"}, "input 10 is no constant"),
-    "bias": ({"fed": "b"}, "input 3 is no constant"),
+    "weights": ({"fed": "w"}, "input 1 is not a constant"),
+    "scale": ({"fed": "r_scale"}, "input 10 is not a constant"),
+    "bias": ({"fed": "b"}, "input 3 is not a constant"),
     "columns": (
         {"kind": "uint8", "by_column": True, "extra": {11: np.arange(64, dtype=np.uint8)[None]}},
         "zero points of columns that do not leave 8 bits",

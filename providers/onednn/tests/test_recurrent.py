@@ -220,7 +220,7 @@ def test_weights_that_are_inputs_are_refused() -> None:
         "w": np.ones((1, 4, 3), np.float32),
         "r": np.ones((1, 4, 4), np.float32),
     }
-    assert _refusals(model([node("RNN", "x w r", "y", hidden_size=4)], feeds)) == ["input 1 is no constant"]
+    assert _refusals(model([node("RNN", "x w r", "y", hidden_size=4)], feeds)) == ["input 1 is not a constant"]
 
 
 def test_a_layer_pays_for_a_region() -> None:

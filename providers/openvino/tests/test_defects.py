@@ -37,7 +37,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "g (float[2] x, int64[1] n) => (float[m] y) { y = Tile(x, n) }",
         {"x": np.array([1, 2], np.float32), "n": np.array([3])},
         "Tile",
-        "repeats are no constant",
+        "repeats are not constant",
     ),
     "negative numbers shifted": (
         'g (int32[3] x, int32[3] n) => (int32[3] y) { y = BitShift <direction = "RIGHT"> (x, n) }',

@@ -58,6 +58,6 @@ def test_other_sizes_are_refused(sizes: str) -> None:
 
 def test_an_input_that_the_model_does_not_have() -> None:
     """Is no promise but a mistake: named, with the inputs there are."""
-    words = r"(?s)reshape_input names 'z', which is no input of the model.*name one of its inputs: x"
+    words = r"(?s)reshape_input names 'z', which is not an input of the model.*name one of its inputs: x"
     with pytest.raises(PluginError, match=words):
         opened(NET, reshape_input="z[4]")

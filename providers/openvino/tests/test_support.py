@@ -55,7 +55,7 @@ def test_it_is_asked_once_for_each_kind_of_node(monkeypatch: pytest.MonkeyPatch)
     [
         ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "Identity", "'x' is string"),
         ("g (double[2] x) => (double[2] y) { y = Exp(x) }", "Exp", "'x' is double, which OpenVINO does not compute"),
-        ("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }", "SequenceLength", "'x' is no tensor"),
+        ("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }", "SequenceLength", "'x' is not a tensor"),
         ("g (float[2] x) => (float[2] y) { y = org.example.Twice(x) }", "Twice", "an operator of org.example"),
         ("g (float[2, 0] x) => (float[2, 0] y) { y = Exp(x) }", "Exp", "'x' is empty"),
         ("g (int64[2] x) => (int64[2] y) { y = Add(x, x) }", "Add", "int64 of unknown size"),

@@ -113,7 +113,7 @@ def _wrong_head(head: Any, size: int) -> str:
         return "it is cut short"
     magic, length, rest, _, _ = _HEAD.unpack(head)
     if magic != _MAGIC:
-        return "it is no file of this cache's version"
+        return "it is not a file of this cache's version"
     return "" if size == HEAD_BYTES + length + rest else f"it has {size} bytes and not {HEAD_BYTES + length + rest}"
 
 

@@ -69,6 +69,6 @@ def parse_size(text: str, name: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise OptionError(
-            f"{name} is {text!r}, which is no size.", why="a size is a number of bytes", fix="Write e.g. 500M or 2G."
+            f"{name} is {text!r}, which is not a size.", why="a size is a number of bytes", fix="Write e.g. 500M or 2G."
         )
     return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")

@@ -42,7 +42,9 @@ __all__ = [
 kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816 - onnxruntime's names
 kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816
 
-_KERNELS = "See `ort-py explain MODEL` for who runs each node of a model and who refused it."
+_KERNELS = (
+    "See `ort-py explain MODEL` for the provider of each node of a model and the reasons of those that refused it."
+)
 _QUANTISE = "Quantise the weights with the exporter that makes the model, or with onnxruntime itself, and run it here."
 
 get_all_opkernel_def = missing_function("get_all_opkernel_def", _KERNELS)

@@ -42,7 +42,7 @@ def _size(text: str) -> int:
     try:
         return parse_size(text, "the size")
     except OptionError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write e.g. 500M or 2G") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write e.g. 500M or 2G") from error
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -99,7 +99,7 @@ def _configuration(
 def _side(text: str) -> tuple[list[str] | None, str | None]:
     providers, _, level = text.rpartition("@") if "@" in text else ("", "", text) if text in LEVELS else (text, "", "")
     if level and level not in LEVELS:
-        raise argparse.ArgumentTypeError(f"'{level}' is no level; there are {', '.join(LEVELS)}")
+        raise argparse.ArgumentTypeError(f"'{level}' is not a level; there are {', '.join(LEVELS)}")
     return provider_names(providers) if providers or not level else None, level or None
 
 

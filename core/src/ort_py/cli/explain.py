@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session_arguments(parser)
     parser.add_argument("--plan", action="store_true", help="print the execution plan too")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with a picture of the graph")
-    parser.add_argument("--onnx", metavar="FILE", type=Path, help="write the model as it runs, with who runs each node")
+    parser.add_argument(
+        "--onnx", metavar="FILE", type=Path, help="write the model as it runs, with the provider of each node"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 

@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_session_arguments(parser)
     parser.add_argument(
-        "--placement", action="store_true", help="create a session and show who runs how many nodes, or why it fails"
+        "--placement",
+        action="store_true",
+        help="create a session and show how many nodes each provider runs, or why it fails",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

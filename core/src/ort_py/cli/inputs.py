@@ -124,7 +124,7 @@ def _read_into(
     path = Path(file)
     if not path.is_file():
         raise NoSuchFile(
-            f"The input file '{file}' does not exist." if not path.exists() else f"'{file}' is no file.",
+            f"The input file '{file}' does not exist." if not path.exists() else f"'{file}' is not a file.",
             where=Location(value=name, file=file),
             fix="Check the path given to --input.",
         )

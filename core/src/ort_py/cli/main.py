@@ -29,7 +29,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 _COMMANDS = {
     "run": "run a model on files, a picture or made-up inputs, and show results and times",
     "info": "what a model file holds: inputs, outputs, operators, weights",
-    "explain": "who runs each node of a model, and who refused it and why",
+    "explain": "show the provider of each node of a model, and why others refused it",
     "compare": "run a model in two ways and show the first node that computes something else",
     "tune": "measure the best few placements of a model and remember the fastest, or calibrate the providers",
     "providers": "execution providers: installed, usable here, and if not, why",

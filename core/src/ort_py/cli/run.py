@@ -154,5 +154,5 @@ def _print(
 
 def _count(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of runs")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of runs")
     return int(text)

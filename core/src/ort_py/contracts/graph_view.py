@@ -26,7 +26,7 @@ Array: TypeAlias = Any
 AttributeValue: TypeAlias = Any
 """int, float, str, an array (tensor), a `ValueType`, a `GraphView` (graph), or a tuple of one of these.
 
-Strings are decoded as UTF-8; bytes that are no UTF-8 stay bytes."""
+Strings are decoded as UTF-8; bytes that are not UTF-8 stay bytes."""
 
 WeightMode: TypeAlias = Literal["inline", "external", "reference"]
 

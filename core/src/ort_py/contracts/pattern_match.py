@@ -246,12 +246,12 @@ class _Matcher:
             yield from self._bound(pattern.name, value, state, where)
             return
         if value is None or not value.constant:
-            self.miss(len(state.nodes), f"{where} is {'absent' if value is None else 'no constant'}")
+            self.miss(len(state.nodes), f"{where} is {'absent' if value is None else 'not a constant'}")
             return
         if pattern.value is not None or pattern.where is not None:
             array = self._graph.constant(value)
             if array is None:
-                self.miss(len(state.nodes), f"{where} is no constant")
+                self.miss(len(state.nodes), f"{where} is not a constant")
                 return
             if pattern.value is not None and not _is_number(array, pattern.value):
                 shown = array.item() if array.size == 1 else f"a tensor of shape {array.shape}"

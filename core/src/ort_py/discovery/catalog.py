@@ -118,7 +118,7 @@ class ProviderCatalog:
         """
         if not isinstance(factory, ProviderFactory):
             raise InvalidArgument(
-                f"{factory!r} is no ProviderFactory.", fix="Pass an instance of a subclass of ProviderFactory."
+                f"{factory!r} is not a ProviderFactory.", fix="Pass an instance of a subclass of ProviderFactory."
             )
         described = guarded(partial(_describe, factory))
         if isinstance(described, Raised):

@@ -32,7 +32,7 @@ _SENTENCES: dict[FallbackAction, str] = {
     "device reset": "goes on with its device reset",
     "device changed": "goes on with another device",
     "tried again": "is used again",
-    "raised": "failed, and nobody could take over",
+    "raised": "failed, and no other provider could take over",
 }
 
 

@@ -165,7 +165,7 @@ def _create(one: Selected, context: SessionContext) -> IExecutionProvider:
     provider = factory.create(dict(one.options), context)
     if not isinstance(provider, IExecutionProvider):
         raise PluginError(
-            f"create() of {one.record.name} returned {provider!r}, which is no IExecutionProvider.",
+            f"create() of {one.record.name} returned {provider!r}, which is not an IExecutionProvider.",
             fix=f"Report this to the author of {one.record.origin}.",
         )
     if provider.name != one.record.name:

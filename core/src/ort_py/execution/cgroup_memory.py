@@ -91,7 +91,7 @@ def _version_1(folder: GroupFolder) -> GroupMemory | None:
 
 def _number(path: Path) -> int | None:
     text = text_of(path).strip()
-    return int(text) if text.isdecimal() else None  # "max" is no number
+    return int(text) if text.isdecimal() else None  # "max" is not a number
 
 
 def _table(path: Path) -> dict[str, int]:

@@ -43,7 +43,7 @@ def cpu_quota(root: Path = Path("/")) -> CpuQuota | None:
 def _version_2(folder: Path) -> float | None:
     try:
         quota, period = text_of(folder / "cpu.max").split()[:2]
-        return _ratio(int(quota), int(period))  # "max" is no number
+        return _ratio(int(quota), int(period))  # "max" is not a number
     except ValueError:
         return None
 

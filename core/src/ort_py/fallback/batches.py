@@ -37,7 +37,7 @@ class Declared:
     def lacks(self, axis: int) -> str:
         """Explain why a value cannot be split along an axis; ``""`` if it can."""
         if not self.tensor:
-            return f"'{self.name}' is no tensor"
+            return f"'{self.name}' is not a tensor"
         if self.dims is None:
             return ""
         if axis >= len(self.dims):

@@ -61,7 +61,7 @@ def bar_unchecked(
 def _perhaps_empty(region: Region, gate: Gate, provider: IExecutionProvider) -> list[tuple[int, str]]:
     """Nodes that may make or receive empty values which cannot be predicted before a run: number and reason."""
     if not gate.answers_on(provider.device):
-        reason = "its provider computes no empty values, and nobody can tell before a run whether there are any"
+        reason = "its provider does not compute empty values, and only a run shows whether there are any"
         return [(number, reason) for number in range(len(region.nodes))]
     return [
         (finding.node, f"its provider computes no empty values, and {finding.text}: it may be 0")

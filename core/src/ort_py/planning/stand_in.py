@@ -99,7 +99,7 @@ class StandIns:
         if node.subgraphs:
             refusals = ["it holds graphs"]
         raise EPFail(
-            f"The region '{region.name}' declined a run, and nobody else computes its node '{node.name}'.",
+            f"The region '{region.name}' declined a run, and no other provider computes its node '{node.name}'.",
             where=Location(node.name, node.op_type, node.domain, region.provider),
             why=refusals,
             fix="Add CPUExecutionProvider to the providers.",

@@ -141,7 +141,7 @@ def make_input_shape_fixed(graph: onnx.GraphProto, input_name: str, fixed_shape:
 
 def _fix(graph: onnx.GraphProto, info: onnx.ValueInfoProto, shape: Sequence[int]) -> None:
     if not info.type.HasField("tensor_type"):
-        raise OptionError(f"The input '{info.name}' is no tensor.", fix="Only tensors have a shape.")
+        raise OptionError(f"The input '{info.name}' is not a tensor.", fix="Only tensors have a shape.")
     if not info.type.tensor_type.HasField("shape"):
         for size in shape:
             info.type.tensor_type.shape.dim.add().dim_value = size

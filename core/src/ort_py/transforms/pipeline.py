@@ -147,7 +147,7 @@ class _Run:
             return changes
         ((transform, report),) = stage.members
         if not isinstance(transform, GraphTransform):
-            raise failure(transform.name, f"{type(transform).__name__} is no GraphTransform and no RewriteRule")
+            raise failure(transform.name, f"{type(transform).__name__} is neither a GraphTransform nor a RewriteRule")
         return self._run_one(transform, report)
 
     def _run_one(self, transform: GraphTransform, report: PassReport) -> int:

@@ -104,7 +104,7 @@ def test_sequences_of_different_lengths_are_refused() -> None:
 def test_the_first_input_is_a_sequence() -> None:
     """An absent optional or a tensor cannot be walked."""
     feeds = feeds_for([1]) | {"p": None}
-    with pytest.raises(InvalidArgument, match="The first input of SequenceMap is no sequence"):
+    with pytest.raises(InvalidArgument, match="The first input of SequenceMap is not a sequence"):
         drive(MAP).run(feeds)
 
 

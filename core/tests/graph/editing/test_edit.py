@@ -500,7 +500,7 @@ def test_constants_are_known_by_content() -> None:
     assert then.constants() == ()
     assert edited.constant("x") is None
     assert edited.constant(None) is None
-    with pytest.raises(InvalidGraph, match="'x' is no constant"):
+    with pytest.raises(InvalidGraph, match="'x' is not a constant"):
         edited.constant_key("x")
 
 

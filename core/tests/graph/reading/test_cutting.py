@@ -115,7 +115,7 @@ def test_a_placeholder_cannot_be_guessed() -> None:
 def test_broken_off_models_are_left_to_protobuf(size: int) -> None:
     """A file that ends too early is read as a whole, and told as before."""
     content = everywhere().SerializeToString()[:-size]
-    with pytest.raises(InvalidProtobuf, match="no ONNX model"):
+    with pytest.raises(InvalidProtobuf, match="not an ONNX model"):
         load_model(content)
 
 

@@ -190,7 +190,7 @@ def test_a_graph_may_return_an_outer_value_or_an_input() -> None:
 def test_dangling_inputs_and_outputs_are_problems() -> None:
     """Everything wrong with the structure is in one message."""
     text = problems(load("g (float x) => (float y, float z) { y = Add(x, ghost)  t = Neg(ghost) }"))
-    assert "Input 'ghost' of node 'y' (Add) is written by no node and is no input or initializer." in text
+    assert "Input 'ghost' of node 'y' (Add) is written by no node, and is neither an input nor an initializer." in text
     assert "Output 'z' of graph 'g' is written by no node" in text
     assert text.count("ghost") == 1
 

@@ -75,21 +75,21 @@ def test_missing_files() -> None:
 
 
 def test_directories(tmp_path: Path) -> None:
-    """A folder is no model, as in onnxruntime."""
+    """A folder is not a model, as in onnxruntime."""
     with pytest.raises(InvalidProtobuf, match="is a directory, not a model"):
         read_source(tmp_path, Limits(), None)
 
 
 def test_garbage() -> None:
     """The text shows how the bytes start."""
-    with pytest.raises(InvalidProtobuf, match=r"no ONNX model(.|\n)*starting with b'garbage'"):
+    with pytest.raises(InvalidProtobuf, match=r"not an ONNX model(.|\n)*starting with b'garbage'"):
         read_source(b"garbage", Limits(), None)
 
 
 def test_truncated_files(path: Path) -> None:
     """A file cut in the middle names the file."""
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(InvalidProtobuf, match=r"no ONNX model(.|\n)*model.onnx(.|\n)*truncated, damaged"):
+    with pytest.raises(InvalidProtobuf, match=r"not an ONNX model(.|\n)*model.onnx(.|\n)*truncated, damaged"):
         read_source(path, Limits(), None)
 
 
@@ -133,7 +133,7 @@ def test_other_objects() -> None:
 
 def test_paths_with_nul() -> None:
     """The system cannot even ask for such a file."""
-    with pytest.raises(NoSuchFile, match="is no path"):
+    with pytest.raises(NoSuchFile, match="is not a path"):
         read_source("a\0b", Limits(), None)
 
 

@@ -51,7 +51,7 @@ def test_a_file_in_memory_is_read_at_its_offset() -> None:
     [
         (Supplied(external={"w": np.zeros(4, np.float32)}), "does not fit"),
         (Supplied(external={"w": np.zeros(3, np.int32)}), "does not fit"),
-        (Supplied(external={"w": W, "v": W}), "no initializer with external data"),
+        (Supplied(external={"w": W, "v": W}), "not an initializer with external data"),
         (Supplied(files={"w.bin": memoryview(bytes(15))}), "past the end"),
         (Supplied(files={"v.bin": memoryview(bytes(16))}), "not among those supplied"),
     ],

@@ -126,7 +126,7 @@ def test_what_onnx_has_no_type_for_is_refused(store: WeightStore) -> None:
 
 
 def test_strings_differ_by_their_borders_and_kinds(store: WeightStore) -> None:
-    """("ab", "c") is not ("a", "bc"), and bytes that are no UTF-8 stay bytes."""
+    """("ab", "c") is not ("a", "bc"), and bytes that are not UTF-8 stay bytes."""
     cases: list[tuple[str | bytes, str]] = [("ab", "c"), ("a", "bc"), (b"ab", "c")]
     keys = {store.strings(values, (2,)).key for values in cases}
     assert len(keys) == 3

@@ -59,8 +59,8 @@ def test_factors_in_another_order() -> None:
     [
         ("float[1, N, 3] angles", "float[B, N, 3] angles", "positions may differ between the batch's entries"),
         ("float[1, N, 3] angles", "float[1, M, 3] angles", "there are M positions for N rows"),
-        ("s = Sin (both)", "other = Neg (both) s = Sin (other)", "are no cosines and sines of the same angles"),
-        ("(angles, angles)", "(angles, twice)", "are no cosines and sines of the same angles"),
+        ("s = Sin (both)", "other = Neg (both) s = Sin (other)", "are not cosines and sines of the same angles"),
+        ("(angles, angles)", "(angles, twice)", "are not cosines and sines of the same angles"),
         ("half = Constant <value_ints = [3]>", "half = Constant <value_ints = [2]>", "are not the two halves"),
     ],
     ids=["batch", "length", "other angles", "halves of two", "not the middle"],

@@ -29,7 +29,7 @@ CONSTANTS = "float a = {-1}, float b = {2}, float c = {6}, float[1] one = {1}, f
     ],
 )
 def test_two_bounds_are_one(body: str, left: dict[str, int]) -> None:
-    """Those of the first as the second leaves them; what is no number stays none."""
+    """Those of the first as the second leaves them; what is not a number stays none."""
     model, _ = optimise(f"g (float[11] x) => (float[11] y) <{CONSTANTS}> {{ {body} }}", MergeBounds(), feeds={"x": X})
     assert operators(model) == left
 

@@ -133,7 +133,7 @@ def _fold_with(answer: Sequence[Array] | Exception | None) -> OptimisationReport
         (None, "no kernel on the host computes it"),
         (InvalidArgument("bad axis"), "computing it failed: bad axis"),
         (ZeroDivisionError("by zero"), "computing it failed: by zero"),
-        ([[1.0]], "its result is no tensor"),
+        ([[1.0]], "its result is not a tensor"),
         ([np.float64(1)], "gave float64 of shape ()"),
         ([np.zeros(3, np.float32)], "gave float32 of shape (3,)"),
     ],

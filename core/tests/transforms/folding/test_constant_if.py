@@ -32,7 +32,7 @@ def test_an_unknown_condition_keeps_the_node() -> None:
 
 
 def test_an_overridable_condition_keeps_the_node() -> None:
-    """A default that callers may replace is no constant."""
+    """A default that callers may replace is not a constant."""
     text = f"g (float[2] x, bool c) => (float[2] y) <bool c = {{1}}> {{ a = Exp(x) y = {BRANCHES} }}"
     model, _ = optimise(text, ConstantIf())
     assert operators(model)["If"] == 1

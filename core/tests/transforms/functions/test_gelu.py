@@ -86,7 +86,7 @@ def test_a_bias_in_front() -> None:
 
 
 def test_a_bias_of_another_shape_stays() -> None:
-    """One number for all columns is no bias of BiasGelu."""
+    """One number for all columns is not a bias of BiasGelu."""
     text = f"{HEAD} {{ b = Add(x, one) a = Div(b, root) e = Erf(a) f = Add(e, one) p = Mul(b, f) y = Mul(p, half) }}"
     found, _, why = fuse(text, FuseGelu(), FuseBiasGelu(), feeds=FEEDS)
     assert found == {"Add": 1, "Gelu": 1}

@@ -56,7 +56,7 @@ def test_its_function_is_what_it_replaces() -> None:
     [
         ("ones = {1, 1, 1}", "ones = {1, 2, 1}", "it is not 1 everywhere"),
         ("zeros = {0, 0, 0}", "zeros = {0, 0, 1}", "it is not 0 everywhere"),
-        ("float[6, 1, 1] w = {1, 2, 3, 4, 5, 6}", "float[4] w = {1, 2, 3, 4}", "'w' is no number for each channel"),
+        ("float[6, 1, 1] w = {1, 2, 3, 4, 5, 6}", "float[4] w = {1, 2, 3, 4}", "'w' is not a number for each channel"),
         ("size = Shape (x)", "turned = Transpose <perm = [0, 2, 1, 3]> (x) size = Shape (turned)", "after the groups"),
         ("Reshape (x, split)", "Reshape (x, split) other = Neg (rows)", "is read by"),
     ],

@@ -122,7 +122,7 @@ def test_a_sum_that_broadcasts_stays() -> None:
     [
         ("v = ReduceMean<axes = [-1]>", "v = ReduceMean<axes = [1]>", "not over the last ones"),
         ("p = Pow(d, two)", "p = Pow(d, one)", "is 1.0, not 2.0"),
-        ("e = Add(v, eps)", "e = Add(v, two)", "2.0 is no epsilon"),
+        ("e = Add(v, eps)", "e = Add(v, two)", "2.0 is not an epsilon"),
         ("Mul(n, scale)", "Mul(n, eps)", "the shape of the normalised axes"),
     ],
 )
@@ -135,7 +135,7 @@ def test_what_only_looks_like_it_stays(old: str, new: str, reason: str) -> None:
 
 
 def test_a_bias_of_another_shape_stays() -> None:
-    """A number is no bias of a normalisation over eight columns."""
+    """A number is not a bias of a normalisation over eight columns."""
     text = f"{HEAD} {{ {MEAN} {SQUARE} {VARIANCE} {ROOT} {DIVIDED} s = Mul(n, scale) y = Add(s, one) }}"
     found, _, why = fuse(text, *rules(), weights=WEIGHTS, feeds=FEEDS)
     assert found == {"LayerNormalization": 1, "Add": 1}

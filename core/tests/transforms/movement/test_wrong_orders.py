@@ -1,4 +1,4 @@
-"""Transposes whose attribute is no order of the axes are refused at every level, whatever stands around them."""
+"""Transposes whose attribute is not an order of the axes are refused at every level, whatever stands around them."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ def test_an_input_that_two_products_share() -> None:
     ("old", "new", "reason"),
     [
         ("k = Mul (s, ws)", "u = Abs (s) k = Mul (u, ws)", "'u' is not the scale of 'q'"),
-        ("(bias, m)", "(x4, m)", "'x4' is no bias of the columns of 'w'"),
-        ("(q, w, z, wz)", "(q, v, z)", "'v' is no matrix of 8 bits whose columns are known"),
+        ("(bias, m)", "(x4, m)", "'x4' is not a bias of the columns of 'w'"),
+        ("(q, w, z, wz)", "(q, v, z)", "'v' is not a matrix of 8 bits whose columns are known"),
     ],
 )
 def test_near_misses(old: str, new: str, reason: str) -> None:

@@ -72,7 +72,7 @@ def _parsed(text: str, count: int) -> list[dict[str, Any]]:
         reason = f"it holds {given!r}"
     if not isinstance(given, list) or len(given) != count or not all(isinstance(entry, dict) for entry in given):
         raise OptionError(
-            "Option 'provider_options' of OnnxruntimeExecutionProvider is no list of objects, one a provider.",
+            "Option 'provider_options' of OnnxruntimeExecutionProvider is not a list of objects, one a provider.",
             why=reason,
             fix=f"Write {json.dumps([{}] * count)}, with the options of each inside.",
         )

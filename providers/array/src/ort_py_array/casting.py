@@ -141,7 +141,7 @@ def cast(ctx: KernelContext) -> KernelCallable:
     """Cast-6..28 to the element type `to`; `saturate` (from 19) and `round_mode` (from 24) are for float8 types.
 
     Raises:
-        InvalidArgument: A string is no number.
+        InvalidArgument: A string is not a number.
     """
     to = ctx.node.attributes["to"]
     if isinstance(to, str):  # version 1 names the type

@@ -130,7 +130,7 @@ def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int =
     """EyeLike-9..22: ones on diagonal `k` of a matrix of the input's shape; `dtype`, else the input's type.
 
     Raises:
-        InvalidArgument: The input is no matrix.
+        InvalidArgument: The input is not a matrix.
     """
     if x.ndim != 2:
         raise InvalidArgument(

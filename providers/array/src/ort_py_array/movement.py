@@ -22,7 +22,7 @@ def transpose(ctx: KernelContext) -> KernelCallable:
     """Transpose-1..25: axes in the order of `perm`, by default reversed. A view.
 
     Raises:
-        InvalidArgument: `perm` is no order of the input's axes.
+        InvalidArgument: `perm` is not an order of the input's axes.
     """
     given, where = ctx.node.attributes.get("perm"), ctx.node.location
     perm = None if given is None else tuple(given)
@@ -32,7 +32,7 @@ def transpose(ctx: KernelContext) -> KernelCallable:
             return x.transpose(perm)
         except ValueError as error:
             raise InvalidArgument(
-                f"Attribute perm {perm} is no order of the axes of shape {tuple(x.shape)}.",
+                f"Attribute perm {perm} is not an order of the axes of shape {tuple(x.shape)}.",
                 where=where,
                 fix=f"Name each of the axes 0 to {x.ndim - 1} once."
                 if x.ndim

@@ -78,7 +78,7 @@ def _stash(xp: Any, ctx: KernelContext, x: Array, stash_type: int) -> Array:
     if stash_type in (DataType.FLOAT16, DataType.BFLOAT16):
         return widened(xp, x)
     raise InvalidArgument(
-        f"stash_type is {stash_type}, which is no floating-point type.",
+        f"stash_type is {stash_type}, which is not a floating-point type.",
         where=ctx.node.location,
         fix="Use 1 (float), 10 (float16), 11 (double) or 16 (bfloat16).",
     )

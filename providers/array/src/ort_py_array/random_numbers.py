@@ -185,7 +185,7 @@ def multinomial(
     A class of log-probability minus infinity is never drawn. int32 or int64.
 
     Raises:
-        InvalidArgument: The input is no matrix, `sample_size` is not positive, the type is no index type, or a row
+        InvalidArgument: The input is not a matrix, `sample_size` is not positive, the type is no index type, or a row
             has no class to draw or one that is NaN or plus infinity.
         LimitError: The result would be too large.
     """

@@ -142,7 +142,7 @@ def activation_of(xp: Any, name: str, alpha: float | None, beta: float | None, w
     names = {known.lower(): known for known in (*_PARAMETERS, "Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")}
     if name.lower() not in names:
         raise InvalidArgument(
-            f"'{name}' is no activation function of recurrent operators.",
+            f"'{name}' is not an activation function of recurrent operators.",
             where=where,
             fix=f"Use one of {', '.join(sorted(names.values()))}.",
         )

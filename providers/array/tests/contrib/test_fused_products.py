@@ -110,7 +110,7 @@ def test_fused_gemm_of_all_types(dtype: Any) -> None:
 
 
 def test_fused_gemm_refuses_activations_of_integers() -> None:
-    """Their values are no integers."""
+    """Their values are not integers."""
     with pytest.raises(InvalidArgument, match=r"The activation Tanh of a tensor\(int32\)[\s\S]*Use Relu"):
         contrib("FusedGemm", [np.ones((2, 2), np.int32)] * 2, activation="Tanh")
 

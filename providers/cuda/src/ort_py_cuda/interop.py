@@ -37,7 +37,7 @@ def device_of(value: Any) -> Device:
     """The GPU that an array is on.
 
     Raises:
-        ArgumentTypeError: It is no array on a GPU.
+        ArgumentTypeError: It is not an array on a GPU.
     """
     number = getattr(getattr(value, "device", None), "id", None)  # CuPy's
     if number is None:
@@ -108,7 +108,7 @@ def _has_interface(value: Any) -> bool:
 
 def _no_array(value: Any) -> ArgumentTypeError:
     return ArgumentTypeError(
-        f"A {type(value).__name__} is no array on a GPU.",
+        f"A {type(value).__name__} is not an array on a GPU.",
         why="it has neither __cuda_array_interface__ nor __dlpack__ on a CUDA device",
         fix="Pass an array of CuPy, torch or another library on a GPU, or a NumPy array.",
     )

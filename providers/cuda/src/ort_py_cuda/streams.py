@@ -98,7 +98,7 @@ class CudaStream(IStream):
         """Later work waits for an event, on the device.
 
         Raises:
-            EPFail: It is no event of this provider.
+            EPFail: It is not an event of this provider.
         """
         if not isinstance(event, CudaEvent):
             raise EPFail(

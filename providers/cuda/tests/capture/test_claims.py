@@ -55,7 +55,7 @@ def test_groups_that_only_run_together() -> None:
 
 
 def test_what_is_left_of_a_claim() -> None:
-    """One node is no graph; parts of a product of float8 are none."""
+    """One node is not a graph; parts of a product of float8 are none."""
     made = product()
     whole = view_of(made)
     assert group_refusal(whole.nodes[:1], whole) == "a graph of one kernel is launched no faster than the kernel"

@@ -66,8 +66,8 @@ def test_older_hardware() -> None:
 
 _REFUSED = [
     (f"{_D} y = MatMul (x, d)", {}, "'x', the first factor, is not quantised"),
-    (f"{_X} d = Identity (x) y = MatMul (xd, d)", {}, "'d', the second factor, is no constant of float8"),
-    (f"{_X} y = MatMul (xd, xd)", {}, "'xd', the second factor, is no constant of float8"),
+    (f"{_X} d = Identity (x) y = MatMul (xd, d)", {}, "'d', the second factor, is not a constant of float8"),
+    (f"{_X} y = MatMul (xd, xd)", {}, "'xd', the second factor, is not a constant of float8"),
     (f"{_X} {_D} y = Gemm <transA = 1> (xd, d)", {}, "Gemm transposes its first factor"),
     (f'{_X} {_D} y = com.microsoft.FusedGemm <activation = "Tanh"> (xd, d)', {}, "Tanh follows inside of FusedGemm"),
     (f"{_X} {_D} y = com.microsoft.FusedMatMul <transA = 1> (xd, d)", {}, "FusedMatMul transposes its first factor"),
@@ -79,7 +79,11 @@ _REFUSED = [
     (f"{_X} {_D} y = MatMul (xd, d)", {"t": np.full(16, 0.5, np.float32)}, "has more than one scale"),
     (f"{_X} {_D} y = MatMul (xd, d)", {"s": np.float32(np.inf)}, "QuantizeLinear .* is inf"),
     (f"{_X} {_D} y = MatMul (xd, d)", {"z": np.ones((), _E4M3)}, "is not zero"),
-    (f"{_X} {_D} y = MatMul (xd, d)", {"w": bits("float8e4m3fn", (2, 16, 16))}, "'w', the second factor, is no matrix"),
+    (
+        f"{_X} {_D} y = MatMul (xd, d)",
+        {"w": bits("float8e4m3fn", (2, 16, 16))},
+        "'w', the second factor, is not a matrix",
+    ),
     (
         f"{_X} {_D} y = MatMul (xd, d)",
         {"w": np.ones((16, 16), ml_dtypes.float8_e4m3fnuz)},
@@ -116,7 +120,7 @@ def test_a_scale_that_is_fed() -> None:
     text = f"g (float[16, 16] x, float t) => (float[16, 16] y) {{ {_X} {_D} y = MatMul (xd, d) }}"
     made = _model(text)
     del made.graph.initializer[[one.name for one in made.graph.initializer].index("t")]
-    assert "is no constant" in _found(made)[1][0]
+    assert "is not a constant" in _found(made)[1][0]
 
 
 def test_products_of_other_types_are_nobody_s() -> None:
@@ -132,4 +136,4 @@ def test_what_is_left_of_a_region() -> None:
     view = view_of(product())
     assert owns(view.nodes)
     assert group_refusal(view.nodes, view) is None
-    assert group_refusal(view.nodes[1:], view) == "what is left is no whole product of float8"
+    assert group_refusal(view.nodes[1:], view) == "what is left is not a whole product of float8"

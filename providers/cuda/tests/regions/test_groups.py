@@ -109,5 +109,5 @@ def test_what_is_left_of_a_claim() -> None:
     """One node is no region; two that lost each other are not one kernel."""
     graph = view_of("g (float[n] x) => (float[n] y) { a = Exp(x) b = Neg(a) c = Sin(b) y = Cos(c) }")
     assert group_refusal([graph.nodes[0]], graph) == "a region of one operator is that operator's kernel"
-    assert group_refusal([graph.nodes[0], graph.nodes[3]], graph) == "what is left is no one kernel"
+    assert group_refusal([graph.nodes[0], graph.nodes[3]], graph) == "what is left is not one kernel"
     assert group_refusal([graph.nodes[0], graph.nodes[1]], graph) is None

@@ -141,8 +141,8 @@ def test_what_is_left_of_a_layer() -> None:
     view = graph_view(model(LAYERS["Relu"][0]))
     nodes = view.nodes
     assert regions.group_refusal(nodes, view) is None
-    assert regions.group_refusal(nodes[:2], view) == "what is left is no product with what follows it"
-    assert regions.group_refusal(nodes[:1], view) == "what is left is no product with what follows it"
+    assert regions.group_refusal(nodes[:2], view) == "what is left is not a product with what follows it"
+    assert regions.group_refusal(nodes[:1], view) == "what is left is not a product with what follows it"
     assert regions.group_refusal(nodes[1:], view) is None, "the sum and Relu are a kernel"
 
 

@@ -42,7 +42,7 @@ def test_a_variable_that_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(library.VARIABLE, "/nowhere/libdnnl.so.3")
     found = library._find()
     assert isinstance(found, library.Missing)
-    assert found.reason == f"{library.VARIABLE} names /nowhere/libdnnl.so.3, which is no file"
+    assert found.reason == f"{library.VARIABLE} names /nowhere/libdnnl.so.3, which is not a file"
     assert "unset it" in found.fix
 
 

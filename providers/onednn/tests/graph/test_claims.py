@@ -80,10 +80,10 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
         {"s": _f(6), "b": _f(6)},
         "statistics are wanted",
     ),
-    "no slope": (node("LeakyRelu", "x", "y", alpha=0.0), {}, "0 · -infinity is no number"),
+    "no slope": (node("LeakyRelu", "x", "y", alpha=0.0), {}, "0 · -infinity is not a number"),
     "no lower bound": (node("Clip", "x l h", "y"), {"l": _n(np.nan), "h": _n(1)}, "a bound is NaN"),
     "no upper bound": (node("Clip", "x l h", "y"), {"l": _n(0), "h": _n(np.nan)}, "a bound is NaN"),
-    "endless celu": (node("Celu", "x", "y", alpha=float("inf")), {}, "alpha is no finite number above 0"),
+    "endless celu": (node("Celu", "x", "y", alpha=float("inf")), {}, "alpha is not a finite number above 0"),
     "exponent": (node("Pow", "x e", "y"), {"e": _n(1.7)}, "an unusual exponent"),
     "unknown operator": (node("Sin", "x", "y"), {}, "does not have this operator"),
 }

@@ -42,7 +42,7 @@ def unpack(artifact: bytes) -> tuple[dict[str, Any], bytes]:
         ValueError: It is none of ours.
     """
     if len(artifact) < _START + 4 or artifact[: len(_MAGIC)] != _MAGIC:
-        raise ValueError("this is no artifact of OpenVINOExecutionProvider")
+        raise ValueError("this is not an artifact of OpenVINOExecutionProvider")
     (length,) = struct.unpack_from("<I", artifact, _START)
     end = _START + 4 + length
     header: dict[str, Any] = json.loads(artifact[_START + 4 : end])

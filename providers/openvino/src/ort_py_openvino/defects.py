@@ -98,7 +98,7 @@ def _tile(node: NodeSpec, graph: GraphView) -> str | None:
     value = node.inputs[1]
     if value is None or graph.constant(value.name) is not None:
         return None
-    return "it repeats wrongly where the repeats are no constant"
+    return "it repeats wrongly where the repeats are not constant"
 
 
 def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:

@@ -87,7 +87,7 @@ def target_of(options: Mapping[str, Any], context: SessionContext) -> Target:
     device = str(options["device_type"]).strip().upper()
     if not _DEVICE.fullmatch(device):
         raise OptionError(
-            f"device_type={options['device_type']!r} is no device of OpenVINO.",
+            f"device_type={options['device_type']!r} is not a device of OpenVINO.",
             fix="name CPU, GPU, NPU, one of several as GPU.1, or AUTO:, HETERO: or MULTI: with a list of them",
         )
     given = _given(str(options["load_config"]))

@@ -112,7 +112,7 @@ def _check_names(shapes: Mapping[str, Bounds], inputs: Sequence[str]) -> None:
     for name in shapes:
         if name not in inputs:
             raise OptionError(
-                f"reshape_input names {name!r}, which is no input of the model.",
+                f"reshape_input names {name!r}, which is not an input of the model.",
                 fix=f"name one of its inputs: {', '.join(inputs)}",
             )
 

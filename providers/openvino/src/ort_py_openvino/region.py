@@ -175,7 +175,7 @@ def _places(compiled: Any, inputs: Sequence[str]) -> list[int]:
         number = next((known[name] for name in port.get_names() if name in known), None)
         if number is None:
             raise EPFail(
-                f"OpenVINO's model reads {port.get_any_name()}, which is no input of its region.",
+                f"OpenVINO's model reads {port.get_any_name()}, which is not an input of its region.",
                 fix="run it with another provider",
             )
         found.append(number)

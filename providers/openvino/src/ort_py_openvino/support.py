@@ -53,7 +53,7 @@ def _computed(node: NodeSpec) -> DataType | None:
 
 def _value(value: ValueSpec, target: Target, *, constant: bool) -> str | None:
     if not isinstance(value.type, TensorType):
-        return f"'{value.name}' is no tensor of a known type"
+        return f"'{value.name}' is not a tensor of a known type"
     if value.data_type not in COMPUTED:
         kind = "unknown" if value.data_type is None else value.data_type.onnx_name
         return f"'{value.name}' is {kind}, which OpenVINO does not compute in its own precision"

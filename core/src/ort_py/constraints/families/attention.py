@@ -108,7 +108,7 @@ def _rotary(n: NodeScope) -> Outputs:
     n.require(at_least(size, turned), "{1} of {0} columns are turned", size, turned)
     if n.has(3):
         if len(cosines) != 2:
-            raise Violation("positions choose rows of cosines that are no table")
+            raise Violation("positions choose rows of cosines that do not form a table")
         n.require_same(3, (x[0], rows), "the positions")
         n.require_elements(n.tensor(3), 0, cosines[0] - 1, "a position")
     elif len(cosines) == 3:
@@ -131,7 +131,9 @@ def _contributed_rotary(n: NodeScope) -> Outputs:
     turned: Amount = n.integer("rotary_embedding_dim") or size
     n.require(equal(table[1] * 2, turned), "{} cosines for heads of which {} columns are turned", table[1], turned)
     if len(x) == 3 and not heads:
-        n.require(equal(remainder(x[2], table[1] * 2), 0), "{} columns are no heads of {}", x[2], table[1] * 2)
+        n.require(
+            equal(remainder(x[2], table[1] * 2), 0), "{} columns cannot be split into heads of {}", x[2], table[1] * 2
+        )
     if len(positions) == 2:
         n.require_same(1, (x[0], rows), "the positions")
         n.require_elements(n.tensor(1), 0, table[0] - 1, "a position")

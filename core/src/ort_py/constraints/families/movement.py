@@ -154,7 +154,7 @@ def _transpose(n: NodeScope) -> Outputs:
     shape = n.shape(0)
     order = n.ints("perm") or tuple(reversed(range(len(shape))))
     if sorted(order) != list(range(len(shape))):
-        raise Violation(f"perm {order} is no order of {len(shape)} axes")
+        raise Violation(f"perm {order} is not an order of {len(shape)} axes")
     return [Tensor(tuple(shape[axis] for axis in order), content=content_of(n.tensor(0)) if len(shape) < 2 else None)]
 
 

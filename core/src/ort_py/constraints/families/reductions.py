@@ -82,7 +82,7 @@ def _one_hot(n: NodeScope) -> Outputs:
     if isinstance(count, float):
         count = int(count)
     if len(n.shape(2)) != 1:
-        raise Violation("the values are no list of two numbers")
+        raise Violation("the values are not a list of two numbers")
     n.require(equal(n.shape(2)[0], 2), "there are {} values instead of two", n.shape(2)[0])
     axis = n.axis(n.integer("axis", -1), len(shape) + 1)
     if count is not UNKNOWN:

@@ -26,7 +26,7 @@ def compile_sequence_map(step: SequenceMapStep) -> Instruction:
         counts = [len(inputs[index]) for index in walked]
         if not walked or walked[0] != 0:
             raise InvalidArgument(
-                "The first input of SequenceMap is no sequence.",
+                "The first input of SequenceMap is not a sequence.",
                 where=step.location,
                 fix="Give it a sequence; SequenceConstruct and SplitToSequence make them of tensors.",
             )

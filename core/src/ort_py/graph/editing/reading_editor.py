@@ -95,7 +95,7 @@ class ReadingEditor(GraphEditor):
         if found is None or not found.constant or found.weight is None:
             name = value if isinstance(value, str) else value.name
             raise InvalidGraph(
-                f"Value '{name}' is no constant of graph '{self.graph.name}' or of one around it.",
+                f"Value '{name}' is not a constant of graph '{self.graph.name}' or of one around it.",
                 where=Location(value=name),
                 fix="Ask for keys of values whose record says `constant`.",
             )

@@ -30,7 +30,7 @@ __all__ = ["Builder"]
 _LONGEST_PREFIX = 160
 """Calls in calls in calls would otherwise make names grow with the square of the depth."""
 
-_UNWRITTEN = "is written by no node and is no input or initializer."
+_UNWRITTEN = "is written by no node, and is neither an input nor an initializer."
 
 
 class Builder:

@@ -80,7 +80,7 @@ def _step(part: str, flags: int, handle: int) -> int:
 def _by_comparison(root: Path, real: Path) -> BinaryIO:
     """Open by path, then make sure that the open file is what a path inside the folder names."""
     if not stat.S_ISREG(real.stat().st_mode):
-        raise OSError(f"{str(real)!r} is no regular file")
+        raise OSError(f"{str(real)!r} is not a regular file")
     opened = os.open(real, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
     try:
         again = Path(os.path.realpath(real, strict=True))
@@ -97,5 +97,5 @@ def _by_comparison(root: Path, real: Path) -> BinaryIO:
 def _regular(opened: int) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        raise OSError("it is no regular file")
+        raise OSError("it is not a regular file")
     return os.fdopen(opened, "rb")

@@ -198,7 +198,7 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: Location)
     # At most 19 digits: int() of a longer text takes quadratic time, and no file is that long.
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
         raise InvalidGraph(
-            f"External data has the {key} {text[:40]!r}, which is no size.",
+            f"External data has the {key} {text[:40]!r}, which is not a size.",
             where=where,
             fix="The model was saved wrongly; export it again.",
         )

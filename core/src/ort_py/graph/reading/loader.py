@@ -132,7 +132,7 @@ def _header(read: ModelSource) -> Model:
             "The model has no IR version.",
             where=where,
             why="every ONNX model says which version of the format it is in",
-            fix="The file is damaged or no ONNX model; export it again.",
+            fix="The file is damaged or not an ONNX model; export it again.",
         )
     if proto.ir_version > onnx.IR_VERSION:
         raise Fail(
@@ -147,7 +147,7 @@ def _header(read: ModelSource) -> Model:
             raise Fail(
                 "The model imports no opset.",
                 where=where,
-                why="without one nobody knows which version of each operator it means",
+                why="without one the versions of its operators are unknown",
                 fix="Export the model again, or add an opset import to it.",
             )
         imports = {"": 1}

@@ -152,7 +152,7 @@ def _read_file(path: Any, limits: Limits, folder: Path | None, whole: bool) -> M
             fix=_PATH_FIXES.get(error.errno or 0, "Check the permissions of the file."),
         ) from error
     except ValueError as error:  # a NUL in the path
-        raise NoSuchFile(f"{path!r} is no path.", why=str(error), fix="Check the path.") from error
+        raise NoSuchFile(f"{path!r} is not a path.", why=str(error), fix="Check the path.") from error
     fingerprint = ContentHash.of_file(path, identity, content)
     proto, cut_model = _parsed(content, where, whole)
     if cut_model is not None:
@@ -216,7 +216,7 @@ def _parse(content: Any, where: Location | str) -> Any:
         proto.ParseFromString(content)
     except (DecodeError, ValueError, RuntimeError) as error:
         raise InvalidProtobuf(
-            "The bytes are no ONNX model.", where=where, why=_reasons(content, str(error)), fix=_advice(content)
+            "The bytes are not an ONNX model.", where=where, why=_reasons(content, str(error)), fix=_advice(content)
         ) from error
     return proto
 

@@ -71,7 +71,7 @@ class Supplied:
             if not places.get(name):
                 known = [initializer for initializer, place in places.items() if place]
                 raise Fail(
-                    f"A value is supplied for '{name}', which is no initializer with external data.",
+                    f"A value is supplied for '{name}', which is not an initializer with external data.",
                     where=Location(value=name),
                     why="its data is in the model itself" if name in places else "the model has no such initializer",
                     fix=did_you_mean(name, known) or "Use add_initializer() for those in the model itself.",

@@ -25,7 +25,7 @@ def text(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise InvalidProtobuf(
-        "The model has a name or a description that is no UTF-8 text.",
+        "The model has a name or a description that is not UTF-8 text.",
         why=f"it is {bytes(value)[:80]!r}",
         fix="The file is damaged or was written wrongly; fetch or export it again.",
     )

@@ -61,7 +61,7 @@ def _load(path: str) -> Any:
     loader = ExtensionFileLoader(name, path)
     spec = spec_from_file_location(name, path, loader=loader)
     if spec is None:
-        raise ImportError(f"{path} is no extension module")
+        raise ImportError(f"{path} is not an extension module")
     module = module_from_spec(spec)
     loader.exec_module(module)
     return module

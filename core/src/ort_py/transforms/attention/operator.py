@@ -90,7 +90,7 @@ class TakeAttentionPast(_AttentionRule):
             return "its queries are counted from the first key, and with a past from the last one"
         past = past_of(graph, keys, values, [node.inputs[0], _input(node, 3)], [node])
         if past is None:
-            return "what is in front of keys and values is no past, or is needed before the attention"
+            return "what is in front of keys and values is not a past, or is needed before the attention"
         inputs = {1: past.new[0].name, 2: past.new[1].name, 4: past.past[0].name, 5: past.past[1].name}
         result = node.outputs[0]
         assert result is not None

@@ -112,7 +112,7 @@ def keys_of(graph: GraphEditor, value: ValueSpec | None) -> Keys | str:
     value, factor, _ = unscaled(graph, value)
     node = operator(graph, value, "Transpose", "Reshape")
     if node is None:
-        return "the second operand of the product is no Transpose"
+        return "the second operand of the product is not a Transpose"
     perm = tuple(node.attributes.get("perm", ()))
     if perm == (0, 2, 3, 1):
         rows = node.inputs[0]
@@ -136,12 +136,12 @@ def _folded_transpose(graph: GraphEditor, last: NodeSpec) -> ValueSpec | str | N
     swap = operator(graph, last.inputs[0], "Transpose")
     first = operator(graph, swap.inputs[0], "Reshape") if swap is not None else None
     if swap is None or first is None or tuple(swap.attributes.get("perm", ())) != (0, 2, 1):
-        return "the second operand of the product is no Transpose"
+        return "the second operand of the product is not a Transpose"
     given, flat, result = (shape_of(one) for one in (first.inputs[0], first.outputs[0], last.outputs[0]))
     if given is None or flat is None or result is None or None in (*given, *flat[1:], *result):
         return "the shapes around the Transpose of the keys are unknown"
     if len(given) != 4 or len(flat) != 3 or flat[1:] != given[2:] or result != (*given[:2], given[3], given[2]):
-        return f"the keys go from {list(given)} over {list(flat)} to {list(result)}, which is no Transpose"
+        return f"the keys go from {list(given)} over {list(flat)} to {list(result)}, which is not a Transpose"
     return first.inputs[0]
 
 

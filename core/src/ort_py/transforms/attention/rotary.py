@@ -64,7 +64,7 @@ class FuseRotaryEmbedding(PatternRule):
         other = _angles(graph, match["sin"], "Sin")
         if angles is None or other is None or angles.name != other.name:
             return (
-                "what the halves are multiplied by are no cosines and sines of the same angles, joined with themselves"
+                "what the halves are multiplied by are not cosines and sines of the same angles, joined with themselves"
             )
         reason = _refusal(match, angles)
         if reason:

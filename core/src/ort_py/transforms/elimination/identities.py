@@ -148,7 +148,7 @@ def _sum(node: NodeSpec, graph: GraphEditor) -> bool | str:
 
 
 def _no_axes(node: NodeSpec, graph: GraphEditor) -> bool | str:
-    """Whether a node is a reduction over an empty list of axes that leaves its input as it is."""
+    """Bypass a reduction over no axes, if its attribute defines it as the identity."""
     if not node.attributes.get("noop_with_empty_axes", 0) or node.inputs[0] is None or "axes" in node.attributes:
         return False
     given = node.inputs[1] if len(node.inputs) > 1 else None

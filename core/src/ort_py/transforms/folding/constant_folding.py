@@ -78,7 +78,7 @@ class ConstantFolding(RewriteRule):
         if results is None:
             return "no kernel on the host computes it"
         if not all(isinstance(result, np.ndarray | np.generic) for result in results):
-            return "its result is no tensor"
+            return "its result is not a tensor"
         arrays = [np.asarray(result) for result in results]
         for value, array in zip(node.outputs, arrays, strict=False):
             if value is not None and _contradicts(value, array):

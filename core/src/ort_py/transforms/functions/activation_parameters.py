@@ -44,6 +44,6 @@ def activation_parameters(match: Match) -> tuple[float, ...] | str:
             continue
         number = scalar(match.graph.constant(value))
         if number is None:
-            return f"the bound '{value.name}' of Clip is no number"
+            return f"the bound '{value.name}' of Clip is not a number"
         bounds.append(number)
     return tuple(bounds)

@@ -73,7 +73,7 @@ class FuseGroupNormalization(PatternRule):
             array = match.array(name)
             wanted = (channels, *[1] * (len(shape) - 2))
             if array is None or array.shape not in (wanted, (1, *wanted)):
-                return f"'{match[name].name}' is no number for each channel"
+                return f"'{match[name].name}' is not a number for each channel"
         return dtype_refusal(x, _FLOATS)
 
     def replacement(self, match: Match, context: TransformContext) -> NodeTemplate:

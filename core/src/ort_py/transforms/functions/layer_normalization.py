@@ -27,8 +27,8 @@ X = Var("x")
 def _epsilon(array: Any) -> bool | str:
     value = scalar(array)
     if value is None:
-        return "it is no number"
-    return True if 0 <= value < 1 else f"{value} is no epsilon"
+        return "it is not a number"
+    return True if 0 <= value < 1 else f"{value} is not an epsilon"
 
 
 def _mean(what: Pattern, name: str) -> Op:
@@ -119,7 +119,7 @@ def _first_axis(match: Match, reductions: tuple[str, ...], rank: int) -> int | s
 def _type_refusal(match: Match) -> str:
     source = match["x"].data_type
     if source not in _FLOATS:
-        return f"'{match.name('x')}' is no floating-point tensor of known type"
+        return f"'{match.name('x')}' is not a floating-point tensor of known type"
     narrowed = match.node("narrowed")
     scale = match["scale"].data_type
     if narrowed is not None and narrowed.attributes.get("to") != scale:

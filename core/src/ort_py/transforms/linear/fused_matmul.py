@@ -79,7 +79,7 @@ class FuseMatMulScale(Fusion):
         factor = match.get("factor") or match["divisor"]
         number = scalar(match.graph.constant(factor))
         if number is None or result is None:
-            return f"'{factor.name}' is no single number"
+            return f"'{factor.name}' is not a single number"
         if match.get("divisor") is not None and number == 0:
             return "it divides by zero"
         sizes = [abs(number), abs(product.attributes.get("alpha", 1.0)) if product is not None else 1.0]

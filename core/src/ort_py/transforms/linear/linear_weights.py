@@ -150,7 +150,7 @@ def linear(node: NodeSpec, graph: GraphEditor) -> Linear | str:
 
 def _product(node: NodeSpec, weight: Array, bias: Array | None) -> Linear | str:
     if weight.ndim != 2:
-        return "its weights are no matrix"
+        return "its weights are not a matrix"
     channels = weight.shape[0 if node.attributes.get("transB", 0) else 1]
     if bias is not None:
         if bias.size not in (1, channels) or bias.shape[-1:] not in ((1,), (channels,), ()):

@@ -41,7 +41,7 @@ def _columns(value: ValueSpec | None, b: ValueSpec) -> bool:
 def _refusal(match: Match) -> str:
     b = match["b"]
     if b.data_type not in (DataType.INT8, DataType.UINT8) or b.shape is None or len(b.shape) < 2:
-        return f"'{b.name}' is no matrix of 8 bits whose columns are known"
+        return f"'{b.name}' is not a matrix of 8 bits whose columns are known"
     if not _columns(match.get("b_scale"), b) or not _columns(match.get("b_zero"), b):
         return "scale or zero point of the second factor is neither one number nor one a column"
     return ""
@@ -119,7 +119,7 @@ class _FuseBias(Fusion):
         if len(product.inputs) > place:
             return f"{product.op_type} '{product.name}' has a bias already"
         if b is None or bias.shape is None or b.shape is None or bias.shape != b.shape[-1:] or bias.shape[0] is None:
-            return f"'{bias.name}' is no bias of the columns of '{b.name if b is not None else ''}'"
+            return f"'{bias.name}' is not a bias of the columns of '{b.name if b is not None else ''}'"
         inputs = [one.name if one is not None else "" for one in product.inputs]
         inputs += [""] * (place - len(inputs))
         template = (*inputs, bias.name)

@@ -95,7 +95,7 @@ def parameters_of(graph: GraphEditor, node: NodeSpec) -> tuple[float, int, DataT
     given = node.inputs[2] if len(node.inputs) > 2 else None
     zero = graph.constant(given)
     if scale is None or (given is not None and zero is None):
-        return f"scale or zero point of {node.op_type} '{node.name}' is no constant"
+        return f"scale or zero point of {node.op_type} '{node.name}' is not a constant"
     if scale.size != 1 or (zero is not None and zero.size != 1):
         return f"{node.op_type} '{node.name}' has a scale for each entry of an axis"
     value = float(scale.item())

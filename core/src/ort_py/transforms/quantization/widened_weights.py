@@ -102,7 +102,7 @@ def _multiplies(graph: GraphEditor, value: ValueSpec) -> bool:
 def _vector(array: Array | None, shape: tuple[int, ...]) -> _Vector | str:
     """A scale as DequantizeLinear wants it, or why it cannot be had."""
     if array is None or array.dtype != np.float32 or array.ndim > len(shape):
-        return "is no float32 constant that only broadcasts"
+        return "is not a float32 constant that only broadcasts"
     axes = [axis for axis, size in enumerate((1,) * (len(shape) - array.ndim) + array.shape) if size != 1]
     if not axes:
         return np.ascontiguousarray(array).reshape(()), 1
@@ -121,5 +121,5 @@ def _zero(array: Array | None, shape: tuple[int, ...], scale: _Vector, kind: Dat
         return "does not go along the axis of the scale"
     limits = np.iinfo(numpy_dtype(kind))
     if not np.array_equal(numbers, np.rint(numbers)) or numbers.min() < limits.min or numbers.max() > limits.max:
-        return f"is no {kind.onnx_name}"
+        return f"does not fit {kind.onnx_name}"
     return np.array(np.broadcast_to(numbers, scale[0].shape).astype(numpy_dtype(kind)))

@@ -28,7 +28,7 @@ def softmax_type(ctx: KernelContext) -> Any:
     """The dtype of the attribute `softmax_precision`, None where the node has none.
 
     Raises:
-        InvalidArgument: It is no floating-point type that the operator names.
+        InvalidArgument: It is not a floating-point type that the operator names.
     """
     given = ctx.node.attributes.get("softmax_precision")
     if given is None:

@@ -67,7 +67,7 @@ def fused_gemm(ctx: KernelContext) -> KernelCallable:
         raise InvalidArgument(
             f"The activation {name} of a {kind}.",
             where=ctx.node.location,
-            why="its values are no integers",
+            why="its values are not integers",
             fix="Use Relu, or none, or floating-point matrices.",
         )
     given = {name: attributes.get(f"activation_{name}") for name in ("alpha", "beta", "gamma")}

@@ -33,7 +33,7 @@ def test_the_best_in_order(rows: int, size: int, count: int, most: int, seed: in
 
 
 def test_impossible_scores_are_found_once_each() -> None:
-    """Where too few are possible, minus infinity fills up; what is no number comes last."""
+    """Where too few are possible, minus infinity fills up; what is not a number comes last."""
     scores = np.full((1, 300), -np.inf, np.float32)
     scores[0, 7], scores[0, 3] = 1, np.nan
     assert best(scores, 3)[1].tolist() == [[7, 0, 1]]

@@ -105,7 +105,7 @@ def test_logits_of_another_shape(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("op_type", "graphs", "attributes", "message"),
     [
-        ("GreedySearch", {"decoder": _flat(gpt())}, MARKS, "no decoder as GreedySearch runs it.*past_0"),
+        ("GreedySearch", {"decoder": _flat(gpt())}, MARKS, "not a decoder as GreedySearch runs it.*past_0"),
         ("GreedySearch", {"decoder": _loose(gpt())}, MARKS, "known heads and size"),
         ("BeamSearch", {"decoder": _with(gpt(), "past_sequence_length")}, MARKS, "takes 'past_sequence_length'.*GPUs"),
         (
@@ -115,13 +115,18 @@ def test_logits_of_another_shape(shape: tuple[int, ...]) -> None:
             "takes 'past_seq_len', '.*', 'cache_indirection'.*GPUs",
         ),
         ("BeamSearch", {"decoder": decoder()}, TEXT, "no graph 'encoder'.*'model_type' is 1"),
-        ("BeamSearch", {"encoder": encoder(), "decoder": gpt()}, TEXT, "'decoder' is no decoder as BeamSearch runs it"),
-        ("BeamSearch", {"encoder": gpt(), "decoder": decoder()}, TEXT, "'encoder' is no encoder.*has 2 layers"),
+        (
+            "BeamSearch",
+            {"encoder": encoder(), "decoder": gpt()},
+            TEXT,
+            "'decoder' is not a decoder as BeamSearch runs it",
+        ),
+        ("BeamSearch", {"encoder": gpt(), "decoder": decoder()}, TEXT, "'encoder' is not an encoder.*has 2 layers"),
         (
             "BeamSearch",
             {"encoder": encoder(starts=False), "decoder": decoder(states=True)},
             TEXT,
-            "'encoder' is no encoder",
+            "'encoder' is not an encoder",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

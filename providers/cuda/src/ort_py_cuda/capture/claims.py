@@ -66,10 +66,10 @@ def refusal(node: NodeSpec, definition: KernelDef) -> str | None:
     for position in definition.host_inputs:
         value = node.inputs[position] if position < len(node.inputs) else None
         if value is not None and not value.constant:
-            return f"{name} reads '{value.name}' on the host, and it is no constant"
+            return f"{name} reads '{value.name}' on the host, and it is not a constant"
     for value in (*node.inputs, *node.outputs):
         if value is not None and value.type is not None and not isinstance(value.type, TensorType):
-            return f"'{value.name}' is no tensor"
+            return f"'{value.name}' is not a tensor"
     if definition.implementation.startswith(_OURS):
         module = sys.modules.get(definition.implementation.partition(":")[0])
         if node.op_type in getattr(module, "WAITS", ()):

@@ -165,7 +165,7 @@ def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
     members = [found for node in nodes if isinstance(found := product_of(graph, node), Product)]
     nodes_of = frozenset[int]().union(*(one.nodes for one in members))
     if tuple(sorted(nodes_of)) != indices or _escapes(graph, members, nodes_of) is not None:
-        return "what is left is no whole product of float8"
+        return "what is left is not a whole product of float8"
     return None
 
 
@@ -265,13 +265,13 @@ def _weight(graph: GraphView, value: ValueSpec) -> Weight | str:
     wide, turn = _dequantized(graph, value)
     held = None if wide is None else wide.inputs[0]
     if wide is None or held is None or not held.constant:
-        return f"'{value.name}', the second factor, is no constant of float8"
+        return f"'{value.name}', the second factor, is not a constant of float8"
     reason = _parameters(graph, wide)
     if reason is not None or held.data_type not in _FORMS:
         return reason or _other_form(wide)
     sizes = [size for size in held.shape or () if isinstance(size, int) and size > 0]
     if len(sizes) != 2 or held.shape is None or len(held.shape) != 2:
-        return f"'{held.name}', the second factor, is no matrix"
+        return f"'{held.name}', the second factor, is not a matrix"
     scale = wide.inputs[1]
     assert scale is not None
     nodes = (wide.index,) if turn is None else (wide.index, turn.index)
@@ -300,7 +300,7 @@ def _parameters(graph: GraphView, node: NodeSpec) -> str | None:
     scale = node.inputs[1] if len(node.inputs) > 1 else None
     value = None if scale is None else graph.constant(scale.name)
     if value is None:
-        return f"the scale of {node.op_type} '{node.name}' is no constant"
+        return f"the scale of {node.op_type} '{node.name}' is not a constant"
     if value.size != 1:
         return f"{node.op_type} '{node.name}' has more than one scale, and products of float8 have one for all"
     number = float(np.asarray(value, np.float32).reshape(()))

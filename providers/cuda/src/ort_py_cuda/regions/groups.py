@@ -53,7 +53,7 @@ def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         return "a region of one operator is that operator's kernel"
     indices = [node.index for node in nodes]
     if node_groups(graph, indices) != [tuple(sorted(indices))]:
-        return "what is left is no one kernel"
+        return "what is left is not one kernel"
     return None
 
 

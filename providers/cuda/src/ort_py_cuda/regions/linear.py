@@ -144,7 +144,7 @@ def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
     """Why what is left of a layer is none, None where it is one."""
     indices = tuple(sorted(node.index for node in nodes))
     whole = any(found is not None and found.nodes == indices for found in (find(graph, node) for node in nodes))
-    return None if whole else "what is left is no product with what follows it"
+    return None if whole else "what is left is not a product with what follows it"
 
 
 class LinearRegion(CompiledRegion):

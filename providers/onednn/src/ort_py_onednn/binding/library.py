@@ -117,7 +117,7 @@ def _find() -> Library | Missing:
             return (
                 _opened(chosen)
                 if Path(chosen).is_file()
-                else Missing(f"{VARIABLE} names {chosen}, which is no file", f"let it name a {SONAME}, or unset it")
+                else Missing(f"{VARIABLE} names {chosen}, which is not a file", f"let it name a {SONAME}, or unset it")
             )
         for path in _places():
             if path.is_file():

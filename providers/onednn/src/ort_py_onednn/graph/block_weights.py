@@ -36,9 +36,9 @@ def unpacked(names: list[str], attributes: Mapping[str, Any], constant: Callable
         constant(names[place]) if len(names) > place and names[place] else None for place in (1, 2, 3)
     )
     if held is None or scales is None or scales.dtype != np.float32:
-        return "weights or scales are no constants, or scales not float32"
+        return "weights or scales are not constants, or scales not float32"
     if len(names) > 3 and names[3] and (zeros is None or zeros.dtype != np.uint8):
-        return "zero points are no constant bytes"
+        return "zero points are not constant bytes"
     integers = _numbers(held.reshape(columns, -1), bits)[:, :depth].reshape(columns, count, size)
     shifts: Array = np.full((columns, count), 1 << (bits - 1), np.int16)
     if zeros is not None:

@@ -18,7 +18,7 @@ from ort_py_onednn.graph.support.rule import FLOATING
 __all__ = ["capability", "group_refusal"]
 
 
-_OUTSIDE = "it follows from shapes: a region that reads it is told what it comes to"
+_OUTSIDE = "it follows from shapes: a region that reads it receives the value"
 
 
 def capability(

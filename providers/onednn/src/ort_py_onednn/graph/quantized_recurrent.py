@@ -54,7 +54,7 @@ def layer_constants(names: list[str], constant: Constant) -> Layer | str:
         arrays = [constant(names[place]) if len(names) > place and names[place] else None for place in places]
         weights, scale, zero = arrays
         if weights is None or scale is None or scale.dtype != np.float32:
-            return "weights or their scales are no constants"
+            return "weights or their scales are not constants"
         if weights.dtype not in {np.dtype(np.int8), np.dtype(np.uint8)} or weights.ndim != 3:
             return f"weights of {weights.dtype} with {weights.ndim} dimensions"
         directions, _, columns = weights.shape

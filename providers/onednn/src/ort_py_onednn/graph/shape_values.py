@@ -87,7 +87,7 @@ def is_shape_operator(node: NodeSpec, known: Container[str], constant: Callable[
 
 
 def follow_from_shapes(graph: GraphView) -> dict[str, int]:
-    """Values that follow from shapes and are no constants, with the index of the node that makes them."""
+    """Values that follow from shapes and are not constants, with the index of the node that makes them."""
     found: dict[str, int] = {}
 
     for node in graph.nodes:

@@ -71,7 +71,7 @@ def _digits(planner: Planner, source: Value, number: int) -> tuple[Value, Value]
     desc, narrow = source.desc, Desc.plain((rows, 1))
     sizes = planner.new(desc)
     nothing = planner.fixed(np.zeros((1, 1), np.float32))
-    # Clipping makes infinity of what is no number: its row then has no finite result either.
+    # Clipping makes infinity of what is not a number: its row then has no finite result either.
     absolute = (Function(Eltwise.CLIP_V2, -math.inf, math.inf), Function(Eltwise.ABS))
     made = planner.make(lambda: primitives.binary(Binary.ADD, desc, nothing.desc, desc, absolute), desc)
     planner.emit(made, {Argument.SRC: source, Argument.SRC_1: nothing, Argument.DST: sizes})

@@ -59,7 +59,7 @@ def best(scores: Any, count: int) -> tuple[Any, Any]:
     elif size >= _MANY and count <= size // 8:
         border = np.partition(scores, size - count, axis=1)[:, size - count, None]
         inside = scores >= border
-        if np.all(np.count_nonzero(inside, axis=1) == count):  # else there are ties, or what is no number
+        if np.all(np.count_nonzero(inside, axis=1) == count):  # else there are ties, or what is not a number
             places = np.nonzero(inside)[1].reshape((-1, count))
             order = np.argsort(-np.take_along_axis(scores, places, 1), axis=1, kind="stable")
             places = np.take_along_axis(places, order, 1)

@@ -74,7 +74,7 @@ def gpt_signature(ctx: KernelContext, name: str) -> GptSignature:
     fits = layers >= 1 and len(graph.inputs) == layers + 3 and isinstance(heads, int) and isinstance(size, int)
     if not fits or past is None or past.data_type is None:
         raise InvalidGraph(
-            f"The graph '{name}' is no decoder as {ctx.node.op_type} runs it.",
+            f"The graph '{name}' is not a decoder as {ctx.node.op_type} runs it.",
             where=where,
             why=_seen(graph),
             fix="Its inputs must be input_ids, position_ids, attention_mask and past_0, past_1, … of shape "
@@ -105,7 +105,7 @@ def pair_signature(ctx: KernelContext, *, masked: bool) -> PairSignature:
     if layers < 1 or len(decoder.outputs) != 1 + 2 * layers or len(decoder.inputs) != fixed + 4 * layers:
         first = "input_ids, encoder_attention_mask" if masked else "input_ids"
         raise InvalidGraph(
-            f"The graph 'decoder' is no decoder as {ctx.node.op_type} runs it.",
+            f"The graph 'decoder' is not a decoder as {ctx.node.op_type} runs it.",
             where=where,
             why=_seen(decoder),
             fix=f"Its inputs must be {first}, perhaps encoder_hidden_states, then past_key_self_i, past_value_self_i "
@@ -117,7 +117,7 @@ def pair_signature(ctx: KernelContext, *, masked: bool) -> PairSignature:
     if not (starts or only):
         first = "encoder_input_ids, encoder_attention_mask" if masked else "encoder_input_ids"
         raise InvalidGraph(
-            f"The graph 'encoder' is no encoder as {ctx.node.op_type} runs it with this decoder.",
+            f"The graph 'encoder' is not an encoder as {ctx.node.op_type} runs it with this decoder.",
             where=where,
             why=f"{_seen(encoder)}; the decoder has {layers} layers",
             fix=f"Its inputs must be {first}, decoder_input_ids, its outputs logits, encoder_hidden_states, then "

@@ -19,21 +19,21 @@ _NO_BOUND = "a bound is NaN, which oneDNN refuses"
 
 def _function(node: NodeSpec, graph: GraphView) -> str | None:
     if any(not math.isfinite(value) for value in node.attributes.values() if isinstance(value, float)):
-        return "an attribute is no finite number"
+        return "an attribute is not a finite number"
     return None
 
 
 def _pow(node: NodeSpec, graph: GraphView) -> str | None:
     exponent = graph.constant(value_name(node, 1))
     if exponent is None or exponent.size != 1 or exponent.ndim > 1:
-        return "the exponent is no single constant"
+        return "the exponent is not a single constant"
     return None if float(exponent.reshape(())) in {0.5, 2.0, 3.0, -1.0, -0.5, 1.0} else "an unusual exponent"
 
 
 def _leaky(node: NodeSpec, graph: GraphView) -> str | None:
     if node.attributes.get("alpha") == 0:
         # oneDNN takes the maximum then, without a multiplication that would raise the Invalid flag.
-        return "0 · -infinity is no number, and oneDNN gives 0"
+        return "0 · -infinity is not a number, and oneDNN gives 0"
     return _function(node, graph)
 
 
@@ -44,7 +44,7 @@ def _clip(node: NodeSpec, graph: GraphView) -> str | None:
         name = value_name(node, place)
         bound = graph.constant(name) if name else None
         if bound is not None and bound.size != 1:
-            return "a bound is no single number"
+            return "a bound is not a single number"
         if bound is not None and np.isnan(bound.astype(np.float32)).any():
             return _NO_BOUND
     return None
@@ -54,7 +54,7 @@ def _prelu(node: NodeSpec, graph: GraphView) -> str | None:
     slopes = graph.constant(value_name(node, 1))
     if slopes is None or not np.isfinite(slopes.astype(np.float32)).all():
         # It adds the slope times what is negative, which is 0 elsewhere: NaN and infinities would spread.
-        return "the slopes are no finite constants"
+        return "the slopes are not finite constants"
     return None if len(shape_of(node, 1)) <= len(shape_of(node, 0)) else "slopes of a higher rank"
 
 
@@ -63,7 +63,7 @@ def _logarithm(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _celu(node: NodeSpec, graph: GraphView) -> str | None:
-    return None if 0 < node.attributes.get("alpha", 1.0) < math.inf else "alpha is no finite number above 0"
+    return None if 0 < node.attributes.get("alpha", 1.0) < math.inf else "alpha is not a finite number above 0"
 
 
 RULES: Rules = {

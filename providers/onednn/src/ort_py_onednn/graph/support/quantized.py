@@ -53,7 +53,7 @@ def _dequantize(node: NodeSpec, graph: GraphView) -> str | None:
         )
         return "a constant that no product reads" if lost else None
     if value.data_type not in BYTES:
-        return "integers of 32 bits that are no constant"
+        return "integers of 32 bits that are not constant"
     return None if numbers.is_single else "scales along an axis of what is computed"
 
 
@@ -75,7 +75,7 @@ def _integers(node: NodeSpec, graph: GraphView, places: tuple[int, int, int, int
         return NO_EXACT_INTEGERS
     weights = graph.constant(value_name(node, b))
     if weights is None:
-        return "the second factor is no constant"
+        return "the second factor is not a constant"
     if node.op_type == "ConvInteger":
         if not 1 <= weights.ndim - 2 <= 3:
             return f"a convolution over {weights.ndim - 2} dimensions; 1 to 3 are supported"
@@ -88,7 +88,7 @@ def _integers(node: NodeSpec, graph: GraphView, places: tuple[int, int, int, int
     if value_name(node, b_zero):
         given = graph.constant(value_name(node, b_zero))
         if given is None or given.ndim > 1:
-            return "the zero point of the second factor is no constant"
+            return "the zero point of the second factor is not a constant"
         zeros = given.astype(np.int64)
     found = signed(weights, Numbers(np.ones(1, np.float32), zeros, 0 if node.op_type == "ConvInteger" else 1))
     if found is None or (found[1] and node.op_type == "ConvInteger"):
@@ -138,7 +138,7 @@ def _types_of_blocks(value: ValueSpec, place: int, is_input: bool) -> str | None
 
 def _scales(node: NodeSpec, graph: GraphView, place: int) -> str | None:
     scale = graph.constant(value_name(node, place))
-    return "scales of the second factor that are no number or vector" if scale is None or scale.ndim > 1 else None
+    return "scales of the second factor that are not a number or vector" if scale is None or scale.ndim > 1 else None
 
 
 RULES: Rules = {

@@ -48,7 +48,7 @@ def _resize(node: NodeSpec, graph: GraphView) -> str | None:
     if mode == "nearest":
         return _nearest(shape, scales, way, "simple" if old else attributes.get("nearest_mode", "round_prefer_floor"))
     if any(scale != int(scale) for scale in scales) and not all(isinstance(dim, int) for dim in shape):
-        return "factors are no whole numbers and sizes are not known"
+        return "factors are not whole numbers and sizes are not known"
     if any(isinstance(dim, int) and dim * scale != int(dim * scale) for dim, scale in zip(shape, scales, strict=True)):
         return "sizes are rounded"
     return None
@@ -58,7 +58,7 @@ def _nearest(shape: Shape, scales: Sequence[float], way: str, rounding: str) -> 
     """What oneDNN would take is compared for the sizes that are known, and whole factors for the others."""
     for dim, scale in zip(shape[2:], scales[2:], strict=True):
         if not isinstance(dim, int) and scale != int(scale):
-            return "factors are no whole numbers and sizes are not known"
+            return "factors are not whole numbers and sizes are not known"
         size = dim if isinstance(dim, int) else _TRIED
         target = int(size * scale)
         places = nearest_places(way, rounding, size, target, scale)

@@ -76,7 +76,7 @@ def _refusal(node: NodeSpec, graph: GraphView, known: Container[str]) -> str | N
         if place in rule.looked_at:
             if graph.constant(value.name) is not None or (place in rule.shaped and value.name in known):
                 continue
-            what = "neither constant nor computed from shapes" if place in rule.shaped else "no constant"
+            what = "neither constant nor computed from shapes" if place in rule.shaped else "not a constant"
             return f"input {place} is {what}"
         reason = rule.types(value, place, True)
         if reason is None and (value.shape is not None or place not in rule.ranked):
