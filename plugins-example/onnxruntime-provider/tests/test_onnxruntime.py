@@ -56,9 +56,9 @@ def test_it_is_never_chosen_by_itself() -> None:
     ("options", "message"),
     [
         ({"providers": "NoSuchExecutionProvider"}, "has no NoSuchExecutionProvider"),
-        ({"provider_options": "{}"}, "no list of objects"),
-        ({"provider_options": "[{}, {}]"}, "no list of objects"),
-        ({"provider_options": "no JSON"}, "no list of objects"),
+        ({"provider_options": "{}"}, "not a list of objects"),
+        ({"provider_options": "[{}, {}]"}, "not a list of objects"),
+        ({"provider_options": "no JSON"}, "not a list of objects"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, str], message: str) -> None:

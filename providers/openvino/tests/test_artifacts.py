@@ -50,7 +50,7 @@ def test_a_changed_byte(place: int) -> None:
 @pytest.mark.parametrize("foreign", [b"", b"ortpyOV1" + bytes(40), b"ortpyOV2"])
 def test_unpacking_what_is_none_of_ours(foreign: bytes) -> None:
     """Is refused by name."""
-    with pytest.raises(ValueError, match="no artifact of OpenVINOExecutionProvider"):
+    with pytest.raises(ValueError, match="not an artifact of OpenVINOExecutionProvider"):
         unpack(foreign)
 
 

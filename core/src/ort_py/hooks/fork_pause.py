@@ -1,6 +1,6 @@
 """Native work that a fork waits for: locks of a library must not be held when the memory of a process is copied.
 
-A lock that another thread holds during ``os.fork`` stays locked in the child for ever. Where a library has locks of its
+A lock that another thread holds during ``os.fork`` stays locked in the child forever. Where a library has locks of its
 own, each call of it stands in ``with pause.work():``; a fork then waits until no other thread is in such a call, and
 calls that begin meanwhile wait for the fork. Knows no library.
 """

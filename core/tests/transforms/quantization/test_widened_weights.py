@@ -78,7 +78,10 @@ def test_for_several_products() -> None:
         (_text(zero="float z = {0.5}"), "the zero point of 'q' does not fit int8"),
         (_text(zero="float z = {200}"), "the zero point of 'q' does not fit int8"),
         (_text(zero="float[2, 1] z = {1, 2}"), "the zero point of 'q' does not go along the axis of the scale"),
-        (_text("float[1, 1, 3] s = {1, 2, 3}", result="float[1, 2, 3] y"), "no float32 constant that only broadcasts"),
+        (
+            _text("float[1, 1, 3] s = {1, 2, 3}", result="float[1, 2, 3] y"),
+            "not a float32 constant that only broadcasts",
+        ),
         (
             _text(use="y = Add (x, w)")
             .replace("[2, 3]", "[2, 2]")
