@@ -38,11 +38,14 @@ def test_import_and_doctor_say_who_keeps_it_back(tmp_path: Path) -> None:
     _package(tmp_path, "bystander", "onnx>=1.2")
     _package(tmp_path, "neighbour", "onnx-simplifier==0.4")
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    for arguments in (["-c", "import ort_py"], ["-m", "ort_py.cli", "doctor"]):
+    script = tmp_path / "ort-py"  # as pip writes it
+    script.write_text("import sys\nfrom ort_py.cli.main import main\nsys.exit(main())\n", encoding="utf-8")
+    for arguments in (["-c", "import ort_py"], ["-m", "ort_py.cli", "doctor"], [str(script), "doctor"]):
         done = subprocess.run(
             [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode != 0
+        assert done.returncode == 1
+        assert ("Traceback" in done.stderr) == ("-c" in arguments)
         last = done.stderr.strip().splitlines()[-1]
         assert f"ort-py needs onnx 1.21 or newer, and {tmp_path} has onnx 1.16.2." in last
         assert "holder 3.1 (onnx (<1.17,>=1.12))" in last

@@ -23,6 +23,7 @@ def refuse_older(path: Sequence[str] | None = None) -> None:
 
     Raises:
         ImportError: It is too old; the message names the versions, the place and the packages that want an older one.
+        SystemExit: The same, where the process is the ``ort-py`` command: its user gets the message alone.
     """
     found = installed(sys.path if path is None else path)
     if found is None:
@@ -34,10 +35,20 @@ def refuse_older(path: Sequence[str] | None = None) -> None:
     pins = _pins()
     why = f" These installed packages ask for an older one: {'; '.join(pins)}." if pins else ""
     fix = "update these packages, or put ort-py into a virtual environment without them" if pins else "update it"
-    raise ImportError(
+    message = (
         f"ort-py needs onnx {needed} or newer, and {folder} has onnx {version}.{why} "
         f"What to do: {fix}: `pip install 'onnx>={needed}'`."
     )
+    if _is_command():
+        raise SystemExit(f"ort-py: {message}")
+    raise ImportError(message)
+
+
+def _is_command() -> bool:
+    """Whether this process was started as ``ort-py`` or as ``python -m ort_py.cli``."""
+    started = [os.path.basename(one) for one in sys.orig_argv[:1] + sys.argv[:1]]  # noqa: PTH119 - likewise
+    as_module = "ort_py.cli" in sys.orig_argv and sys.orig_argv[sys.orig_argv.index("ort_py.cli") - 1] == "-m"
+    return as_module or any(os.path.splitext(one)[0] == "ort-py" for one in started)  # noqa: PTH122 - likewise
 
 
 def installed(path: Sequence[str]) -> tuple[str, str] | None:

@@ -76,7 +76,7 @@ def _run_checked(frame: Frame, watch: RunWatch, trace: RunTrace | None) -> None:
     slots, steps = frame.slots, frame.program.plan.steps
     for index, (step, instruction) in enumerate(zip(steps, frame.instructions, strict=True)):
         watch.before(step)
-        start = time.perf_counter_ns()
+        start = 0 if trace is None else time.perf_counter_ns()
         try:
             watch.fits(step, slots)
             instruction(slots)

@@ -142,9 +142,11 @@ class RunWatch:
         Raises:
             LimitError: They cannot.
         """
-        node = getattr(step, "node", None)
-        if self._seconds is None or node is None or node.op_type not in _PRODUCTS:
+        if self._seconds is None or step.location.op_type not in _PRODUCTS:
             return
+        node = getattr(step, "node", None)
+        if node is None:
+            return  # a region, which its gate asked
         inputs = [slots[slot] for slot in step.inputs]
         if sum(getattr(one, "size", 0) for one in inputs) >= _WORTH_A_LOOK or node.attributes.get("pads"):
             check_work(work_of(node, inputs), self._seconds, self._threads, step.location)
@@ -163,10 +165,19 @@ class RunWatch:
         if id(slots) not in self._looked_at:  # a frame comes with constants of its own
             self._looked_at.add(id(slots))
             self._at_most = None
-        if self._at_most is not None:
-            gathers = step.location.op_type in _GATHERING and not step.location.domain
-            self._at_most += _at_most(slots[slot] for slot in step.outputs if not (gathers and _is_list(slots[slot])))
-        self._check(step, slots)
+        at_most = self._at_most
+        if at_most is None:
+            self._check(step, slots)
+            return
+        for slot in step.outputs:
+            item = slots[slot]
+            if type(item) is np.ndarray and item.base is None and item.dtype.char != "O":
+                at_most += item.nbytes  # as nearly all are: told without asking further
+            elif not (_is_list(item) and step.location.op_type in _GATHERING and not step.location.domain):
+                at_most += _at_most((item,))
+        self._at_most = at_most
+        if at_most > self._memory_bytes - self._held_bytes:
+            self._check(step, slots)
 
     def enter(self, slots: list[Any]) -> None:
         """A body begins: what the frame around it holds stays alive, and counts, until `leave`."""
