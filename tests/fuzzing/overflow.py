@@ -79,9 +79,10 @@ def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> l
     numbers = np.random.default_rng(seed)
     outputs = {one.name for one in model.graph.output}
     found = []
-    for chosen in _subsets(sorted(opened), numbers) if opened else ():
+    for draw, chosen in enumerate(_subsets(sorted(opened), numbers)) if opened else ():
         cut = _without(model, set(chosen), values)
-        fed = {name: _overflowed(values[name], opened[name], numbers) for name in chosen}
+        # In the first draw nothing overflows: who scales before adding up gets finite sums.
+        fed = {name: _overflowed(values[name], opened[name], numbers, most=4 if draw else 1) for name in chosen}
         ran = guarded(lambda cut=cut, fed=fed: _run(cut, {**feeds, **fed}))  # type: ignore[misc]
         if ran.outputs is not None:
             names = [one.name for one in cut.graph.output]
@@ -99,9 +100,10 @@ def _subsets(names: list[str], numbers: np.random.Generator) -> Iterator[list[st
         yield chosen or names[:1]
 
 
-def _overflowed(array: Array, near: Array, numbers: np.random.Generator) -> Array:
-    ways = np.array([np.inf, -np.inf, np.nan, 0.0])
-    drawn = ways[numbers.integers(0, 4, array.shape)]
+def _overflowed(array: Array, near: Array, numbers: np.random.Generator, most: int) -> Array:
+    """An array whose open elements are one of the first `most` ways, of which 0 stands for a finite number."""
+    ways = np.array([0.0, np.inf, -np.inf, np.nan])
+    drawn = ways[numbers.integers(0, most, array.shape)]
     return np.where(near & ((drawn != 0) | ~np.isfinite(array.astype(np.float64))), drawn, array).astype(array.dtype)
 
 

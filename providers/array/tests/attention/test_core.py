@@ -368,3 +368,17 @@ def test_a_matrix_that_is_too_large_is_refused_before_it_is_made() -> None:
         attend(ctx, q, q, q, Rule(1.0, stage="raw"))
     with pytest.raises(LimitError, match="4096, 512"):
         attend(ctx, q, q[:, :, :1], np.broadcast_to(np.float32(1), (1, 1, 1, 512)), Rule(1.0))
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("boolean", [False, True])
+def test_rows_of_overflowing_scores_are_nan(many: bool, boolean: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Softmax of -infinity throughout is NaN; zeros are for rows that see no key."""
+    if many:
+        monkeypatch.setattr(core, "fits", lambda *_: False)
+    q = np.array([1e30, 1.0, 1.0], np.float32).reshape(1, 1, 3, 1)
+    k = np.array([-1e30, -1e30], np.float32).reshape(1, 1, 2, 1)
+    mask = np.array([[True, False], [True, True], [False, False]])
+    given = mask if boolean else np.where(mask, 0, -np.inf).astype(np.float32)
+    y, _ = attend(context(), q, k, np.ones((1, 1, 2, 1), np.float32), Rule(1.0), mask=given)
+    np.testing.assert_array_equal(y.reshape(-1), [np.nan, 1, 0])

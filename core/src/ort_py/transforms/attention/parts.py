@@ -83,6 +83,9 @@ def _joined(graph: GraphEditor, rows: ValueSpec | None) -> ValueSpec | None:
     if node is None:
         return None
     before, after = shape_of(node.inputs[0]), shape_of(rows)
+    target = shape_of(node.inputs[1]) if len(node.inputs) > 1 else (4,)
+    if target is not None and len(target) != 1:
+        return None  # a run refuses it
     if before is None or after is None or len(before) != 3 or len(after) != 4 or None in before[:2]:
         return None
     heads, size = after[2:]

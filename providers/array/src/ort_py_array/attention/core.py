@@ -332,7 +332,23 @@ class _Problem:
             for reached, part in added:
                 xp.copyto(reached, -xp.inf, where=xp.equal(part, -xp.inf))
             top = scores.max(4, None, True)
+        lost = xp.equal(top, -xp.inf)
+        if xp.any(lost).item():
+            # Zeros are for rows that see no key. One whose scores overflowed has no weights: they are NaN.
+            top = xp.where(xp.logical_and(lost, self._sees(scores, place, rows, keys)), xp.nan, top)
         return top
+
+    def _sees(self, scores: Array, place: _Place, rows: range, keys: tuple[int, int]) -> Array:
+        """Whether a row of scores sees a key at all."""
+        xp = self.ctx.xp
+        seen = xp.zeros_like(scores)
+        for mask in self.masks:
+            part = _mask_part(mask, place, rows, keys)
+            reached = seen if part.shape[4] == 1 else seen[..., : part.shape[4]]
+            hidden = xp.logical_not(part) if part.dtype == xp.bool_ else xp.equal(part, -xp.inf)
+            xp.copyto(reached, -xp.inf, where=hidden)
+        self.seen.hide(xp, seen, place[0], rows, keys)
+        return xp.equal(seen.max(4, None, True), 0)
 
     def _weighted(self, at: Any, scores: Array, top: Array, v: Array) -> None:
         """Softmax of the scores, in place, times the values, into the result."""

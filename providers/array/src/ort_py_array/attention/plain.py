@@ -97,6 +97,9 @@ def plain_attention(
                 # A score of inf or NaN plus -inf is NaN, and would make its row NaN although its key takes no part.
                 xp.copyto(scores, -inf, where=xp.equal(masks[0], -inf))
                 top = scores.max(3, None, True)
+            # Zeros are for rows that see no key. One whose scores overflowed has no weights: they are NaN.
+            sees = xp.greater(masks[0].max(-1, None, True), -inf)
+            top = xp.where(xp.logical_and(xp.equal(top, -inf), sees), xp.nan, top)
             # Where a row sees no key the greatest score is -inf, and -inf - -inf would be NaN.
             xp.maximum(top, xp.finfo(scores.dtype).min, out=top)
     scores -= top
