@@ -261,6 +261,18 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "Cast",
         "rounded to 16 bits in between",
     ),
+    "a last part that is smaller": (
+        "g (float[n, k] x) => (float[n, a] y, float[n, b] z) { y, z = Split <axis = 1, num_outputs = 2> (x) }",
+        {"x": np.arange(10, dtype=np.float32).reshape(2, 5)},
+        "Split",
+        "writes behind its memory",
+    ),
+    "fewer indices than data": (
+        "g (float[n, k] x, int64[m, 1] i) => (float[m, 1] y) { y = GatherElements <axis = 1> (x, i) }",
+        {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "i": np.array([[2]])},
+        "GatherElements",
+        "takes no fewer indices than data",
+    ),
     "cut and mirrored": (
         """g (float[1, 1, 3, 8] x) => (float[1, 1, a, b] y) <int64[8] p = {0, 0, 1, -1, 0, 0, 1, 2}> {
             y = Pad <mode = "reflect"> (x, p)
@@ -294,6 +306,7 @@ NOT_BY_THE_REFERENCE = frozenset(
     {
         "activations of two directions",
         "cut and mirrored",
+        "fewer indices than data",
         "sequence lengths",
         "a norm over windows at the border",
         "the bias of a normalisation",

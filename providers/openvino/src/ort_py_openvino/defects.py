@@ -69,7 +69,7 @@ _ZEROS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Attributes that are wrong where they are 0."""
 
-_RIGHT_IN_BODIES = frozenset({"Cast", "Celu", "Softmax", "ReduceMean", "ReduceSum"})
+_RIGHT_IN_BODIES = frozenset({"Split", "Cast", "Celu", "Softmax", "ReduceMean", "ReduceSum"})
 """Written at the newest version, with constant axes; none has the attributes that OpenVINO ignores."""
 
 
@@ -115,6 +115,27 @@ def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
     if ways == 2 and activations and (activations[:half] != activations[half:] or constants):
         return "it takes the activations of the first direction for both"
     return "it ignores input_forget" if node.attributes.get("input_forget", 0) else None
+
+
+def _split(node: NodeSpec, graph: GraphView) -> str | None:
+    """Right where the parts that are counted are known to be equal."""
+    count, value = node.attributes.get("num_outputs"), node.inputs[0]
+    if count is None or value is None or not value.shape:
+        return None
+    size = value.shape[int(node.attributes.get("axis", 0))]
+    even = isinstance(size, int) and size % int(count) == 0
+    return None if even else "it writes behind its memory where the last part is smaller than the others"
+
+
+def _gather_elements(node: NodeSpec, graph: GraphView) -> str | None:
+    """Right where data and indices are known to have one size along each other axis."""
+    data, indices = node.inputs[0], node.inputs[1]
+    if data is None or indices is None or data.shape is None or indices.shape is None:
+        return None
+    axis = int(node.attributes.get("axis", 0)) % max(len(data.shape), 1)
+    pairs = [pair for place, pair in enumerate(zip(data.shape, indices.shape, strict=False)) if place != axis]
+    same = all(one is not None and one == other for one, other in pairs)
+    return None if same else "it takes no fewer indices than data along the other axes, and spoils memory then"
 
 
 def _range(node: NodeSpec, graph: GraphView) -> str | None:
@@ -243,6 +264,7 @@ _CHECKS: Mapping[str, Check] = {
     "ConvTranspose": conv_transpose,
     "Hardmax": _always("of equal elements it takes any, not the first"),
     "IsInf": _always("it finds no infinities that were computed right before"),
+    "GatherElements": _gather_elements,
     "GridSample": _with("it pads cubic samples otherwise", _samples_cubic),
     "LRN": _with("it takes every bias for 1", lambda node: node.attributes.get("bias", 1.0) != 1),
     "LpNormalization": _always("it adds to the norm, which shows where that is small"),
@@ -257,6 +279,7 @@ _CHECKS: Mapping[str, Check] = {
     "ReduceMax": _reduce_max,
     "Resize": resize,
     "RoiAlign": _with("its largest sample is another", lambda node: node.attributes.get("mode") == "max"),
+    "Split": _split,
     "STFT": _always("its transform loses three digits more than others"),
     "TopK": _top_k,
     "Softplus": _always("it is less than 0 where it should be close to 0, and loses all digits there"),
