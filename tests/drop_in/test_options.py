@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,52 +13,67 @@ import numpy as np
 import pytest
 
 import ort_py
+from ort_py.options import config_entries, specs_of, without_effect
 from tests.drop_in.both_runtimes import OURS, THEIRS, Case, expect_agreement, expect_difference, model, plain
 
 CPU = ["CPUExecutionProvider"]
 RELU = model("g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }")
 
-OWN = {
-    "limits",
-    "memory_limit_bytes",
-    "precision",
-    "strict",
-    "pin_cpu",
-    "disabled_transforms",
-    "cost_model",
-    "cache_dir",
-    "external_data_folder",
-    "fast_math",
-    "calculates_fast",
-    "verify",
-    "verify_action",
-}
-OWN_METHODS = {"additions", "copied", "entries", "entry", "is_set", "without_effect"}
-OWN_RUN_METHODS = {"active_adapters", "copied", "entries", "entry", "is_set", "shrinks_memory", "with_adapters"}
-
 
 def members(kind: Any) -> tuple[dict[str, Any], set[str]]:
     """Attributes with their defaults, and names of methods."""
     options = kind()
-    names = [name for name in dir(options) if not name.startswith("_")]
-    values = {name: getattr(options, name) for name in names}
+    values = {name: getattr(options, name) for name in dir(kind) if not name.startswith("_")}
     methods = {name for name, value in values.items() if callable(value)}
     return {name: plain(value) for name, value in values.items() if name not in methods}, methods
 
 
 @pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
-def test_every_attribute_and_method_is_there(kind: str) -> None:
-    """Attributes have onnxruntime's defaults; what ort-py has beyond them is listed here."""
-    values, methods = members(getattr(OURS, kind))
-    wanted, wanted_methods = members(getattr(THEIRS, kind))
-    assert {name: values[name] for name in wanted} == wanted
-    assert set(values) - set(wanted) == (OWN if kind == "SessionOptions" else {"batch_axis"})
-    assert (
-        wanted_methods - methods == set()
-        if kind == "SessionOptions"
-        else wanted_methods - methods <= {"add_active_adapter"}
-    )
-    assert methods - wanted_methods == (OWN_METHODS if kind == "SessionOptions" else OWN_RUN_METHODS)
+def test_the_table_has_onnxruntimes_attributes_and_defaults(kind: str) -> None:
+    """No attribute is missing, none is said to be onnxruntime's without being it, and the defaults agree."""
+    wanted, _ = members(getattr(THEIRS, kind))
+    specs = specs_of(getattr(OURS, kind))
+    assert {spec.onnxruntime_name: plain(spec.default) for spec in specs if spec.onnxruntime_name} == wanted
+
+
+@pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
+def test_options_show_the_table_and_onnxruntimes_methods_only(kind: str) -> None:
+    """What `dir` lists, of the class and of an object, is the attributes of the table and onnxruntime's methods."""
+    ours = getattr(OURS, kind)
+    values, methods = members(ours)
+    _, wanted_methods = members(getattr(THEIRS, kind))
+    assert values == {spec.name: plain(spec.default) for spec in specs_of(ours)}
+    assert methods == wanted_methods
+    assert [name for name in dir(ours()) if not name.startswith("_")] == sorted([*values, *methods])
+
+
+_OF_OTHER_LIBRARIES = {
+    "ep.context_node_name_prefix",
+    "ep.share_ep_contexts",
+    "ep.stop_share_ep_contexts",
+    "mlas.enable_gemm_fastmath_arm64_bfloat16",
+    "optimization.enable_memory_probe_recompute_config",
+    "optimization.memory_optimizer_config",
+    "qnn.htp_perf_mode",
+    "qnn.htp_perf_mode_post_run",
+    "qnn.lora_config",
+    "qnn.rpc_control_latency",
+    "session.model_external_initializers_file_folder_path",
+}
+"""Keys of onnxruntime's headers that its library for x86 does not read: those of providers, of training, of Arm."""
+
+
+def test_the_table_has_the_config_keys_of_onnxruntimes_library() -> None:
+    """Every key that the installed library contains is in the table, and every key that is said to be onnxruntime's is
+    in the library."""
+    content = Path(THEIRS.capi.onnxruntime_pybind11_state.__file__).read_bytes()
+    texts = re.findall(rb"(?<=\0)(?:ep|memory|mlas|optimization|session)\.[a-z][a-z0-9_.]+(?=\0)", content)
+    of_providers = re.compile(r"ep\.[a-z]+\.")
+    contained = {text.decode() for text in texts if not of_providers.match(text.decode())}
+    table = {**config_entries.SESSION_ENTRIES, **config_entries.RUN_ENTRIES}
+    assert contained - set(table) == set()
+    claimed = {key for key, spec in table.items() if spec.onnxruntime_name}
+    assert {key for key in claimed if f"{key}\0".encode() not in content} == _OF_OTHER_LIBRARIES
 
 
 @pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
@@ -295,7 +311,7 @@ def test_entries_without_effect_are_reported() -> None:
     options = ort_py.SessionOptions()
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    assert options.without_effect() == ["session.disable_prepacking"]
+    assert without_effect(options) == ["session.disable_prepacking"]
 
 
 # -- run entries ---------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 from core.tests.small_models import open_model
 from ort_py import ExecutionMode, InferenceSession, InvalidArgument, SessionOptions
 from ort_py.execution import parallel_runs
+from ort_py.options import without_effect
 
 BRANCHES = """g (float[N, N] x) => (float[N, N] y) {
   a1 = MatMul(x, x) a2 = Tanh(a1) a3 = MatMul(a2, x)
@@ -82,7 +83,7 @@ def test_a_sequential_session_says_so() -> None:
 
 def test_options_have_an_effect() -> None:
     """They are no longer reported as ignored."""
-    assert parallel(2, 2).without_effect() == []
+    assert without_effect(parallel(2, 2)) == []
 
 
 @pytest.mark.parametrize(("threads", "inter"), [(1, 0), (2, 1)])

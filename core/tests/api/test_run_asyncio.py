@@ -197,7 +197,7 @@ def test_context_variables_reach_the_run() -> None:
         __slots__ = ()
 
         @property
-        def terminate(self) -> bool:
+        def terminate(self) -> bool:  # type: ignore[override]  # an option can be set, this cannot
             """Never."""
             seen.append(request.get())
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import os
@@ -70,7 +71,7 @@ def test_other_options_are_another_session() -> None:
     two.intra_op_num_threads = 1
     three.add_session_config_entry("session.keep_model_bytes", "0")
     with manager_of() as manager:
-        for options in (None, one, two, three, three.copied()):
+        for options in (None, one, two, three, copy.copy(three)):
             manager.get(content, options)
         manager.get(content, providers=[("CPUExecutionProvider", {})])
         assert manager.stats().created == 4

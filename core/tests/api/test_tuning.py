@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -81,7 +82,7 @@ def test_the_answer_is_for_this_model_and_these_options(
     ort_py.tune(path, options, seconds=QUICK)
     other = path.with_name("other.onnx")
     other.write_bytes(path.read_bytes())
-    threads = options.copied()
+    threads = copy.copy(options)
     threads.intra_op_num_threads = 7
     for source, chosen in ((other, options), (path, threads)):
         with ort_py.InferenceSession(source, chosen) as session:

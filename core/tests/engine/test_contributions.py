@@ -151,13 +151,31 @@ def test_plugins_kernels_fill_gaps_unless_told_otherwise(value: str | None, left
 
 
 def test_options_without_effect_are_in_the_load_report() -> None:
-    """What onnxruntime has and ort-py does not is accepted, and said."""
+    """The load report names what was set and changes nothing, and nothing that has an effect."""
     options = ort_py.SessionOptions()
+    options.use_per_session_threads = False
     options.enable_mem_pattern = False
-    options.enable_profiling = False
+    options.enable_mem_reuse = False
     options.add_session_config_entry("session.use_env_allocators", "1")
+    options.add_session_config_entry("session.model_cache", "0")
     with ort_py.InferenceSession(model_bytes(RELU), options, [CPU]) as made:
         notes = made.load_report.stages[0].notes
-    assert "the session option enable_mem_pattern has no effect" in notes
-    assert "the session option session.use_env_allocators has no effect" in notes
-    assert not any("enable_profiling" in note for note in notes)
+    assert [note for note in notes if note.endswith("has no effect")] == [
+        "the session option use_per_session_threads has no effect",
+        "the session option session.use_env_allocators has no effect",
+    ]
+
+
+LONG = "g (float[N, 1024] x) => (float[N, 1024] y) { a = Exp(x) b = Neg(a) c = Exp(b) y = Neg(c) }"
+
+
+@pytest.mark.parametrize("switched_off", ["enable_mem_pattern", "enable_mem_reuse"])
+def test_either_option_of_memory_switches_reserved_memory_off(switched_off: str) -> None:
+    """A run of a shape that was met before allocates its results anew; with both options it has memory reserved."""
+    for options, reserved in ((ort_py.SessionOptions(), True), (ort_py.SessionOptions(), False)):
+        if not reserved:
+            setattr(options, switched_off, False)
+        with ort_py.InferenceSession(model_bytes(LONG), options, [CPU]) as made:
+            for _ in range(4):
+                made.run(None, {"x": np.ones((64, 1024), np.float32)})
+            assert (made.memory_report().workspace > 0) is reserved

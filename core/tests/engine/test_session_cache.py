@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import pickle
@@ -275,7 +276,7 @@ def changed_options(options: ort_py.SessionOptions) -> list[ort_py.SessionOption
         lambda one: one.add_session_config_entry("session.plugin_kernels_override", "1"),
     ]
     for change in changes:
-        other = options.copied()
+        other = copy.copy(options)
         change(other)
         found.append(other)
     return found

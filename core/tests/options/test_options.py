@@ -12,6 +12,7 @@ import pytest
 
 import ort_py
 from ort_py.errors import InvalidArgument, OptionError
+from ort_py.options import additions_of, entry_of, without_effect
 
 
 def test_values_are_kept() -> None:
@@ -26,19 +27,19 @@ def test_values_are_kept() -> None:
 def test_unknown_attribute_names_a_close_one() -> None:
     """A misspelt option is refused with a suggestion."""
     with pytest.raises(AttributeError, match=r"no option 'intra_op_threads'\. Did you mean 'intra_op_num_threads'"):
-        ort_py.SessionOptions().intra_op_threads = 2
+        ort_py.SessionOptions().intra_op_threads = 2  # type: ignore[attr-defined]  # the mistake under test
 
 
 def test_unknown_attribute_without_a_close_one() -> None:
     """A name like no other is refused without a guess."""
     with pytest.raises(AttributeError, match=r"RunOptions has no option 'zzz'\.$"):
-        ort_py.RunOptions().zzz = 2
+        ort_py.RunOptions().zzz = 2  # type: ignore[attr-defined]  # the mistake under test
 
 
 def test_reading_an_unknown_attribute_suggests_too() -> None:
     """Reading is as helpful as setting."""
     with pytest.raises(AttributeError, match="Did you mean 'terminate'"):
-        _ = ort_py.RunOptions().terminated
+        _ = ort_py.RunOptions().terminated  # type: ignore[attr-defined]  # the mistake under test
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_a_flag_takes_what_means_the_same(value: Any, kept: bool) -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     """They are kept as plain ones."""
     options = ort_py.SessionOptions()
-    options.intra_op_num_threads = np.int64(3)
+    options.intra_op_num_threads = np.int64(3)  # type: ignore[assignment]  # what some programs do
     assert type(options.intra_op_num_threads) is int
 
 
@@ -168,11 +169,11 @@ def test_what_methods_add_is_copied_and_pickled() -> None:
     options.add_external_initializers_from_files_in_memory(["w.bin"], [b"abc"], [2])
     options.add_free_dimension_override_by_name("N", 5)
     for twin in (copy.copy(options), pickle.loads(pickle.dumps(options))):
-        added = twin.additions()
+        added = additions_of(twin)
         assert added.initializers["w"].numpy().tolist() == [1, 1, 1]
         assert (bytes(added.files["w.bin"]), added.dimensions) == (b"ab", {"N": 5})
         twin.add_free_dimension_override_by_name("M", 6)
-    assert options.additions().dimensions == {"N": 5}
+    assert additions_of(options).dimensions == {"N": 5}
     assert repr(options) == "SessionOptions(1 initializers, 1 files in memory, N=5)"
 
 
@@ -181,7 +182,7 @@ def test_the_cancellation_flag_is_shared_with_copies() -> None:
     options = ort_py.SessionOptions()
     copied = copy.copy(options)
     options.set_load_cancellation_flag(True)
-    assert copied.additions().load_flag.cancelled
+    assert additions_of(copied).load_flag.cancelled
 
 
 def test_a_misspelt_key_is_refused() -> None:
@@ -197,7 +198,7 @@ def test_an_unknown_key_is_a_warning(key: str) -> None:
     options = ort_py.SessionOptions()
     with pytest.warns(UserWarning, match=f"no session config key '{key}'; it is ignored"):
         options.add_session_config_entry(key, "1")
-    assert options.entry(key) == "1"
+    assert entry_of(options, key) == "1"
 
 
 @pytest.mark.parametrize("key", ["ep.mine.speed", "mlas.mine"])
@@ -205,7 +206,7 @@ def test_keys_of_providers_are_theirs(key: str) -> None:
     """Nothing is said about them; warnings are errors here."""
     options = ort_py.SessionOptions()
     options.add_session_config_entry(key, "1")
-    assert options.without_effect() == [key]
+    assert without_effect(options) == [key]
 
 
 def test_run_config_entries() -> None:

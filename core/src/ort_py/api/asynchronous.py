@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ort_py.api.stoppable_options import StoppableOptions
 from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.errors import ArgumentTypeError, RunTimeoutError, UsageError
 from ort_py.execution.run_queue import Job, RunQueue
-from ort_py.options import RunOptions
+from ort_py.options import RunOptions, overlay_of
 
 __all__ = ["Callback", "run_asyncio", "submit"]
 
@@ -48,9 +47,9 @@ def submit(
         )
     output_names = name_list(output_names)
     check_run_options(run_options, UsageError)
-    options = StoppableOptions(run_options)
+    options = overlay_of(run_options)
     call = partial(_run_and_call_back, run, output_names, feed, options, callback, user_data)
-    queue.submit(Job(partial(contextvars.copy_context().run, call), options.stop))
+    queue.submit(Job(partial(contextvars.copy_context().run, call), partial(setattr, options, "terminate", True)))
 
 
 def _run_and_call_back(
@@ -83,9 +82,9 @@ async def run_asyncio(
 ) -> list[Any]:
     """See `InferenceSession.run_asyncio`."""
     check_run_options(run_options)
-    options = StoppableOptions(run_options)
+    options = overlay_of(run_options)
     call = partial(contextvars.copy_context().run, run, output_names, dict(feed), options)
-    job = Job(call, options.stop)
+    job = Job(call, partial(setattr, options, "terminate", True))
     queue.submit(job)
     waiting = asyncio.wrap_future(job.future)
     try:

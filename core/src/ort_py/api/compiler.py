@@ -7,6 +7,7 @@ file loads everywhere. An engine makes the graph and never runs.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -111,7 +112,7 @@ class ModelCompiler:
         if not isinstance(flags, int):
             raise ArgumentTypeError(f"flags is a number, not {flags!r}.", fix="Combine OrtCompileApiFlags with |.")
         self._source = input_model_path_or_bytes
-        self._options = sess_options.copied()
+        self._options = copy.copy(sess_options)
         self._options.graph_optimization_level = graph_optimization_level
         self._options.optimized_model_filepath = ""
         self._external = os.fspath(external_initializers_file_path or "")

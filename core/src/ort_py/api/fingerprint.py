@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.engine.engine import Engine
-from ort_py.options import SessionOptions
-from ort_py.options.session_attributes import DEFAULTS
+from ort_py.options import SessionOptions, additions_of, changed_values, entries_of, specs_of
+from ort_py.options.config_entries import effect_of
+from ort_py.options.spec import Effect
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.steps import KernelStep, RegionStep, Step, SubgraphKernelStep
 
@@ -27,15 +28,6 @@ if TYPE_CHECKING:
     from ort_py.discovery import ProviderRecord
 
 __all__ = ["Fingerprint", "fingerprint_of"]
-
-_LEFT_OUT = frozenset(
-    (
-        *("enable_profiling", "profile_file_prefix", "optimized_model_filepath", "logid", "log_severity_level"),
-        *("log_verbosity_level", "cache_dir", "external_data_folder", "intra_op_num_threads", "inter_op_num_threads"),
-        *("limits", "enable_cpu_mem_arena", "verify", "verify_action"),
-    )
-)
-"""Options that change no result and no plan, or that differ between machines because the machines do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,10 +102,11 @@ def _provider(record: ProviderRecord, options: Mapping[str, Mapping[str, str]]) 
 
 def _options(options: SessionOptions) -> str:
     """Options that are not as they are by default."""
-    values = {name: getattr(options, name) for name, usual in DEFAULTS.items() if getattr(options, name) != usual}
-    values |= options.entries()
-    found = [f"{name}={_text(value)}" for name, value in sorted(values.items()) if name not in _LEFT_OUT]
-    added = options.additions()
+    effects = {spec.name: spec.effect for spec in specs_of(SessionOptions)}
+    values = {name: value for name, value in changed_values(options).items() if effects[name] is Effect.PROGRAM}
+    values |= {key: value for key, value in entries_of(options).items() if effect_of(key) is Effect.PROGRAM}
+    found = [f"{name}={_text(value)}" for name, value in sorted(values.items())]
+    added = additions_of(options)
     found += [f"{key}={value}" for key, value in sorted({**added.dimensions, **added.denotations}.items())]
     found += [f"initializer {name}" for name in sorted({**added.initializers, **added.external_initializers})]
     return " ".join(found) or "defaults"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ort_py.api.placement import Placement
 from ort_py.errors import Fail
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 
 __all__ = ["OrtEpAssignedNode", "OrtEpAssignedSubgraph", "assignment_info"]
 
@@ -53,7 +53,7 @@ def assignment_info(options: SessionOptions, placement: Placement) -> list[OrtEp
     Raises:
         Fail: The session was created without asking for this, which onnxruntime wants.
     """
-    if options.entry(_KEY) != "1":
+    if entry_of(options, _KEY) != "1":
         raise Fail(
             "Which provider got which nodes was not recorded.",
             why=f"the config entry '{_KEY}' is not set to '1'",

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ort_py.errors import ArgumentTypeError
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.sources import content_hash
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, additions_of, entries_of, values_of
 
 __all__ = ["RequestKey", "request_key"]
 
@@ -60,13 +60,13 @@ def _of_source(source: Any) -> RequestKey:
 
 
 def _of_options(options: SessionOptions) -> RequestKey:
-    added = options.additions()
+    added = additions_of(options)
     # Values that are no plain data are the same where they are one object; a session keeps what it was given alive.
     objects = [*added.initializers.items(), *added.external_initializers.items(), *added.files.items()]
     functions = (added.delegate, added.read_context and added.read_context[0])
     return (
-        _of_value({name: getattr(options, name) for name in type(options)._DEFAULTS}),
-        _of_value(options.entries()),
+        _of_value(values_of(options)),
+        _of_value(entries_of(options)),
         _of_value({**added.dimensions}),
         _of_value({**added.denotations}),
         _of_value(added.providers),

@@ -16,7 +16,7 @@ from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.engine.engine import Engine
 from ort_py.engine.provider_choice import choose
 from ort_py.errors import InvalidArgument, OrtPyError
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, additions_of
 
 __all__ = ["SelectionExplanation", "explain_selection", "selection_of"]
 
@@ -39,7 +39,7 @@ def explain_selection(
         InvalidArgument: The options have a function that chooses devices: it wants to know the model.
     """
     options = sess_options if sess_options is not None else SessionOptions()
-    added = options.additions()
+    added = additions_of(options)
     if added.delegate is not None and not providers and not added.providers:
         raise InvalidArgument(
             "The options leave the choice to a function, which is told about the model.",
@@ -95,7 +95,7 @@ _NOBODY = "rank: nobody named providers"
 
 def _source(providers: Any, options: SessionOptions, *, compat: bool) -> str:
     """Where the wish for providers comes from, in words."""
-    added = options.additions()
+    added = additions_of(options)
     if providers:
         return "the argument providers"
     if added.providers:

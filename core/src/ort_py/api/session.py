@@ -6,6 +6,7 @@ The class is long because it documents everything that a user can call; each met
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import sys
@@ -401,7 +402,7 @@ class InferenceSession(PrivateNames):
 
     def get_session_options(self) -> SessionOptions:
         """A copy of the session's options."""
-        return self._engine.options.copied()
+        return copy.copy(self._engine.options)
 
     def get_providers(self) -> list[str]:
         """Provider names as asked for, in order; `placement` shows who runs what."""

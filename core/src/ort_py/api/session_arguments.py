@@ -6,6 +6,7 @@ Comes first in a session's life, before providers are chosen.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -15,8 +16,8 @@ from ort_py.discovery.environment import compat_mode
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, UsageError
-from ort_py.options import SessionOptions
-from ort_py.options.config_values import check_session_entries
+from ort_py.options import SessionOptions, entries_of, entry_of
+from ort_py.options.config_checks import check_session_entries
 from ort_py.options.verify_share import share_of
 from ort_py.suggestions import did_you_mean
 
@@ -60,16 +61,16 @@ def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> Se
         given = None  # a falsy value counts as none, as in onnxruntime
     _expect_model(source)
     _warn_of_unknown(arguments)
-    options = SessionOptions() if given is None else given.copied()
+    options = SessionOptions() if given is None else copy.copy(given)
     disabled = list(arguments.get("disabled_optimizers") or ())
     if not all(isinstance(name, str) for name in disabled):
         raise TypeError(f"disabled_optimizers are names, not {disabled!r}.")
-    disabled += options.entry("optimization.disable_specified_optimizers").split(";")
+    disabled += entry_of(options, "optimization.disable_specified_optimizers").split(";")
     if any(disabled):
         options.disabled_transforms = (*options.disabled_transforms, *filter(None, disabled))
     if _reads_config(arguments):
         _take_config(options, source)
-    check_session_entries(options.entries(), options.intra_op_num_threads)
+    check_session_entries(entries_of(options), options.intra_op_num_threads)
     share_of(options.verify)
     _check_formats(options, source)
     return options
@@ -95,22 +96,22 @@ def _warn_of_unknown(arguments: Mapping[str, Any]) -> None:
 
 def _check_formats(options: SessionOptions, source: Any) -> None:
     """Refuse what onnxruntime's own file format, and its format of compiled models, would be needed for."""
-    if options.entry("session.load_model_format").upper() == "ORT":
+    if entry_of(options, "session.load_model_format").upper() == "ORT":
         raise Fail(
             "The config entry 'session.load_model_format' asks for onnxruntime's own format.",
             why="only onnxruntime reads it",
             fix="Leave the entry out, and load the .onnx file the model was made from.",
         )
     target = os.fspath(options.optimized_model_filepath)
-    if target and (options.entry("session.save_model_format").upper() == "ORT" or target.lower().endswith(".ort")):
+    if target and (entry_of(options, "session.save_model_format").upper() == "ORT" or target.lower().endswith(".ort")):
         raise Fail(
             "The optimised model cannot be written in onnxruntime's own format.",
             where=Location(file=target),
             why="only onnxruntime writes and reads it",
             fix="Give SessionOptions.optimized_model_filepath a name that ends in .onnx.",
         )
-    on_disk = isinstance(source, str | os.PathLike) or options.entry("ep.context_file_path")
-    if options.entry("ep.context_enable") == "1" and not on_disk:
+    on_disk = isinstance(source, str | os.PathLike) or entry_of(options, "ep.context_file_path")
+    if entry_of(options, "ep.context_enable") == "1" and not on_disk:
         raise InvalidArgument(
             "A compiled model was asked for, and nobody knows where to write it.",
             why="the model was given as bytes, and the config entry 'ep.context_file_path' is not set",

@@ -6,6 +6,7 @@ Knows nothing of how a session is made or run.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ class SessionHandle:
     @property
     def session_options(self) -> SessionOptions:
         """As `InferenceSession.get_session_options`."""
-        return self._engine.options.copied()
+        return copy.copy(self._engine.options)
 
     @property
     def get_profiling_start_time_ns(self) -> int:

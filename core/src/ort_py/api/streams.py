@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ort_py.api.stoppable_options import StoppableOptions
 from ort_py.engine.engine import Engine
 from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.errors import ArgumentTypeError, InvalidArgument
 from ort_py.execution.frame import session_closed
 from ort_py.execution.pipelined import Pipelined
-from ort_py.options import RunOptions
+from ort_py.options import RunOptions, overlay_of
 
 __all__ = ["stream"]
 
@@ -54,12 +53,12 @@ def stream(
         )
     if engine.runner is None:
         raise session_closed()
-    options = StoppableOptions(run_options)
+    options = overlay_of(run_options)
     threads = engine.threads.count
     return Pipelined(
         iter(iterable),
         partial(_run, run, names, options),
-        options.stop,
+        partial(setattr, options, "terminate", True),
         threads=threads,
         depth=threads + 2 if depth is None else depth,
     )

@@ -7,6 +7,7 @@ machine disturbs all. Comes after sessions; `tuned_placement` keeps what was fou
 
 from __future__ import annotations
 
+import copy
 import datetime
 import statistics
 import time
@@ -22,7 +23,7 @@ from ort_py.discovery import CPU_ROLE
 from ort_py.engine.participants import Participants
 from ort_py.engine.tuned_placement import IN_ORDER, PLACEMENT_KEY, TunedPlacement
 from ort_py.errors import InvalidArgument, OptionError, OrtPyError
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 
 __all__ = ["tune"]
 
@@ -87,16 +88,16 @@ def tune(
     """
     if not seconds > 0:
         raise InvalidArgument(f"tune() is to measure for {seconds!r} seconds.", fix="Give it some, e.g. 10.")
-    options = sess_options.copied() if sess_options is not None else SessionOptions()
-    if options.entry(PLACEMENT_KEY) not in ("", IN_ORDER):
+    options = copy.copy(sess_options) if sess_options is not None else SessionOptions()
+    if entry_of(options, PLACEMENT_KEY) not in ("", IN_ORDER):
         raise OptionError(
-            f"The options name a placement: '{PLACEMENT_KEY}' is '{options.entry(PLACEMENT_KEY)}'.",
+            f"The options name a placement: '{PLACEMENT_KEY}' is '{entry_of(options, PLACEMENT_KEY)}'.",
             why="tune() tries several",
             fix="Leave the entry out.",
         )
 
     def opened(names: Sequence[str]) -> InferenceSession:
-        chosen = options.copied()
+        chosen = copy.copy(options)
         chosen.verify = 0.0
         chosen.add_session_config_entry(PLACEMENT_KEY, ",".join(names) or IN_ORDER)
         return InferenceSession(model, chosen, providers, provider_options)

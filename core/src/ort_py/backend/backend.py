@@ -14,31 +14,12 @@ from onnx.backend.base import Backend
 
 from ort_py.api.environment import get_device
 from ort_py.api.session import InferenceSession
-from ort_py.backend.backend_rep import OnnxRuntimeBackendRep, refuse_option
+from ort_py.backend.backend_rep import OnnxRuntimeBackendRep, set_options
 from ort_py.discovery import get_available_providers
 from ort_py.errors import NotYetError, UsageError
 from ort_py.options import SessionOptions
 
 __all__ = ["OnnxRuntimeBackend", "is_compatible", "prepare", "run", "supports_device"]
-
-_ALLOWED = frozenset(
-    {
-        "enable_cpu_mem_arena",
-        "enable_mem_pattern",
-        "enable_mem_reuse",
-        "execution_mode",
-        "execution_order",
-        "graph_optimization_level",
-        "inter_op_num_threads",
-        "intra_op_num_threads",
-        "log_severity_level",
-        "log_verbosity_level",
-        "logid",
-        "use_deterministic_compute",
-        "use_per_session_threads",
-    }
-)
-"""Attributes of `SessionOptions` that may be given as keywords."""
 
 _EXCLUDED = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 
@@ -77,11 +58,7 @@ class OnnxRuntimeBackend(Backend):
             model = model.SerializeToString()
             onnx.checker.check_model(model)
         options = SessionOptions()
-        for name, value in kwargs.items():
-            if name in _ALLOWED:
-                setattr(options, name, value)
-            elif hasattr(options, name):
-                raise refuse_option(name, "SessionOptions", _ALLOWED)
+        set_options(options, kwargs)
         if device is not None and not cls.supports_device(device):
             raise UsageError(
                 f"The device '{device}' is not supported.",

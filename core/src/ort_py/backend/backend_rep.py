@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from onnx.backend.base import BackendRep
 
 from ort_py.api.session import InferenceSession
 from ort_py.errors import UsageError
-from ort_py.options import RunOptions
+from ort_py.options import RunOptions, specs_of
+from ort_py.options.option_set import OptionSet
 
-__all__ = ["OnnxRuntimeBackendRep", "refuse_option"]
-
-_ALLOWED = frozenset({"log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches"})
-"""Attributes of `RunOptions` that may be given as keywords."""
+__all__ = ["OnnxRuntimeBackendRep", "set_options"]
 
 
 class OnnxRuntimeBackendRep(BackendRep):
@@ -43,11 +41,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             OrtPyError: As `InferenceSession.run`.
         """
         options = RunOptions()
-        for name, value in kwargs.items():
-            if name in _ALLOWED:
-                setattr(options, name, value)
-            elif hasattr(options, name):
-                raise refuse_option(name, "RunOptions", _ALLOWED)
+        set_options(options, kwargs)
         names = [argument.name for argument in self._session.get_inputs()]
         if isinstance(inputs, list):
             return self._session.run(None, {name: inputs[index] for index, name in enumerate(names)}, options)
@@ -58,10 +52,23 @@ class OnnxRuntimeBackendRep(BackendRep):
         return self._session.run(None, {names[0]: inputs}, options)
 
 
-def refuse_option(name: str, owner: str, allowed: Iterable[str]) -> UsageError:
-    """The error for an option that exists and may not be set through this interface."""
-    return UsageError(
-        f"{owner}.{name} cannot be set through the backend interface.",
-        why=f"it takes {', '.join(sorted(allowed))}",
-        fix="Make a session with this option, and pass the session as the model.",
-    )
+def set_options(options: OptionSet, given: Mapping[str, Any]) -> None:
+    """Set options that whoever calls through this interface may set: onnxruntime's, but those that are guarded.
+
+    Args:
+        options: Receives the values.
+        given: Values by name. Names that are no options are ignored.
+
+    Raises:
+        UsageError: An option exists and may not be set through this interface.
+    """
+    allowed = {spec.name for spec in specs_of(type(options)) if spec.onnxruntime_name and not spec.guarded}
+    for name, value in given.items():
+        if name in allowed:
+            setattr(options, name, value)
+        elif hasattr(options, name):
+            raise UsageError(
+                f"{type(options).__name__}.{name} cannot be set through the backend interface.",
+                why=f"it takes {', '.join(sorted(allowed))}",
+                fix="Make a session with this option, and pass the session as the model.",
+            )

@@ -63,7 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
             report = ort_py.bisect(
                 arguments.model,
                 feeds.values,
-                levels=tuple(side.settings().graph_optimization_level for side in sides),
+                levels=(
+                    sides[0].settings().graph_optimization_level,
+                    sides[1].settings().graph_optimization_level,
+                ),
                 providers=sides[1].providers,
                 options=sides[1].options,
                 tolerances=tolerances,

@@ -11,8 +11,8 @@ __all__ = [
     "FORMER_PROVIDERS",
     "KNOWN_OPTIONS",
     "KNOWN_PROVIDERS",
-    "KNOWN_RUN_KEYS",
-    "KNOWN_SESSION_KEYS",
+    "KNOWN_RUN_ENTRIES",
+    "KNOWN_SESSION_ENTRIES",
     "is_known",
     "package_for",
 ]
@@ -100,10 +100,15 @@ _OTHERS = """
 KNOWN_OPTIONS: frozenset[str] = frozenset(f"{_CUDA}{_TENSORRT}{_OPENVINO}{_OTHERS}".split())
 """Provider options that onnxruntime knows for any of its providers."""
 
-KNOWN_RUN_KEYS: frozenset[str] = frozenset(
-    ["qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run", "qnn.lora_config", "qnn.rpc_control_latency"]
-)
-"""Config keys of a run that onnxruntime's providers know."""
+KNOWN_RUN_ENTRIES: dict[str, str] = {
+    "qnn.htp_perf_mode": "How fast a Qualcomm NPU works during the run.",
+    "qnn.htp_perf_mode_post_run": "How fast a Qualcomm NPU works after the run.",
+    "qnn.lora_config": "A file that configures LoRA adapters on a Qualcomm NPU.",
+    "qnn.rpc_control_latency": "How long a call to a Qualcomm NPU may take.",
+}
+"""Config entries of a run that name a vendor, with what they do in onnxruntime."""
 
-KNOWN_SESSION_KEYS: frozenset[str] = frozenset({"session.resource_cuda_partitioning_settings"})
-"""Config keys of a session that name a vendor."""
+KNOWN_SESSION_ENTRIES: dict[str, str] = {
+    "session.resource_cuda_partitioning_settings": "How much memory of a CUDA device the nodes of a session may take.",
+}
+"""Config entries of a session that name a vendor, with what they do in onnxruntime."""

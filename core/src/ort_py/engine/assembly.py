@@ -24,7 +24,7 @@ from ort_py.graph.weights.accounting import release_weights
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.memory.transfer import TransferTable
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, reuses_memory
 from ort_py.partition.assignment import Assignment, Region
 from ort_py.partition.checked_regions import Barred, bar_unchecked, gates_of
 from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
@@ -216,8 +216,7 @@ class Assembler:
                         limits=self._options.limits,
                     ),
                 )
-                reuses_memory = self._options.enable_mem_pattern and self._options.enable_mem_reuse
-                program = Program(plan, reuses_memory=reuses_memory)
+                program = Program(plan, reuses_memory=reuses_memory(self._options))
                 release_weights(self.model)
         except BaseException:
             _close_all(compiled)

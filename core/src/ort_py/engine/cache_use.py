@@ -32,7 +32,7 @@ from ort_py.engine.session_cache import (
 from ort_py.engine.tuned_placement import TunedPlacement, read_tuned, write_tuned
 from ort_py.graph.ir import Model
 from ort_py.hooks.manager import HookManager
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, calculates_fast, entry_of
 from ort_py.partition.assignment import Assignment
 from ort_py.partition.rates import Calibration
 
@@ -62,7 +62,7 @@ def session_context(options: SessionOptions, threads: int) -> SessionContext:
         cache_folder=named_folder(options),
         deterministic=options.use_deterministic_compute,
         caches=may_keep(options),
-        fast_math=options.calculates_fast,
+        fast_math=calculates_fast(options),
     )
 
 
@@ -145,9 +145,9 @@ class CacheUse:
         self, source: Any, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
     ) -> str:
         """What a measured placement of the model is kept under; ``""`` where none can be. Arguments as of `look`."""
-        if self._store is None or self._options.entry(MODEL_CACHE_KEY) == "0":
+        if self._store is None or entry_of(self._options, MODEL_CACHE_KEY) == "0":
             return ""
-        content = self._options.entry(MODEL_CACHE_KEY) == "1"
+        content = entry_of(self._options, MODEL_CACHE_KEY) == "1"
         known = SourceFile.of(source, external_folder(self._options, source), content=content)
         if known is None:
             return ""

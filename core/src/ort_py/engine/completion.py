@@ -12,7 +12,7 @@ from ort_py.devices import HOST
 from ort_py.engine.provider_choice import NO_CPU
 from ort_py.errors import EPFail, Fail
 from ort_py.fallback.policy import Strictness
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 from ort_py.partition.assignment import Assignment
 
 __all__ = ["check_completion"]
@@ -37,7 +37,7 @@ def check_completion(
         EPFail: Strict mode ``node`` does.
     """
     devices = {provider.name: provider.device for provider in providers}
-    forbidden = options.entry(NO_CPU) == "1"
+    forbidden = entry_of(options, NO_CPU) == "1"
     strict = strictness is Strictness.NODE and any(device != HOST for device in devices.values())
     if not forbidden and not strict:
         return

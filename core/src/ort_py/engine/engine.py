@@ -51,6 +51,7 @@ from ort_py.hooks.process_lock import ProcessLock
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.seeds import process_seed
 from ort_py.memory.heap import give_back, keep_freed_memory
+from ort_py.options import additions_of, entry_of
 from ort_py.profiling.chrome_trace import write_profile
 from ort_py.profiling.recorder import Recorder
 
@@ -226,7 +227,7 @@ class Engine:
 
     def _take_over(self, model: Model, assembler: Assembler) -> None:
         self._model, self._assembler = model, assembler
-        self.description = describe(model, self.options.additions().dimensions)
+        self.description = describe(model, additions_of(self.options).dimensions)
 
     def _adopt(self, assembled: Assembled) -> None:
         self.assembled = assembled
@@ -311,7 +312,7 @@ class Engine:
 
     def _pressure(self) -> MemoryPressure | None:
         """What tells when memory is short and then trims this engine; None where nothing limits memory."""
-        if self.options.entry(TRIM_KEY, "1") == "0":
+        if entry_of(self.options, TRIM_KEY, "1") == "0":
             return None
         pressure = pressure_of_process()
         if pressure is not None:

@@ -19,7 +19,7 @@ from ort_py.graph.ir import Model, walk
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.hooks.manager import HookManager
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, additions_of
 
 __all__ = ["load", "schema_registry"]
 
@@ -48,15 +48,15 @@ def load(
         OrtPyError: Anything wrong with the model, all problems of a stage in one message.
     """
     with report.stage("load") as notes:
-        flag = options.additions().load_flag
+        flag = additions_of(options).load_flag
         model = load_model(
             source,
             limits=options.limits,
             external_data_folder=external_folder(options, source),
-            supplied=supplied_by(options.additions()),
+            supplied=supplied_by(additions_of(options)),
             cancelled=lambda: flag.cancelled,
         )
-        replace_initializers(model, options.additions().initializers)
+        replace_initializers(model, additions_of(options).initializers)
         notes.append(f"{sum(len(graph.nodes) for graph in walk(model.graph))} nodes")
     with report.stage("validate"):
         validate(model, schemas)

@@ -13,7 +13,7 @@ import onnx
 from ort_py.errors import Fail, Location, UsageError
 from ort_py.graph.ir import Model
 from ort_py.graph.writing.serialize import model_to_proto
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 
 __all__ = ["move_constants", "write_optimised"]
 
@@ -36,7 +36,7 @@ def write_optimised(model: Model, options: SessionOptions) -> None:
     if not path:
         return
     proto = model_to_proto(model)
-    beside = options.entry(_FILE_KEY)
+    beside = entry_of(options, _FILE_KEY)
     if beside:
         move_constants(proto, Path(path).parent, beside, _smallest(options))
     try:
@@ -51,7 +51,7 @@ def write_optimised(model: Model, options: SessionOptions) -> None:
 
 
 def _smallest(options: SessionOptions) -> int:
-    text = options.entry(_SIZE_KEY).strip()
+    text = entry_of(options, _SIZE_KEY).strip()
     if not text:
         return _DEFAULT_SIZE
     if not (text.isascii() and text.isdigit()):

@@ -23,7 +23,7 @@ from ort_py.engine.runner import Runner
 from ort_py.engine.runs import answer, execute, run
 from ort_py.errors import EngineError
 from ort_py.fallback.failure import failure_of
-from ort_py.options import RunOptions
+from ort_py.options import RunOptions, reuses_memory
 from ort_py.planning.plan import PlanInput, PlanOutput
 from ort_py.values.device_memory import memory_of
 from ort_py.values.device_tensor import DeviceTensor
@@ -101,7 +101,6 @@ def _runner_for(
         if key not in known and len(known) < MOST_PROGRAMS:
             devices = {*inputs.values(), *outputs.values()}
             memories = {device: memory for device in devices if (memory := memory_of(device)) is not None}
-            wishes = engine.options
             try:
                 known[key] = PlacedRunner(
                     base,
@@ -109,7 +108,7 @@ def _runner_for(
                     outputs,
                     assembled.transfers,
                     memories,
-                    reuses_memory=wishes.enable_mem_pattern and wishes.enable_mem_reuse,
+                    reuses_memory=reuses_memory(engine.options),
                 )
             except EngineError:
                 known[key] = None  # no provider of the session copies to one of these devices

@@ -20,7 +20,7 @@ from ort_py.engine.tuned_placement import entry_names
 from ort_py.enums import OrtExecutionProviderDevicePolicy as Policy
 from ort_py.enums import OrtHardwareDeviceType as Kind
 from ort_py.errors import Fail, InvalidArgument, OrtPyError, ProviderFallbackWarning
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, additions_of, entry_of
 
 __all__ = ["NO_CPU", "choose", "selection_notes"]
 
@@ -62,7 +62,7 @@ def choose(
         OptionError: The arguments are malformed.
         OrtPyError: A provider that is asked for cannot be had.
     """
-    added = options.additions()
+    added = additions_of(options)
     if not _is_empty(providers):
         if added.has_providers:
             warn_user(
@@ -74,7 +74,7 @@ def choose(
         providers, provider_options = [(name, {}) for name in _delegated(options, source)], None
     elif added.policy is not None:
         providers, provider_options = _by_policy(added.policy), None
-    if options.entry(NO_CPU) == "1" and not _is_empty(providers) and CPU_ROLE in _names(providers):
+    if entry_of(options, NO_CPU) == "1" and not _is_empty(providers) and CPU_ROLE in _names(providers):
         raise InvalidArgument(
             f"{CPU_ROLE} is asked for, and the config entry '{NO_CPU}' forbids it.",
             fix="Leave one of them out.",
@@ -144,7 +144,7 @@ def _stands_in(name: str) -> bool:
 
 
 def _delegated(options: SessionOptions, source: Any) -> list[str]:
-    delegate = options.additions().delegate
+    delegate = additions_of(options).delegate
     assert delegate is not None  # the caller has looked
     devices = get_ep_devices()
     model = _described(options, source)

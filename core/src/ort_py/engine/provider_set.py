@@ -30,7 +30,7 @@ from ort_py.errors import KernelConflictError
 from ort_py.fallback.policy import FallbackPolicy
 from ort_py.fallback.report import FallbackLog
 from ort_py.hooks.manager import HookManager
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, is_on, without_effect
 
 __all__ = ["ProviderSet"]
 
@@ -136,11 +136,11 @@ class ProviderSet:
             self.contributions.add_plugins(
                 self._hooks,
                 {provider.name for provider in self.in_use},
-                override_kernels=self._session_options.is_set("session.plugin_kernels_override"),
+                override_kernels=is_on(self._session_options, "session.plugin_kernels_override"),
             )
             notes.extend([*selection_notes(self.selection), *precision_notes(self.in_use, context.precision)])
             notes.extend(f"left out: {line}" for line in self.contributions.kernels.skipped)
-            notes.extend(f"the session option {name} has no effect" for name in self._session_options.without_effect())
+            notes.extend(f"the session option {name} has no effect" for name in without_effect(self._session_options))
         self.records = [found for found, _ in self._usable]
         self.names = self.selection.names_of(self.records)
         self.options |= self.selection.options_of(self.names)

@@ -17,7 +17,7 @@ from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.limits import human_bytes
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 
 __all__ = ["KEEP_BYTES_KEY", "FileReference", "ProviderArgument", "Recipe", "expect_same_model", "recipe_of"]
 
@@ -104,7 +104,7 @@ class Recipe:
         Args:
             kept: The rest of the bytes, where the engine was made from bytes most of which are constants.
         """
-        wanted = self.options.entry(KEEP_BYTES_KEY)
+        wanted = entry_of(self.options, KEEP_BYTES_KEY)
         if kept is None or isinstance(self.kept, FileReference) or hasattr(self.kept, "ByteSize") or wanted == "0":
             return self
         if wanted != "1" and kept.nbytes > KEPT_BYTES:
@@ -166,7 +166,7 @@ def _kept(source: Any, options: SessionOptions) -> tuple[Any, str]:
         return FileReference(path, FileIdentity.of(found)), ""
     # A message is kept as it is and made bytes when they are asked for.
     size = source.ByteSize() if hasattr(source, "ByteSize") else memoryview(source).nbytes if _is_bytes(source) else 0
-    wanted = options.entry(KEEP_BYTES_KEY)
+    wanted = entry_of(options, KEEP_BYTES_KEY)
     if wanted == "0" or (wanted != "1" and size > KEPT_BYTES):
         return None, f"its model was given as {human_bytes(size)} of bytes, which were not kept"
     return bytes(source) if isinstance(source, bytearray | memoryview) else source, ""

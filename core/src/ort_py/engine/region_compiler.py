@@ -14,7 +14,7 @@ from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvide
 from ort_py.graph.view import SubsetView
 from ort_py.hooks import CompileEvent, DeclinedEvent
 from ort_py.hooks.manager import HookManager
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, calculates_fast
 from ort_py.partition.assignment import Region
 from ort_py.planning.stand_in import Declined
 
@@ -50,7 +50,7 @@ class RegionCompiler:
     ) -> None:
         self.keys: dict[Region, str] = {}
         # What the provider was told of how to calculate.
-        self._arithmetic: str = options.precision + (" fast" if options.calculates_fast else "")
+        self._arithmetic: str = options.precision + (" fast" if calculates_fast(options) else "")
         self._provider_options = provider_options
         self._hooks = hooks
         self._session_id = session_id

@@ -20,7 +20,7 @@ from ort_py.errors import Fail, Location
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.weights.weight_store import process_store
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 from ort_py.options.added import Added
 from ort_py.values.ort_value import OrtValue
 
@@ -49,7 +49,7 @@ def external_folder(options: SessionOptions, source: Any) -> str | None:
     For a model given as bytes onnxruntime looks into the working directory, which lets a stranger's model read what
     lies there; so this does it in compatibility mode only.
     """
-    folder = os.fspath(options.external_data_folder) or options.entry(_FOLDER_KEY)
+    folder = os.fspath(options.external_data_folder) or entry_of(options, _FOLDER_KEY)
     if not folder and not isinstance(source, str | os.PathLike) and compat_mode():
         return str(Path.cwd())
     return folder or None

@@ -20,7 +20,7 @@ from ort_py.engine.runner import Runner
 from ort_py.execution.frame import session_closed
 from ort_py.execution.watch import RunWatch
 from ort_py.hooks import RunEvent
-from ort_py.options import RunOptions
+from ort_py.options import RunOptions, shrinks_memory, with_adapters
 
 __all__ = ["answer", "execute", "run", "run_observed"]
 
@@ -124,7 +124,7 @@ def run_observed(
         parts = in_fitting_parts(engine, runner, output_names, input_feed, run_options.batch_axis, part)
         if parts is not None:
             return parts
-    shrinks = run_options is not None and run_options.shrinks_memory()
+    shrinks = run_options is not None and shrinks_memory(run_options)
     watch = RunWatch(
         terminate=None if run_options is None else lambda: bool(run_options.terminate),
         seconds=engine.options.limits.run_seconds,
@@ -138,7 +138,7 @@ def run_observed(
     try:
         begin_run(engine.providers.in_use)
         if run_options is not None:
-            input_feed = run_options.with_adapters(input_feed)
+            input_feed = with_adapters(run_options, input_feed)
         results = runner.run(output_names, input_feed, None if watch.idle else watch.begin)
         if shrinks:
             runner.pool.trim()

@@ -38,8 +38,9 @@ from ort_py.graph.ir import Model
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.hooks.manager import HookManager
-from ort_py.options import SessionOptions
-from ort_py.options.checked import values_of
+from ort_py.options import SessionOptions, additions_of, entries_of, entry_of, specs_of, values_of
+from ort_py.options.config_entries import effect_of
+from ort_py.options.spec import Effect
 from ort_py.partition.assignment import Assignment, Region
 
 __all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "circumstances", "open_store", "session_key"]
@@ -55,26 +56,8 @@ LEAST_SECONDS = 0.1
 
 _KIND = "model"
 
-_OF_THE_CACHE = frozenset({MODEL_CACHE_KEY, PLACEMENT_KEY})
-"""Config entries that are no part of a key."""
-
-_WITHOUT_EFFECT_ON_GRAPHS = frozenset(
-    {
-        "cache_dir",
-        "enable_cpu_mem_arena",
-        "enable_mem_pattern",
-        "enable_mem_reuse",
-        "enable_profiling",
-        "log_severity_level",
-        "log_verbosity_level",
-        "logid",
-        "optimized_model_filepath",
-        "profile_file_prefix",
-        "verify",
-        "verify_action",
-    }
-)
-"""Options that are no part of a key; new ones are, until somebody has thought about them."""
+_OF_A_PROGRAM = (Effect.PROGRAM, Effect.MACHINE)
+"""Effects of the options that are a part of a key."""
 
 
 def open_store(options: SessionOptions) -> CacheStore | None:
@@ -120,13 +103,16 @@ def circumstances(
     stamps = _stamps(pairs, hooks)
     if stamps is None:
         return None
-    settings = {name: value for name, value in values_of(options).items() if name not in _WITHOUT_EFFECT_ON_GRAPHS}
-    added = options.additions()
+    effects = {spec.name: spec.effect for spec in specs_of(SessionOptions)}
+    settings = {name: value for name, value in values_of(options).items() if effects[name] in _OF_A_PROGRAM}
+    entries = entries_of(options)
+    entries.pop(PLACEMENT_KEY, None)  # the names it gives are in the key of the placement that was chosen
+    added = additions_of(options)
     return [
         machine(),
         *stamps,
         repr(sorted((name, repr(value)) for name, value in settings.items())),
-        repr(sorted((key, value) for key, value in options.entries().items() if key not in _OF_THE_CACHE)),
+        repr(sorted((key, value) for key, value in entries.items() if effect_of(key) in _OF_A_PROGRAM)),
         repr(sorted(added.dimensions.items())),
         repr(sorted(added.denotations.items())),
         repr(compat_mode()),
@@ -187,8 +173,8 @@ class SessionCache:
             around: Gives what `circumstances` says of the session.
             wishes: Whatever else decides how the model is prepared; anything with a repr that says all of it.
         """
-        wanted = options.entry(MODEL_CACHE_KEY)
-        added = options.additions()
+        wanted = entry_of(options, MODEL_CACHE_KEY)
+        added = additions_of(options)
         given = added.initializers or added.external_initializers or added.files
         if store is None or wanted == "0" or given or os.fspath(options.optimized_model_filepath):
             return None

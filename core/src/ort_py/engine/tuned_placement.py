@@ -17,7 +17,7 @@ from ort_py.cache.format import description_of
 from ort_py.cache.store import CacheStore
 from ort_py.contracts import IExecutionProvider
 from ort_py.errors import OptionError
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 from ort_py.suggestions import did_you_mean
 
 __all__ = [
@@ -71,7 +71,7 @@ def named_placement(options: SessionOptions, providers: Sequence[IExecutionProvi
     Raises:
         OptionError: It names none, or one that the session does not have.
     """
-    text = options.entry(PLACEMENT_KEY).strip()
+    text = entry_of(options, PLACEMENT_KEY).strip()
     if not text:
         return None
     if text == IN_ORDER:
@@ -92,7 +92,7 @@ def named_placement(options: SessionOptions, providers: Sequence[IExecutionProvi
 
 def entry_names(options: SessionOptions) -> tuple[str, ...]:
     """The names in the config entry, known or not; empty where it is not set, or is `IN_ORDER`."""
-    text = options.entry(PLACEMENT_KEY).strip()
+    text = entry_of(options, PLACEMENT_KEY).strip()
     names = text.split(",") if text != IN_ORDER else []
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 

@@ -1,49 +1,67 @@
-"""RunOptions: options of one run. Comes before `session.run`, which reads `terminate` between steps."""
+"""RunOptions: the table of a run's options, with onnxruntime's methods.
+
+Comes before `session.run`, which looks at `terminate` between two steps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ort_py.errors import ArgumentTypeError, OptionError
-from ort_py.options.checked import CheckedOptions
-from ort_py.options.config_values import check_run_entries
+from ort_py.options.config_checks import check_run_entries
+from ort_py.options.option_set import Option, OptionSet
+from ort_py.options.spec import FLAG, NUMBER, TEXT, Effect
 
 if TYPE_CHECKING:
     from ort_py.values.adapters import LoraAdapter
 
-__all__ = ["RunOptions"]
+__all__ = ["RunOptions", "overlay_of", "shrinks_memory", "with_adapters"]
+
+_USE_LOGGING = "ort-py logs with Python's `logging`: configure the loggers below `ort_py` instead."
 
 
-class RunOptions(CheckedOptions):
-    """Options of one run: `log_severity_level`, `log_verbosity_level`, `logid`, `only_execute_path_to_fetches`,
-    `terminate`. Setting `terminate` from another thread stops the run between two steps; the others have no effect.
+def _check_axis(axis: int, name: str) -> None:
+    if axis < 0:
+        raise OptionError(
+            f"{name} cannot be {axis}.",
+            why="counted from the end, it would be another axis for inputs of another rank",
+            fix="Count from the first axis, which is 0.",
+        )
 
-    `batch_axis`, ort-py's own, names the axis of inputs and outputs along which items do not depend on each other, from
-    0 on: a run that finds memory short is then repeated in parts, whose results are put together in order.
 
-    The config entry ``memory.enable_memory_arena_shrinkage`` gives back, after the run, what is kept for speed.
+class RunOptions(OptionSet):
+    """Options of one run: onnxruntime's attributes and methods with its defaults, and those of ort-py.
+
+    Attributes are checked when they are set. ``docs/user/options.md`` lists all attributes and config entries.
     """
 
     __slots__ = ("_adapters",)
 
-    _DEFAULTS: ClassVar[dict[str, Any]] = {
-        "batch_axis": None,
-        "log_severity_level": -1,
-        "log_verbosity_level": 0,
-        "logid": "",
-        "only_execute_path_to_fetches": False,
-        "terminate": False,
-    }
-    _TYPES: ClassVar[dict[str, tuple[type, ...]]] = {
-        "batch_axis": (int, NoneType),
-        "log_severity_level": (int,),
-        "log_verbosity_level": (int,),
-        "logid": (str,),
-        "only_execute_path_to_fetches": (bool,),
-        "terminate": (bool,),
-    }
+    log_severity_level = Option(NUMBER, -1, f"The least severity that is logged. {_USE_LOGGING}", effect=Effect.NONE)
+    log_verbosity_level = Option(NUMBER, 0, f"How much verbose logs say. {_USE_LOGGING}", effect=Effect.NONE)
+    logid = Option(TEXT, "", f"A name that stands in each line of the log. {_USE_LOGGING}", effect=Effect.NONE)
+    only_execute_path_to_fetches = Option(
+        FLAG,
+        False,
+        "Runs only the nodes that the requested outputs need. ort-py runs the whole model in any case.",
+        effect=Effect.NONE,
+    )
+    terminate = Option(
+        FLAG,
+        False,
+        "Stops the run before its next step. It may be set from another thread; the run then raises `Fail`.",
+        effect=Effect.RUNS,
+        guarded=True,
+    )
+    batch_axis = Option(
+        NUMBER.checked(_check_axis).optional(),
+        None,
+        "The axis of all inputs and outputs, from 0 on, along which items do not depend on each other. A run that "
+        "finds memory short is repeated in parts along it, and the results are put together in order.",
+        effect=Effect.RUNS,
+        own=True,
+    )
 
     _adapters: list[LoraAdapter]
 
@@ -51,15 +69,11 @@ class RunOptions(CheckedOptions):
         super().__init__()
         object.__setattr__(self, "_adapters", [])
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name == "batch_axis" and value is not None and value < 0:
-            self._values[name] = None
-            raise OptionError(
-                f"RunOptions.batch_axis cannot be {value}.",
-                why="counted from the end, it would be another axis for inputs of another rank",
-                fix="Count from the first axis, which is 0.",
-            )
+    def __copy__(self) -> Self:
+        """Copy the options; both have the same adapters."""
+        twin = super().__copy__()
+        twin._adapters.extend(self._adapters)
+        return twin
 
     def add_run_config_entry(self, key: str, value: str, /) -> None:
         """Set a config entry of the run.
@@ -72,7 +86,7 @@ class RunOptions(CheckedOptions):
         self._add_entry(key, value, "run")
 
     def get_run_config_entry(self, key: str, /) -> str:
-        """A config entry.
+        """Return a config entry.
 
         Raises:
             UsageError: It was never set; a builtin RuntimeError too.
@@ -97,29 +111,51 @@ class RunOptions(CheckedOptions):
             )
         self._adapters.append(adapter)
 
-    def active_adapters(self) -> tuple[LoraAdapter, ...]:
-        """Adapters whose parameters replace initializers in runs with these options."""
-        return tuple(self._adapters)
 
-    def with_adapters(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A feed together with the parameters of the adapters, which win over the caller's; without any, the feed."""
-        if not self._adapters:
-            return feed
-        merged = dict(feed)
-        for adapter in reversed(self._adapters):
-            merged.update(adapter.parameters)
-        return merged
+class _Overlay(dict[str, Any]):
+    """Values that were set here, and below them those of other options, as they are when they are read."""
 
-    def copied(self) -> Self:
-        """An independent copy with the same adapters."""
-        twin = super().copied()
-        twin._adapters.extend(self._adapters)
-        return twin
+    __slots__ = ("_below",)
 
-    def shrinks_memory(self) -> bool:
-        """Check the config entries, and say whether memory is to be given back after the run.
+    def __init__(self, below: RunOptions) -> None:
+        super().__init__()
+        self._below = below
 
-        Raises:
-            InvalidArgument: A value is malformed, or names a device whose memory is not kept here.
-        """
-        return bool(self._config) and check_run_entries(self._config)
+    def __missing__(self, name: str) -> Any:
+        return getattr(self._below, name)  # no look-up in its values: a subclass may have a property of this name
+
+
+def overlay_of(options: RunOptions | None) -> RunOptions:
+    """Return options that show the values of others until an attribute of theirs is set.
+
+    The engine sets `terminate` of an overlay to stop a run that it has started for somebody: the caller's options stay
+    as they are, and the caller may set `terminate` as well.
+
+    Args:
+        options: The caller's options; None for the defaults.
+    """
+    overlay = RunOptions()
+    if options is not None:
+        object.__setattr__(overlay, "_values", _Overlay(options))
+        object.__setattr__(overlay, "_config", options._config)
+        object.__setattr__(overlay, "_adapters", options._adapters)
+    return overlay
+
+
+def with_adapters(options: RunOptions, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a feed together with the parameters of the adapters, which win over the caller's; else the feed itself."""
+    if not options._adapters:
+        return feed
+    merged = dict(feed)
+    for adapter in reversed(options._adapters):
+        merged.update(adapter.parameters)
+    return merged
+
+
+def shrinks_memory(options: RunOptions) -> bool:
+    """Check the config entries, and return whether memory is to be given back after the run.
+
+    Raises:
+        InvalidArgument: A value is malformed, or names a device whose memory is not kept here.
+    """
+    return bool(options._config) and check_run_entries(options._config)

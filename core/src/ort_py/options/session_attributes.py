@@ -1,112 +1,240 @@
-"""The attributes of `SessionOptions` as tables: defaults, types, choices, and which of them change anything here.
+"""The table of session options: each attribute of `SessionOptions` with its type, default, effect and documentation.
 
-Data only; `checked` enforces it, `session_options` documents it.
+The order is onnxruntime's attributes first, then ort-py's own. `session_options` adds the methods, `config_entries` the
+options that are set as config entries.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Self, overload
 
 from ort_py.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from ort_py.limits import Limits
-from ort_py.options.checked import PATH
-from ort_py.options.config_keys import HONOURED
+from ort_py.options.option_set import Option, OptionSet
+from ort_py.options.spec import FLAG, NUMBER, PATH, TEXT, Effect, Kind, member_of, one_of
+from ort_py.options.verify_share import check_share
 
-__all__ = ["CHOICES", "DEFAULTS", "IN_USE", "TYPES"]
+__all__ = ["SessionAttributes"]
 
-IN_USE: frozenset[str] = frozenset(
-    {
-        "enable_profiling",
-        "execution_mode",
-        "graph_optimization_level",
-        "inter_op_num_threads",
-        "intra_op_num_threads",
-        "optimized_model_filepath",
-        "profile_file_prefix",
-        "enable_cpu_mem_arena",
-        "use_deterministic_compute",
-        "limits",
-        "precision",
-        "fast_math",
-        "strict",
-        "pin_cpu",
-        "disabled_transforms",
-        "cost_model",
-        "cache_dir",
-        "external_data_folder",
-        "verify",
-        "verify_action",
-    }
-    | HONOURED
-)
-"""Attributes and config entries that change something here."""
+_NAMES: Kind[Collection[str]] = Kind("tuple, list or set of str", (tuple, list, set, frozenset))
+_LIMITS: Kind[Limits] = Kind("Limits", (Limits,))
+_BYTES: Kind[int | None] = NUMBER.optional()
+_SHARE: Kind[float] = Kind("float", (float, int), check=check_share)
 
-DEFAULTS: dict[str, Any] = {
-    "enable_cpu_mem_arena": True,
-    "enable_mem_pattern": True,
-    "enable_mem_reuse": True,
-    "enable_profiling": False,
-    "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
-    "execution_order": ExecutionOrder.DEFAULT,
-    "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
-    "inter_op_num_threads": 0,
-    "intra_op_num_threads": 0,
-    "log_severity_level": -1,
-    "log_verbosity_level": 0,
-    "logid": "",
-    "optimized_model_filepath": "",
-    "profile_file_prefix": "onnxruntime_profile_",
-    "use_deterministic_compute": False,
-    "use_per_session_threads": True,
-    "limits": Limits(),
-    "precision": "float32",
-    "fast_math": False,
-    "strict": None,
-    "pin_cpu": False,
-    "disabled_transforms": (),
-    "cost_model": "transfer",
-    "cache_dir": "",
-    "external_data_folder": "",
-    "verify": None,
-    "verify_action": "log",
-}
-"""Every attribute with its default: onnxruntime's, then ort-py's own."""
+_USE_LOGGING = "ort-py logs with Python's `logging`: configure the loggers below `ort_py` instead."
 
-TYPES: dict[str, tuple[type, ...]] = {
-    "enable_cpu_mem_arena": (bool,),
-    "enable_mem_pattern": (bool,),
-    "enable_mem_reuse": (bool,),
-    "enable_profiling": (bool,),
-    "execution_mode": (ExecutionMode,),
-    "execution_order": (ExecutionOrder,),
-    "graph_optimization_level": (GraphOptimizationLevel,),
-    "inter_op_num_threads": (int,),
-    "intra_op_num_threads": (int,),
-    "log_severity_level": (int,),
-    "log_verbosity_level": (int,),
-    "logid": (str,),
-    "optimized_model_filepath": PATH,
-    "profile_file_prefix": PATH,
-    "use_deterministic_compute": (bool,),
-    "use_per_session_threads": (bool,),
-    "limits": (Limits,),
-    "precision": (str,),
-    "fast_math": (bool,),
-    "strict": (str, type(None)),
-    "pin_cpu": (bool,),
-    "disabled_transforms": (tuple, list, set, frozenset),
-    "cost_model": (str,),
-    "cache_dir": PATH,
-    "external_data_folder": PATH,
-    "verify": (float, int, type(None)),
-    "verify_action": (str,),
-}
-"""Types each attribute takes."""
 
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "precision": ("float32", "bfloat16", "float16"),
-    "strict": (None, "", "provider", "node"),
-    "cost_model": ("transfer", "always"),
-    "verify_action": ("log", "pin"),
-}
-"""Values of attributes that take some only."""
+class _TotalMemory(Option[int | None]):
+    """A view of `Limits.total_memory_bytes`; it has no value of its own."""
+
+    stored = False
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: OptionSet, owner: type) -> int | None: ...
+
+    def __get__(self, instance: OptionSet | None, owner: type) -> Self | int | None:
+        if instance is None:
+            return self
+        limits: Limits = instance._values["limits"]
+        return limits.total_memory_bytes
+
+    def __set__(self, instance: OptionSet, value: int | None) -> None:
+        instance._values["limits"] = replace(instance._values["limits"], total_memory_bytes=value)
+
+
+class SessionAttributes(OptionSet):
+    """The attributes of `SessionOptions`."""
+
+    __slots__ = ()
+
+    enable_cpu_mem_arena = Option(
+        FLAG,
+        True,
+        "Lets the process keep the memory that runs free, so that the next run need not ask the system for it. "
+        "`InferenceSession.trim` gives it back.",
+        effect=Effect.RUNS,
+    )
+    enable_mem_pattern = Option(
+        FLAG,
+        True,
+        "Together with `enable_mem_reuse`, lets runs whose shapes were met before write into memory that is reserved "
+        "for these shapes.",
+        effect=Effect.RUNS,
+    )
+    enable_mem_reuse = Option(
+        FLAG,
+        True,
+        "Together with `enable_mem_pattern`, lets results take the place of earlier ones that are no longer needed, in "
+        "memory that is reserved for the shapes of a run.",
+        effect=Effect.RUNS,
+    )
+    enable_profiling = Option(
+        FLAG,
+        False,
+        "Records the time of every step. `InferenceSession.end_profiling` writes the file, which Chrome and Perfetto "
+        "read.",
+        effect=Effect.RUNS,
+        guarded=True,
+    )
+    execution_mode = Option(
+        member_of(ExecutionMode),
+        ExecutionMode.ORT_SEQUENTIAL,
+        "`ORT_PARALLEL` lets steps that do not depend on each other run at the same time, on at most "
+        "`inter_op_num_threads` of a run's threads, where that is faster. `InferenceSession.threads` says whether.",
+        effect=Effect.PROGRAM,
+    )
+    execution_order = Option(
+        member_of(ExecutionOrder),
+        ExecutionOrder.DEFAULT,
+        "Chooses among the orders of nodes that are possible. ort-py always takes its own.",
+        effect=Effect.NONE,
+    )
+    graph_optimization_level = Option(
+        member_of(GraphOptimizationLevel),
+        GraphOptimizationLevel.ORT_ENABLE_ALL,
+        "How far the graph is rewritten before it runs. Members are onnxruntime's; plain numbers are refused.",
+        effect=Effect.PROGRAM,
+    )
+    inter_op_num_threads = Option(
+        NUMBER,
+        0,
+        "Steps of one run that may run at the same time with `ORT_PARALLEL`; 0 for as many as the run has threads.",
+        effect=Effect.MACHINE,
+    )
+    intra_op_num_threads = Option(
+        NUMBER,
+        0,
+        "Threads of one run. 0 takes as many as the processors, quotas and environment variables allow; "
+        "`InferenceSession.threads` has the number and the reason.",
+        effect=Effect.MACHINE,
+    )
+    log_severity_level = Option(NUMBER, -1, f"The least severity that is logged. {_USE_LOGGING}", effect=Effect.NONE)
+    log_verbosity_level = Option(NUMBER, 0, f"How much verbose logs say. {_USE_LOGGING}", effect=Effect.NONE)
+    logid = Option(TEXT, "", f"A name that stands in each line of the log. {_USE_LOGGING}", effect=Effect.NONE)
+    optimized_model_filepath = Option(
+        PATH,
+        "",
+        "Writes the graph to this file, as it was optimised and divided among the providers. Nothing is written where "
+        "it is empty.",
+        effect=Effect.RUNS,
+        guarded=True,
+    )
+    profile_file_prefix = Option(
+        PATH,
+        "onnxruntime_profile_",
+        "How the path of the file with recorded times begins, see `enable_profiling`.",
+        effect=Effect.RUNS,
+        guarded=True,
+    )
+    use_deterministic_compute = Option(
+        FLAG,
+        False,
+        "Asks the providers for results that do not depend on timing or on the number of threads.",
+        effect=Effect.PROGRAM,
+    )
+    use_per_session_threads = Option(
+        FLAG,
+        True,
+        "Gives a session threads of its own. In ort-py, sessions with the same number of threads always share one "
+        "pool.",
+        effect=Effect.NONE,
+    )
+
+    limits = Option(
+        _LIMITS,
+        Limits(),
+        "Bounds of what a model may ask for. Use `Limits.untrusted()` for models from strangers.",
+        effect=Effect.MACHINE,
+        own=True,
+    )
+    memory_limit_bytes = _TotalMemory(
+        _BYTES,
+        None,
+        "Bytes that the session may hold: constants and the arrays of one run; None for any number. Beyond it "
+        "`MemoryLimitError` is raised, and the session stays usable. It is the field `total_memory_bytes` of `limits`.",
+        effect=Effect.MACHINE,
+        own=True,
+    )
+    precision = Option(
+        one_of("float32", "bfloat16", "float16"),
+        "float32",
+        "The type in which providers may compute models of float32. The load report names the providers that keep to "
+        "float32, and why.",
+        effect=Effect.PROGRAM,
+        own=True,
+    )
+    fast_math = Option(
+        FLAG,
+        False,
+        "Lets compiled regions give a number where the specification asks for NaN, and lets constants be merged though "
+        "intermediate results may overflow, underflow or be rounded. The config entry `session.fast_math` does the "
+        "same.",
+        effect=Effect.PROGRAM,
+        own=True,
+    )
+    strict = Option(
+        one_of("", "provider", "node").optional(),
+        None,
+        'Turns fallbacks into errors. With `"provider"` it is an error that a provider which was asked for cannot be '
+        'used; with `"node"`, no CPU provider is added for the nodes that the others do not run, either. `""` allows '
+        "both. None leaves it to the environment variable `ORT_PY_STRICT`.",
+        effect=Effect.PROGRAM,
+        own=True,
+    )
+    pin_cpu = Option(
+        FLAG,
+        False,
+        "Lets only the plain NumPy provider fill the role of `CPUExecutionProvider`.",
+        effect=Effect.PROGRAM,
+        own=True,
+    )
+    disabled_transforms = Option(
+        _NAMES,
+        (),
+        "Names of graph transforms that are not run.",
+        effect=Effect.PROGRAM,
+        own=True,
+    )
+    cost_model = Option(
+        one_of("transfer", "always"),
+        "transfer",
+        '`"transfer"` gives nodes to a provider only where that is faster, copies included; `"always"` wherever it '
+        "can run them, in the order of the providers.",
+        effect=Effect.PROGRAM,
+        own=True,
+    )
+    cache_dir = Option(
+        PATH,
+        "",
+        'The folder of the cache; `"off"` for no cache. Where it is empty, the environment variable `ORT_PY_CACHE` '
+        "decides.",
+        effect=Effect.RUNS,
+        own=True,
+    )
+    external_data_folder = Option(
+        PATH,
+        "",
+        "The folder in which external data lies, for a model that is given as bytes.",
+        effect=Effect.MACHINE,
+        own=True,
+    )
+    verify = Option(
+        _SHARE.optional(),
+        None,
+        "The share of runs, from 0 to 1, that the NumPy provider repeats in the background to compare the results. "
+        "None leaves it to the environment variable `ORT_PY_VERIFY`.",
+        effect=Effect.RUNS,
+        own=True,
+    )
+    verify_action = Option(
+        one_of("log", "pin"),
+        "log",
+        'What happens when a verified result is wrong: `"log"` reports it, `"pin"` also moves the session to NumPy.',
+        effect=Effect.RUNS,
+        own=True,
+    )

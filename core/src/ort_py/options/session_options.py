@@ -1,74 +1,35 @@
-"""SessionOptions: onnxruntime's attributes and methods, and those of ort-py. Sessions copy them when they are made."""
+"""SessionOptions: the table of attributes with onnxruntime's methods. Sessions copy their options when they are made.
+
+Comes after `session_attributes`, which declares the attributes, and `added`, which holds what the methods add.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from ort_py.enums import OrtExecutionProviderDevicePolicy
-from ort_py.errors import Fail, Location, OptionError, UsageError
-from ort_py.limits import Limits
+from ort_py.errors import Fail, Location, UsageError
 from ort_py.options.added import Added
-from ort_py.options.checked import CheckedOptions
-from ort_py.options.session_attributes import CHOICES, DEFAULTS, IN_USE, TYPES
-from ort_py.options.verify_share import check_share
+from ort_py.options.option_set import entry_of
+from ort_py.options.session_attributes import SessionAttributes
 from ort_py.values.ort_value import OrtValue
 
-__all__ = ["SessionOptions"]
+__all__ = ["SessionOptions", "additions_of", "calculates_fast", "reuses_memory"]
 
 _NO_BOUND = (1 << 64) - 1
 """What a program writes in C where it means that any size will do."""
 
 
-class SessionOptions(CheckedOptions):
-    """Options of a session.
+class SessionOptions(SessionAttributes):
+    """Options of a session: onnxruntime's attributes and methods with its defaults, and those of ort-py.
 
-    Attributes of onnxruntime, with its defaults: `enable_cpu_mem_arena`, `enable_mem_pattern`, `enable_mem_reuse`,
-    `enable_profiling`, `execution_mode`, `execution_order`, `graph_optimization_level`, `inter_op_num_threads`,
-    `intra_op_num_threads` (0: decided by `ort_py`, see `session.threads`), `log_severity_level`,
-    `log_verbosity_level`, `logid`, `optimized_model_filepath` (the graph as it was partitioned is written there),
-    `profile_file_prefix`, `use_deterministic_compute` (told to the providers), `use_per_session_threads`.
-
-    `execution_mode` ``ORT_PARALLEL`` lets independent steps run at the same time, on at most `inter_op_num_threads` of
-    a run's threads (0: all of them), where that is faster; `session.threads` says whether.
-
-    `enable_cpu_mem_arena` lets the process keep memory that runs free, see `ort_py.memory.heap`; `trim` gives it back.
-    `enable_mem_pattern` and `enable_mem_reuse` together let runs of shapes that were met before write into memory that
-    is kept for them.
-
-    Accepted for compatibility, without effect on results or placement: `execution_order`, `use_per_session_threads`
-    (there is one pool a process), and the log options (configure the loggers below ``ort_py`` with `logging`).
-
-    Own attributes:
-
-    * `limits`: bounds for untrusted models, `ort_py.Limits()` by default.
-    * `memory_limit_bytes`: bytes the session may hold, constants and the arrays of a run; the `total_memory_bytes` of
-      `limits`. Beyond it `MemoryLimitError` is raised, and the session stays usable.
-    * `precision`: ``"float32"``, ``"bfloat16"`` or ``"float16"``: what providers may compute float32 models in.
-    * `fast_math`: compiled regions may give a number for NaN, and constants are merged though intermediate results may
-      overflow, underflow or be rounded; False by default, see ``docs/user/semantics.md``. The config entry
-      ``session.fast_math`` (``"0"`` or ``"1"``) says the same.
-    * `strict`: ``""``, ``"provider"`` or ``"node"``; None leaves it to the environment variable ``ORT_PY_STRICT``.
-    * `pin_cpu`: the CPU role is filled by the plain NumPy provider only.
-    * `disabled_transforms`: names of graph transforms that are not run.
-    * `cost_model`: ``"transfer"`` keeps only islands that pay, ``"always"`` keeps all.
-    * `cache_dir`: folder of the cache, ``"off"`` for none; ``""`` leaves it to the environment's ``ORT_PY_CACHE``.
-    * `external_data_folder`: where external data of a model given as bytes lies.
-    * `verify`: share of runs, from 0 to 1, that the NumPy provider repeats in the background to compare the results;
-      None leaves it to the environment variable ``ORT_PY_VERIFY``. See ``docs/user/verification.md``.
-    * `verify_action`: what a wrong result leads to: ``"log"``, or ``"pin"``, which moves the session to NumPy too.
-
-    `without_effect` names those of onnxruntime that were set and change nothing, its config entries included; the
-    session's load report does too.
+    Attributes are checked when they are set. A session copies its options when it is made, so later edits have no
+    effect on it. ``docs/user/options.md`` lists all attributes and config entries.
     """
 
     __slots__ = ("_added",)
-
-    _DEFAULTS: ClassVar[dict[str, Any]] = DEFAULTS
-    _TYPES: ClassVar[dict[str, tuple[type, ...]]] = TYPES
-    _CHOICES: ClassVar[dict[str, tuple[Any, ...]]] = CHOICES
 
     _added: Added
 
@@ -76,46 +37,9 @@ class SessionOptions(CheckedOptions):
         super().__init__()
         object.__setattr__(self, "_added", Added())
 
-    @property
-    def calculates_fast(self) -> bool:
-        """Whether `fast_math` is asked for, by the attribute or the config entry."""
-        return bool(self.fast_math) or self.entry("session.fast_math") == "1"
-
-    @property
-    def memory_limit_bytes(self) -> int | None:
-        """Bytes the session may hold, None for any number: `Limits.total_memory_bytes`."""
-        return self._limits().total_memory_bytes
-
-    @memory_limit_bytes.setter
-    def memory_limit_bytes(self, value: int | None) -> None:
-        self.limits = replace(self._limits(), total_memory_bytes=value)
-
-    def _limits(self) -> Limits:
-        found: Limits = self._values["limits"]
-        return found
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "memory_limit_bytes":  # no value of its own
-            object.__setattr__(self, name, value)
-            return
-        before = self._values.get(name)
-        super().__setattr__(name, value)
-        if name == "verify" and value is not None:
-            try:
-                check_share(value, "SessionOptions.verify")
-            except OptionError:
-                self._values[name] = before
-                raise
-
-    # -- copies ------------------------------------------------------------------------------------------------
-
-    def additions(self) -> Added:
-        """What the methods below have added; for the session."""
-        return self._added
-
-    def copied(self) -> Self:
-        """A copy; later edits stay apart, but both hold the same values and the same cancellation flag."""
-        twin = super().copied()
+    def __copy__(self) -> Self:
+        """Copy the options. Both hold the same values and the same cancellation flag; later edits stay apart."""
+        twin = super().__copy__()
         object.__setattr__(twin, "_added", self._added.copied())
         return twin
 
@@ -129,11 +53,6 @@ class SessionOptions(CheckedOptions):
     def __repr__(self) -> str:
         text, added = super().__repr__(), str(self._added)
         return text if not added else f"{text[:-1]}{', ' if text[-2] != '(' else ''}{added})"
-
-    def without_effect(self) -> list[str]:
-        """Options and config entries that were set and change nothing here: onnxruntime has them, ort-py does not."""
-        changed = [name for name, value in self._values.items() if value != self._DEFAULTS[name]]
-        return [name for name in (*changed, *self._config) if name not in IN_USE]
 
     # -- config entries ----------------------------------------------------------------------------------------
 
@@ -362,6 +281,21 @@ class SessionOptions(CheckedOptions):
     def clear_ep_context_data_read_func(self) -> None:
         """Undo `set_ep_context_data_read_func`."""
         self._added.read_context = None
+
+
+def additions_of(options: SessionOptions) -> Added:
+    """Return what the methods of some options have added."""
+    return options._added
+
+
+def calculates_fast(options: SessionOptions) -> bool:
+    """Whether fast math is asked for, by the attribute or by the config entry."""
+    return options.fast_math or entry_of(options, "session.fast_math") == "1"
+
+
+def reuses_memory(options: SessionOptions) -> bool:
+    """Whether runs may write into memory that is reserved for their shapes; it takes both options."""
+    return options.enable_mem_pattern and options.enable_mem_reuse
 
 
 def _expect_text(what: str, value: Any) -> None:

@@ -483,7 +483,7 @@ def test_types_of_the_options_are_checked() -> None:
     options = ort_py.SessionOptions()
     for value in ("0.1", True):
         with pytest.raises(TypeError):
-            options.verify = value
+            setattr(options, "verify", value)  # noqa: B010 - a plain assignment is an error for mypy
     with pytest.raises(OptionError):
         options.verify_action = "stop"
 

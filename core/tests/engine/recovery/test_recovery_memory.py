@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 import weakref
@@ -233,11 +234,11 @@ def test_the_axis_is_checked() -> None:
     options = ort_py.RunOptions()
     assert options.batch_axis is None
     with pytest.raises(TypeError, match="batch_axis"):
-        options.batch_axis = "0"
+        options.batch_axis = "0"  # type: ignore[assignment]  # the mistake under test
     with pytest.raises(TypeError, match="batch_axis"):
         options.batch_axis = True
     options.batch_axis = 1
-    assert options.copied().batch_axis == 1
+    assert copy.copy(options).batch_axis == 1
 
 
 def test_a_negative_axis_is_refused() -> None:

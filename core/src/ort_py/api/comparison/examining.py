@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ def examining_options(options: SessionOptions | None) -> SessionOptions:
     Args:
         options: The options; the defaults where None.
     """
-    plain = SessionOptions() if options is None else options.copied()
+    plain = SessionOptions() if options is None else copy.copy(options)
     plain.cache_dir = "off"
     plain.optimized_model_filepath = ""
     plain.enable_profiling = False

@@ -16,7 +16,7 @@ from ort_py.engine.engine import Engine
 from ort_py.engine.opening import open_again
 from ort_py.engine.provider_choice import NO_CPU
 from ort_py.enums import ExecutionMode, GraphOptimizationLevel
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 from ort_py.tolerances import TOLERANCES
 
 __all__ = ["drawn_outputs", "open_reference", "reference_options", "tolerances_for"]
@@ -54,7 +54,7 @@ def reference_options(options: SessionOptions) -> SessionOptions:
     plain.execution_mode = ExecutionMode.ORT_SEQUENTIAL
     plain.intra_op_num_threads = 1
     for key in _OFF:
-        if plain.entry(key):
+        if entry_of(plain, key):
             plain.add_session_config_entry(key, "0")
     if plain.limits.run_seconds is not None:
         plain.limits = replace(plain.limits, run_seconds=SLOWER * plain.limits.run_seconds)

@@ -17,7 +17,7 @@ from ort_py.fallback.circuits import FAILURES_KEY, RETRY_KEY, circuits_of
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.fallback.states import SessionState
 from ort_py.hooks.forked_children import tell_in_children
-from ort_py.options import SessionOptions
+from ort_py.options import SessionOptions, entry_of
 
 __all__ = ["RecoveryState", "Unproven", "expect_device"]
 
@@ -56,7 +56,7 @@ class RecoveryState:
     """
 
     def __init__(self, options: SessionOptions) -> None:
-        self.circuits = circuits_of(options.entry(FAILURES_KEY), options.entry(RETRY_KEY))
+        self.circuits = circuits_of(entry_of(options, FAILURES_KEY), entry_of(options, RETRY_KEY))
         self.generations: dict[str, int] = {}
         self.under_way = 0
         self.unproven: Unproven | None = None
