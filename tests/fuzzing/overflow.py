@@ -147,7 +147,8 @@ def _magnitudes(model: onnx.ModelProto, node: onnx.NodeProto, values: Feeds) -> 
     ran = guarded(lambda: _run(alone, fed))
     if ran.outputs is None:
         return None
-    return np.asarray(np.nan_to_num(np.asarray(ran.outputs[0]), nan=np.inf))
+    result: np.ndarray[Any, Any] = np.nan_to_num(np.asarray(ran.outputs[0]), nan=np.inf)
+    return result
 
 
 def _without(model: onnx.ModelProto, cut: set[str], values: Feeds) -> onnx.ModelProto:

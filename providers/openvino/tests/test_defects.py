@@ -239,7 +239,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     ),
     "the first of equal places": (
         "g (float[2, 16] x) => (float[2, 16] y) { y = Hardmax(x) }",
-        {"x": np.tile(np.float32([0, 1]), (2, 8))},
+        {"x": np.tile(np.array([0, 1], np.float32), (2, 8))},
         "Hardmax",
         "of equal elements it takes any",
     ),
