@@ -32,7 +32,7 @@ __all__ = ["Columns"]
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """How much is done at a time: so much that its columns fit `limit` bytes."""
+    """Size of the part that is processed at a time, such that its columns fit `limit` bytes."""
 
     images: int
     groups: int

@@ -98,7 +98,7 @@ def transposed_geometry(
     dilations: Sequence[int],
     given_pads: tuple[int, ...],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What is cut off the whole result at the front, and the size of what is left, along each axis.
+    """The amount cut off the front of the whole result, and the remaining size, along each axis.
 
     Args:
         ctx: Context of the node, for its attributes.

@@ -27,7 +27,7 @@ def shifted(xp: Any, x: Array, zero_point: Array | None) -> tuple[Array, int]:
 
 
 def exact_depth(left: int, right: int) -> int:
-    """How many products of values bounded by `left` and `right` float32 adds up exactly."""
+    """Number of products of values bounded by `left` and `right` that float32 adds up exactly."""
     return max(1, _EXACT // max(1, left * right))
 
 

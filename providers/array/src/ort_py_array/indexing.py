@@ -87,7 +87,7 @@ def _from_front(xp: Any, indices: Array, size: int, low: int) -> Array:
 
 
 def row_positions(ctx: KernelContext, shape: tuple[int, ...], indices: Array, batch_dims: int = 0) -> Array:
-    """Which row the tuples of indices mean that GatherND and ScatterND have in their last axis.
+    """Rows addressed by the tuples of indices that GatherND and ScatterND have in their last axis.
 
     The tensor is seen as a matrix of ``prod(shape[:batch_dims + depth])`` rows, depth being the tuples' length.
 

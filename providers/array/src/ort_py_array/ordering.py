@@ -43,9 +43,9 @@ def _sorted_indices(xp: Any, x: Array, axis: int, *, largest: bool) -> Array:
 def _few_of_many(xp: Any, x: Array, k: int, axis: int, *, largest: bool) -> Array | None:
     """Sorted indices of the k extreme elements, found among few candidates; None where NaN makes that impossible.
 
-    A row is dealt into at least k groups. The k-th of their extremes is no better than the k-th of all elements, so
-    that what is worse than it can be left out. Of evenly spread data little more than k is left; at worst everything
-    is, and sorted.
+    A row is dealt into at least k groups. The k-th of their extremes is at best as good as the k-th of all elements, so
+    worse elements can be left out. Little more than k remains of evenly spread data; in the worst case everything
+    remains and is sorted.
     """
     rows = xp.ascontiguousarray(xp.swapaxes(x, axis, -1)).reshape((-1, x.shape[axis]))
     count, size = rows.shape

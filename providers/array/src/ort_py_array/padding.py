@@ -62,7 +62,7 @@ def _constant(
 
 
 def _positions(xp: Any, mode: str, size: int, begin: int, end: int) -> Array:
-    """Which element of an axis stands at each place of the padded axis; what crops leave is repeated or mirrored."""
+    """The element for each place of the padded axis; the part that remains after cropping is repeated or mirrored."""
     first, kept = max(0, -begin), size + min(begin, 0) + min(end, 0)
     places = xp.arange(-max(begin, 0), kept + max(end, 0))
     if mode == "edge":
@@ -90,7 +90,7 @@ def _shape(ctx: KernelContext, x: Array, pads: _Pads) -> tuple[int, ...]:
 
 
 def _gathers(ctx: KernelContext, x: Array, pads: _Pads, mode: str) -> _Gathers:
-    """What the modes that repeat elements gather, one axis after the other."""
+    """The gathers of the modes that repeat elements, one axis after the other."""
     _shape(ctx, x, pads)
     if mode not in ("reflect", "edge", "wrap"):
         raise InvalidArgument(

@@ -39,7 +39,7 @@ class PaddedRows:
         self._inner_to = tuple(slice(b, b + k) for k, b in zip(kept[1:], place.begin[1:], strict=True))
 
     def read(self, rows: int) -> int:
-        """How many picture rows the windows of `rows` output rows span."""
+        """Number of picture rows that the windows of `rows` output rows span."""
         return (rows - 1) * self.place.strides[0] + self._extent
 
     def strides(self, itemsize: int) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class PaddedRows:
         return None if self.plain else xp.zeros((*lead, self.read(rows), *self.sizes[1:]), dtype)
 
     def fill(self, x: Array, start: int, stop: int, into: Array | None) -> Array:
-        """What the output rows from `start` to `stop` see.
+        """The part of the picture under the output rows from `start` to `stop`.
 
         Args:
             x: Shape ``(n, c, *size)``.

@@ -26,7 +26,7 @@ __all__ = ["KERNELS", "average_pool", "averaged_over", "lp_pool", "max_pool", "p
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """What is combined along one axis, as slices of the picture.
+    """The elements combined along one axis, as slices of the picture.
 
     Attributes:
         axis: The axis.
@@ -181,7 +181,7 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
 
 
 def averaged_over(xp: Any, place: Placement, with_padding: bool, dtype: Any) -> Array | float:
-    """How many positions each window averages over: a number, or an array that broadcasts to the output."""
+    """Number of positions that each window averages over: a number, or an array that broadcasts to the output."""
     counts: Any = 1.0
     rank = len(place.out)
     for axis in range(rank):

@@ -76,7 +76,7 @@ def _splits(left: Array, right: Array) -> bool:
 
 
 def _cut(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Which axis of a result to cut, counted from the back, and in multiples of what."""
+    """The axis of a result to cut, counted from the back, and the multiple to cut at."""
     longest = max(range(3, len(shape) + 1), key=lambda back: shape[-back], default=0)
     if longest and shape[-longest] >= _ENTRIES:
         return longest, 1

@@ -89,7 +89,7 @@ class ArrayModuleProvider(IExecutionProvider):
 
     @property
     def name(self) -> str:
-        """As registered by the plug-in."""
+        """Name as registered by the plug-in."""
         return self._name
 
     @property
@@ -99,7 +99,7 @@ class ArrayModuleProvider(IExecutionProvider):
 
     @property
     def array_module(self) -> Any:
-        """What kernels get as `KernelContext.xp`."""
+        """The array module that kernels get as `KernelContext.xp`."""
         return super().array_module if self._xp is None else self._xp
 
     def kernel_registry(self) -> Sequence[KernelDef] | KernelCatalog:
@@ -111,7 +111,7 @@ class ArrayModuleProvider(IExecutionProvider):
         return None
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
-        """What has a kernel, can be held by its arrays, and is not refused."""
+        """Claim nodes that have a kernel, whose values its arrays can hold, and that are not refused."""
         found = super().get_capability(graph, kernels)
         claims: list[Claim] = []
         refusals = list(found.refusals)
@@ -125,11 +125,11 @@ class ArrayModuleProvider(IExecutionProvider):
         return Capability(tuple(claims), tuple(refusals))
 
     def allocator(self) -> IAllocator | None:
-        """As given."""
+        """The allocator given to the constructor."""
         return self._allocator
 
     def data_transfers(self) -> Sequence[IDataTransfer]:
-        """As given."""
+        """The transfers given to the constructor."""
         return self._transfers
 
     def create_stream(self) -> IStream | None:
@@ -137,7 +137,7 @@ class ArrayModuleProvider(IExecutionProvider):
         return None if self._new_stream is None else self._new_stream()
 
     def _foreign(self, node: NodeSpec) -> str | None:
-        """Why the device cannot hold a value of a node, None where it can, and always on the host."""
+        """Explain why the device cannot hold a value of a node. None if it can, and always on the host."""
         if self._types is None:
             return None
         for value in (*node.inputs, *node.outputs):

@@ -32,7 +32,7 @@ _BINARY = ALL_NUMERIC | tensors(DataType.BOOL)
 
 
 def _drawn(ctx: KernelContext, shape: tuple[int, ...], dtype: Any, draw: Callable[[Any], Any]) -> Array:
-    """Float64 draws stay float64; all others are float32 and rounded once. `draw` gets the type it shall draw in."""
+    """Float64 draws stay float64; all others are float32 and rounded once. `draw` receives the type to draw in."""
     if min(shape, default=0) < 0:
         raise InvalidArgument(
             f"The shape {list(shape)} has a negative size.", where=ctx.node.location, fix="Correct the attribute."
@@ -89,7 +89,7 @@ def random_normal(
     """RandomNormal-1..22: normally distributed numbers of the attributes' shape and floating type.
 
     Raises:
-        InvalidArgument: The type is no floating one, a size or `scale` is negative.
+        InvalidArgument: The type is not a floating-point type, a size or `scale` is negative.
         LimitError: The result would be too large.
     """
     return _normal(ctx, tuple(shape), attribute_type(ctx, "dtype", dtype, ALL_FLOATS), seed, mean, scale)
@@ -105,10 +105,10 @@ def random_normal_like(
     mean: float = 0.0,
     scale: float = 1.0,
 ) -> Array:
-    """RandomNormalLike-1..22: as `random_normal`, of the input's shape and, without `dtype`, type.
+    """Like `random_normal` (RandomNormalLike-1..22), with the input's shape and, without `dtype`, its type.
 
     Raises:
-        InvalidArgument: The type is no floating one, or `scale` is negative.
+        InvalidArgument: The type is not a floating-point type, or `scale` is negative.
     """
     kind = attribute_type(ctx, "dtype", data_type_of(x.dtype) if dtype is None else dtype, ALL_FLOATS)
     return _normal(ctx, tuple(x.shape), kind, seed, mean, scale)
@@ -127,7 +127,7 @@ def random_uniform(
     """RandomUniform-1..22: numbers evenly distributed between `low` and `high`, of the attributes' shape and type.
 
     Raises:
-        InvalidArgument: The type is no floating one, a size is negative, or `low` exceeds `high`.
+        InvalidArgument: The type is not a floating-point type, a size is negative, or `low` exceeds `high`.
         LimitError: The result would be too large.
     """
     return _uniform(ctx, tuple(shape), attribute_type(ctx, "dtype", dtype, ALL_FLOATS), seed, low, high)

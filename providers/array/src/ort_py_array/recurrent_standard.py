@@ -61,7 +61,7 @@ def in_standard_order(xp: Any, kind: str, x: Array) -> Array:
 
 
 def in_standard_form(xp: Any, kind: str, x: Array) -> Array:
-    """As `in_standard_order`, and the logistic gates halved."""
+    """Convert like `in_standard_order`, with the logistic gates halved."""
     order, logistic = _GATES[kind]
     y = in_standard_order(xp, kind, x)
     y[..., : y.shape[-1] // len(order) * logistic] *= 0.5

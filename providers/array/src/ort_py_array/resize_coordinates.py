@@ -1,4 +1,4 @@
-"""Which input positions an output position of Resize looks at, and with which weights; one axis at a time.
+"""The input positions that an output position of Resize reads, and their weights; one axis at a time.
 
 The arithmetic is float32, as in the runtimes that models were tested on: positions that fall exactly between two
 pixels must fall to the same side here. Knows nothing of pictures; `resize` gathers and adds up.
@@ -106,7 +106,7 @@ class Axis:
         return (x + f(0.5)) / scale - f(0.5)
 
     def outside(self, xp: Any, sampling: Sampling) -> Array:
-        """Which output positions lie beyond the picture."""
+        """Mask of output positions beyond the picture."""
         positions = self.positions(xp, sampling)
         return (positions < 0) | (positions > self.size - 1)
 

@@ -121,7 +121,7 @@ def dynamic_range(xp: Any, x: Array) -> tuple[Array, Array]:
 
 
 def centred(xp: Any, x: Array) -> tuple[Array, Array]:
-    """What DynamicQuantizeLinear gives, less the zero point: (integers between -255 and 255 as float32, scale).
+    """The result of DynamicQuantizeLinear, less the zero point: (integers between -255 and 255 as float32, scale).
 
     Equal bit by bit, in half the steps: less the zero point, the least value is always in range, and where all values
     are 0 any scale will do.

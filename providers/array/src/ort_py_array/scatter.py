@@ -1,6 +1,6 @@
 """ScatterElements, ScatterND and the older Scatter: a copy of a tensor with elements replaced or combined.
 
-Which of several updates of one element wins is open in ONNX where there is no reduction; NumPy keeps the last. With a
+Without a reduction, ONNX leaves open which of several updates of one element wins; NumPy keeps the last. With a
 reduction all count; narrow floats are then summed and multiplied in float32.
 """
 
@@ -25,7 +25,7 @@ repeat, or a block as slices. `out` is None, or an array of the shape of `x`, wh
 
 
 def _copied(xp: Any, x: Array, out: Array | None) -> Array:
-    """What the result begins as: the data, in an array whose flat view is no copy."""
+    """Copy the data as the initial result, into an array whose flat view is not a copy."""
     if out is None:
         return xp.array(x, order="C")
     if out is not x:
@@ -34,7 +34,7 @@ def _copied(xp: Any, x: Array, out: Array | None) -> Array:
 
 
 def _combine(ctx: KernelContext) -> _Combine:
-    """What the node's `reduction` does.
+    """The function of the node's `reduction`.
 
     Raises:
         InvalidArgument: There is no such reduction.

@@ -40,7 +40,7 @@ def adagrad(
     """ai.onnx.preview.training.Adagrad-1: inputs are all X, all gradients, all sums of squares; float or double.
 
     Raises:
-        InvalidArgument: The inputs are no groups of three, their shapes differ, or rate or count is no scalar.
+        InvalidArgument: The inputs are not groups of three, their shapes differ, or rate or count is not a scalar.
     """
     xp = ctx.xp
     r, t = _scalar(ctx, rate, "R"), _scalar(ctx, count, "T")
@@ -69,7 +69,7 @@ def adam(
     """ai.onnx.preview.training.Adam-1: inputs are all X, gradients, averages V and averages of squares H.
 
     Raises:
-        InvalidArgument: The inputs are no groups of four, their shapes differ, or rate or count is no scalar.
+        InvalidArgument: The inputs are not groups of four, their shapes differ, or rate or count is not a scalar.
     """
     xp = ctx.xp
     r, t = _scalar(ctx, rate, "R"), _scalar(ctx, count, "T")
@@ -99,8 +99,8 @@ def momentum(
     """ai.onnx.preview.training.Momentum-1, standard or Nesterov's: inputs are all X, all gradients, all momenta V.
 
     Raises:
-        InvalidArgument: The mode is unknown, the inputs are no groups of three, their shapes differ, or rate or count
-            is no scalar.
+        InvalidArgument: The mode is unknown, the inputs are not groups of three, their shapes differ, or rate or count
+            is not a scalar.
     """
     if mode not in ("standard", "nesterov"):
         raise InvalidArgument(f"mode is '{mode}'.", where=ctx.node.location, fix="Use 'standard' or 'nesterov'.")

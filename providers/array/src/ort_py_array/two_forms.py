@@ -1,4 +1,4 @@
-"""Kernels that write where they are told: both forms of a callable from one function.
+"""Kernels that write into given arrays: both forms of a callable from one function.
 
 A kernel with a fixed number of inputs takes its output as one more positional argument and needs nothing of this. Where
 inputs at the end may be left out, `two_forms` tells them from the output. Knows no operator.
@@ -21,7 +21,8 @@ def two_forms(ctx: KernelContext, run: Callable[..., Any], *, known: bool = True
     Args:
         ctx: Context of the node, which says how many inputs there are.
         run: Makes its output where `out` is None; a kernel whose node has several gets a tuple.
-        known: Whether the shape of the output follows from those of the inputs; else there is no second form.
+        known: Whether the shape of the output follows from those of the inputs; otherwise the kernel has only the first
+            form.
     """
     count, single = len(ctx.node.inputs), len(ctx.node.outputs) == 1
 

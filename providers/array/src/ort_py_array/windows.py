@@ -62,8 +62,8 @@ class Window:
         where: The node.
         kernel, strides, dilations, pads, auto_pad, ceil_mode: Its attributes.
         clipped: ONNX's own shape inference and onnxruntime's pools divide towards zero. So a window that is larger than
-            the padded picture by less than a stride counts, and sees what there is; by up to two strides, exclusive,
-            there is no window, and the result is empty.
+            the padded picture by less than a stride counts, and covers only the picture. If it is larger by up to two
+            strides, exclusive, no window fits and the result is empty.
     """
 
     where: Location
@@ -176,7 +176,7 @@ class Placements:
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], Placement] = {}
 
     def placed(self, size: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Placement:
-        """As `Window.placed`, computed once for each size."""
+        """Like `Window.placed`, computed once for each size."""
         place = self._known.get(key := (size, kernel))
         if place is None:
             place = self._window.placed(size, kernel)

@@ -1,4 +1,4 @@
-"""What the entry point names: registers the factory of CPUExecutionProvider.
+"""Target of the entry point: registers the factory of CPUExecutionProvider.
 
 Light on purpose: discovery imports this file to list providers, so it loads neither the operators nor anything slower
 than the contracts. Before it comes discovery, after it `provider`.

@@ -1,4 +1,4 @@
-"""What a session holds: the kernels of the operator library on NumPy arrays of the host.
+"""The provider of a session: the kernels of the operator library on NumPy arrays of the host.
 
 Everything is `ArrayModuleProvider`'s default: claims by kernel look-up, host memory, no streams, nothing compiled.
 """

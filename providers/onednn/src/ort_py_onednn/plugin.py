@@ -1,4 +1,4 @@
-"""What the entry point names: registers the factory of DnnlExecutionProvider.
+"""Target of the entry point: registers the factory of DnnlExecutionProvider.
 
 Light on purpose: discovery imports this file to list providers. The probe opens the library, which starts no thread and
 creates nothing, and takes a few milliseconds.
@@ -31,7 +31,7 @@ class DnnlProviderFactory(ProviderFactory):
 
     @property
     def vendor(self) -> str:
-        """Who makes the library."""
+        """Vendor of the library."""
         return "oneDNN"
 
     @property
@@ -41,7 +41,7 @@ class DnnlProviderFactory(ProviderFactory):
 
     @property
     def stands_in_for(self) -> str | None:
-        """Whoever asks for the CPU gets the fast one."""
+        """Role of the provider: a request for the CPU gets this one."""
         return "CPUExecutionProvider"
 
     @property

@@ -1,4 +1,4 @@
-"""What a session holds: claims of subgraphs that pay, and their compilation."""
+"""The provider of a session: claims of subgraphs that pay, and their compilation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DnnlProvider(IExecutionProvider):
 
     @property
     def name(self) -> str:
-        """As registered by the plug-in."""
+        """Name as registered by the plug-in."""
         return self._name
 
     @property

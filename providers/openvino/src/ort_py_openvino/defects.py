@@ -1,4 +1,4 @@
-"""What OpenVINO converts and computes otherwise than ONNX says, each with the reason that is shown.
+"""Differences between OpenVINO's conversion or computation and ONNX, each with the reason that is shown.
 
 Every entry was seen with the backend suite or beside the NumPy provider on the version in its comment; a test for each
 shows it again. Of a later version an entry goes when its test finds nothing any more.
@@ -20,7 +20,7 @@ Check = Callable[[NodeSpec, GraphView], str | None]
 
 
 def defect(node: NodeSpec, graph: GraphView) -> str | None:
-    """Why OpenVINO's results for a node would be wrong, None where they are right."""
+    """Explain why OpenVINO's results for a node would be wrong, or return None if they are right."""
     if node.domain:
         return None
     check = _CHECKS.get(node.op_type)
@@ -49,7 +49,7 @@ def defect_of_body(body: FunctionBody, data_type: DataType | None) -> str | None
 
 
 def _zero(op_type: str, attributes: Mapping[str, Any]) -> str | None:
-    """Why an attribute that is 0 is too much for OpenVINO."""
+    """Explain why OpenVINO does not support an attribute that is 0."""
     names, reason = _ZEROS.get(op_type, ((), None))
     return reason if any(attributes.get(name, 1) == 0 for name in names) else None
 

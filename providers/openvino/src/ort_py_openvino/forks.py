@@ -1,4 +1,4 @@
-"""What a forked child can still do with the OpenVINO of its parent.
+"""Abilities of a forked child with the OpenVINO of its parent.
 
 On the processor with one stream, the thread that asks for a run does the work itself where no others are there:
 sessions go on, and new ones can be made. With more streams, or several devices, OpenVINO hands runs to threads of its
@@ -85,7 +85,7 @@ def check_process(target: Target) -> None:
 
 
 def _keep_forever(what: Any) -> None:
-    """Add a reference that nobody drops, not even the interpreter when it ends."""
+    """Add a reference that is never dropped, not even when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 

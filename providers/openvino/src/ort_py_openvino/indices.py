@@ -1,8 +1,8 @@
 """Operators that take places of elements: OpenVINO does not check these, so what cannot be checked before is refused.
 
 An index that the specification forbids gives zeros in OpenVINO, and is an error everywhere else. The core checks
-indices that reach a region from outside. Those that are computed inside of a region nobody sees: a node is taken where
-its indices are constants within range, inputs of the graph, or moved from a constant.
+indices that reach a region from outside. Indices that are computed inside a region are not visible: a node is taken
+where its indices are constants within range, inputs of the graph, or moved from a constant.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEADING = frozenset({"GatherND", "ScatterND"})
 
 
 def refusal_of_indices(node: NodeSpec, graph: GraphView) -> str | None:
-    """Why a node may be given an index out of range that nobody notices; None where that cannot be."""
+    """Explain why a node may be given an index out of range without a check, or return None if that is impossible."""
     if node.domain or node.op_type not in _ALONG_AXIS | _LEADING:
         return None
     data, indices = node.inputs[0], node.inputs[1]

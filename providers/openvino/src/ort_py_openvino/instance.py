@@ -199,7 +199,7 @@ class OpenVINOInstance(RegionInstance):
 
 
 def _too_large(arrays: Sequence[np.ndarray[Any, Any]]) -> str:
-    """Why integers of 64 bits would be computed wrongly, ``""`` where all are within 32 bits."""
+    """Explain why integers of 64 bits would be computed wrongly; ``""`` if all are within 32 bits."""
     for array in arrays:
         if array.dtype == np.int64 and (array.max() > _INT32.max or array.min() < _INT32.min):
             return "an input has integers beyond 32 bits, in which OpenVINO computes"

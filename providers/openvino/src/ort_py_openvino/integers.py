@@ -77,7 +77,7 @@ _CARRIED = frozenset(
 
 
 def refusal_of_integers(node: NodeSpec, graph: GraphView) -> str | None:
-    """Why the 64-bit integers of a node may be more than 32 bits hold, None where they are not."""
+    """Explain why the 64-bit integers of a node may exceed 32 bits, or return None if they cannot."""
     if node.op_type == "Cast" and _first(node.outputs) is DataType.INT64 and _first(node.inputs) is not DataType.INT64:
         return None if _first(node.inputs) in _SHORT else "a cast to int64 whose results OpenVINO would keep in 32 bits"
     places = _PLACES.get(node.op_type, frozenset())

@@ -60,7 +60,7 @@ _LOSES_NAN = _LOSES_IT_INSIDE | frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 
 
 def refusal_of_not_finite(node: NodeSpec, graph: GraphView) -> str | None:
-    """Why a node would lose not-a-number or infinities of a constant that it reads; None where it does not.
+    """Explain why a node would lose NaN or infinities of a constant that it reads, or return None.
 
     Args:
         node: A node; not one with a body, of which `looks_of` takes care.
@@ -85,7 +85,7 @@ def kind_of(node: NodeSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What an instance looks for.
+    """The checks that an instance makes.
 
     Attributes:
         nan: Not-a-number in inputs and outputs.
@@ -101,7 +101,7 @@ class Looks:
 
     @classmethod
     def from_json(cls, data: Mapping[str, bool]) -> Looks:
-        """What `to_json` gave."""
+        """Read the result of `to_json`."""
         return cls(**{name: bool(data[name]) for name in ("nan", "infinities", "inside", "changed")})
 
     def to_json(self) -> dict[str, bool]:
@@ -109,7 +109,7 @@ class Looks:
         return {"nan": self.nan, "infinities": self.infinities, "inside": self.inside, "changed": self.changed}
 
     def in_inputs(self, arrays: Iterable[Array]) -> str:
-        """What was found, in words; ``""`` for nothing that matters."""
+        """Describe the non-finite values found; ``""`` if none matters."""
         if self.nan and any(has(array, infinities=self.infinities) for array in arrays):
             return "an input is not finite, and OpenVINO would not carry that through all operators of the region"
         return ""
@@ -125,7 +125,7 @@ NO_LOOKS = Looks()
 
 
 def looks_of(nodes: Iterable[NodeSpec]) -> Looks:
-    """What the instances of a region of these nodes look for."""
+    """The checks that the instances of a region of these nodes make."""
     kinds: set[str] = set()
     for node in nodes:
         kinds.add(kind_of(node))

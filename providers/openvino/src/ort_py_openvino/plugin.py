@@ -1,4 +1,4 @@
-"""What the entry point names: registers the factory of OpenVINOExecutionProvider.
+"""Target of the entry point: registers the factory of OpenVINOExecutionProvider.
 
 Light on purpose: discovery imports this file to list providers. The probe looks at files and metadata only; OpenVINO's
 own import takes a third of a second and starts threads.
@@ -32,7 +32,7 @@ class OpenVINOProviderFactory(ProviderFactory):
 
     @property
     def vendor(self) -> str:
-        """Who makes the library."""
+        """Vendor of the library."""
         return "Intel"
 
     @property

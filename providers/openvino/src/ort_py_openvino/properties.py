@@ -1,8 +1,8 @@
-"""A session's wishes as OpenVINO's device and properties.
+"""A session's settings as OpenVINO's device and properties.
 
-float32 is computed as float32 unless somebody asks for less. OpenVINO itself would take bfloat16 where the processor
-has it, and in any precision round to 8 bits what is multiplied with weights that are integers with a scale, for an
-error of some percent: it is told that accuracy counts. Knows no graphs.
+float32 is computed as float32 unless less is requested. By default OpenVINO would use bfloat16 if the processor has it,
+and in any precision it would round factors of integer weights with a scale to 8 bits, with an error of some percent. So
+it is set to prefer accuracy. Knows no graphs.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def target_of(options: Mapping[str, Any], context: SessionContext) -> Target:
 def _of_device(
     device: str, options: Mapping[str, Any], context: SessionContext, given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What a single device is told, alone or as one of several."""
+    """Properties of a single device, alone or as one of several."""
     family = device.partition(".")[0]
     found: dict[str, Any] = _precision(str(options["precision"]), context)
     streams = int(options["num_streams"])

@@ -1,4 +1,4 @@
-"""What a session holds: claims of the regions that OpenVINO takes, and their compilation."""
+"""The provider of a session: claims of the regions that OpenVINO takes, and their compilation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OpenVINOProvider(RegionProvider):
 
     @property
     def name(self) -> str:
-        """As registered by the plug-in."""
+        """Name as registered by the plug-in."""
         return self._name
 
     @property

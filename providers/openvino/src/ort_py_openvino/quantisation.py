@@ -1,4 +1,4 @@
-"""How a region's QuantizeLinear nodes become OpenVINO's operations, and when OpenVINO may compute in integers.
+"""Conversion of a region's QuantizeLinear nodes to OpenVINO's operations, and the conditions for computing in integers.
 
 OpenVINO's reader makes a FakeQuantize of a QuantizeLinear. It adds the zero point before it rounds, so numbers half way
 between two integers go to the wrong one where the zero point is odd. The operations that ONNX describes are put in its

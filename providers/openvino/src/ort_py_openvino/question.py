@@ -65,7 +65,7 @@ def _key(node: NodeSpec, graph: GraphView) -> Hashable:
 
 
 def _looked_at(graph: GraphView, name: str) -> Hashable:
-    """What a constant is to the reader: shapes and axes are looked at, weights are there or not."""
+    """The reader's view of a constant: shapes and axes are read; for weights only their presence counts."""
     constant = graph.constant(name)
     if constant is None:
         return None

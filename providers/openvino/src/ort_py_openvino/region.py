@@ -166,7 +166,7 @@ def imported(header: dict[str, Any], blob: bytes, target: Target) -> OpenVINOReg
 
 
 def _places(compiled: Any, inputs: Sequence[str]) -> list[int]:
-    """Which input of the region each input of the model is: OpenVINO's reader drops those that nothing reads."""
+    """The region's input for each input of the model: OpenVINO's reader drops inputs that are not read."""
     if len(compiled.inputs) == len(inputs):
         return list(range(len(inputs)))
     known = {name: number for number, name in enumerate(inputs)}

@@ -1,4 +1,4 @@
-"""Which nodes can run: their types, what is known to be wrong in OpenVINO, and then the answer of its reader."""
+"""The nodes that can run, decided by their types, known defects of OpenVINO, and then the answer of its reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MICROSOFT = frozenset({"BiasGelu", "FastGelu", "FusedConv", "FusedMatMul", "Gel
 
 
 def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
-    """Why a node cannot be run by OpenVINO, None where it can.
+    """Explain why OpenVINO cannot run a node, or return None.
 
     Args:
         node: A node.

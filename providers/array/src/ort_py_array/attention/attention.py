@@ -129,7 +129,7 @@ def _window(ctx: KernelContext, name: str) -> int | None:
 
 
 def _stage(ctx: KernelContext) -> Stage | None:
-    """What the fourth output holds; None where the node has no such output."""
+    """The content of the fourth output, or None if the node has no such output."""
     mode = ctx.node.attributes.get("qk_matmul_output_mode", 0)
     if not 0 <= mode < len(_STAGES):
         raise InvalidArgument(

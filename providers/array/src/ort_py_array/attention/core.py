@@ -34,7 +34,7 @@ _ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is decided when a node is bound.
+    """Decisions made when a node is bound.
 
     Attributes:
         scale: Factor on the product of queries and keys.

@@ -70,7 +70,7 @@ def _scores(ctx: KernelContext, q: Array, k: Array, scale: float, precision: Any
 
 
 def _modified(ctx: KernelContext, name: str, graph: SubgraphCallable, matrix: Array) -> Array:
-    """What a graph of the node makes of a matrix.
+    """The result of one of the node's graphs for a matrix.
 
     Raises:
         InvalidArgument: It is not one tensor of the same shape and type.

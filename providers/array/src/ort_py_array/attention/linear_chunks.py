@@ -128,7 +128,8 @@ def _in_chunks(xp: Any, x: Array, count: int, chunk: int) -> Array:
 
 
 def _pairs(xp: Any, q: Array, k: Array, sums: Array | None, keyed: bool, corrected: bool) -> tuple[Array, Array | None]:
-    """What step `t` reads of step `i`'s writing, ``i <= t``, by query; and by key ``i < t`` for the delta rules.
+    """Share of the write of step `i` that step `t` reads, ``i <= t``, by query; and by key ``i < t`` for the delta
+    rules.
 
     Returns:
         ``(batch, heads, chunks, group, t, i)`` and ``(batch, heads, chunks, t, i)`` or None.

@@ -1,4 +1,4 @@
-"""Which keys a query sees: the causal frontier, sliding windows and per-entry lengths, as limits on positions.
+"""The keys that a query sees: the causal frontier, sliding windows and per-entry lengths, as limits on positions.
 
 All three are intervals of key positions, so a block of query rows needs only the keys between the least and the
 greatest limit of its rows, and a mask only where the limits of its rows differ. Everything here is a number of the

@@ -1,4 +1,4 @@
-"""What the families of ai.onnx.ml share in their declarations: the domain, its usual types, labels, rows of features.
+"""Common parts of the declarations of ai.onnx.ml: the domain, its usual types, labels, rows of features.
 
 Knows no operator.
 """

@@ -182,7 +182,7 @@ def one_hot_encoder(ctx: KernelContext) -> KernelCallable:
     """OneHotEncoder 1: a new last axis of zeros with a one at each element's category; float32.
 
     Floating elements are cut to integers first, as the specification says; the last of equal categories counts. With
-    ``zeros=0``, an element that is no category is refused.
+    ``zeros=0``, an element that is not a category is refused.
     """
     xp, node = ctx.xp, ctx.node
     texts, numbers = (node.attributes.get(name, ()) for name in ("cats_strings", "cats_int64s"))

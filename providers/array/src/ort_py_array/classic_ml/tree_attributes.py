@@ -155,7 +155,7 @@ def _missing(node: NodeSpec, size: int) -> Array:
 
 
 def _roots(node: NodeSpec, trees: Array, number: Array, children: Array) -> Array:
-    """The first node of each tree, in the order of the lists, that is no other node's child."""
+    """The first node of each tree, in the order of the lists, that is not a child of another node."""
     below = np.zeros(number.size, bool)
     below[children.reshape(-1)] = True
     tops = np.flatnonzero(~below[number])

@@ -1,4 +1,4 @@
-"""What the leaves of a forest are worth: votes with a target and a weight, added up (or the least, or the greatest).
+"""Values of the leaves of a forest: votes with a target and a weight, added up (or the least, or the greatest).
 
 Three forms, by how dense the votes are: one vote a leaf for one target is a gather and a sum; a table leaf × target
 serves where leaves vote for many targets; else votes are listed by leaf and collected by their target.

@@ -200,7 +200,7 @@ def _with_base(
 def _binary(
     ctx: KernelContext, labels: Array, post: str, *, first: bool, positive: bool
 ) -> Callable[[Array], tuple[Array, Array]]:
-    """What onnxruntime makes of one sum s for two labels; the specification is silent.
+    """The two scores that onnxruntime derives from one sum s for two labels; the specification is silent.
 
     The second label wins above 0.5 where no weight is negative, else above 0. The scores are a pair: votes for the
     first label (so converters write it) give ``(1 - s, s)``, or ``(-s, s)`` where weights are negative; LOGISTIC

@@ -22,7 +22,7 @@ _FORMS = (
 
 
 def filter_value(ctx: KernelContext) -> float:
-    """What is added to the score of a hidden key."""
+    """The summand for the score of a hidden key."""
     return float(ctx.node.attributes.get("mask_filter_value", -10000.0))
 
 

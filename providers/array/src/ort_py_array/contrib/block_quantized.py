@@ -27,7 +27,7 @@ def checked_block_size(ctx: KernelContext) -> int:
     """The attribute ``block_size``.
 
     Raises:
-        InvalidArgument: It is no power of two from 16 on.
+        InvalidArgument: It is not a power of two of at least 16.
     """
     size = int(ctx.node.attributes["block_size"])
     if size < 16 or size & (size - 1):

@@ -92,7 +92,7 @@ class Network:
         return self.activation == "swiglu" and self.fusion > 0
 
     def activated(self, xp: Any, first: Array, value: Array | None) -> Array:
-        """What goes into the last projection, from the first projection's result and that of the third, if any."""
+        """The input of the last projection, from the result of the first projection and that of the third, if any."""
         if self.activation != "swiglu":
             _SIMPLE[self.activation](xp, first, first)
             return first if value is None else xp.multiply(first, value, out=first)

@@ -54,7 +54,7 @@ def contrib_unique(ctx: KernelContext, x: Array) -> tuple[Array, ...]:
     Returns them, the place of each input element among them, and how often each occurs.
 
     Raises:
-        InvalidArgument: The input is no vector.
+        InvalidArgument: The input is not a vector.
     """
     if x.ndim != 1:
         raise shape_error(f"Unique needs a vector; the input has rank {x.ndim}.", ctx.node.location, [x.shape])

@@ -19,7 +19,7 @@ __all__ = ["Places", "check_heads", "lengths_of", "normalized", "places_of", "se
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a call's queries and keys stand.
+    """Positions of a call's queries and keys.
 
     Attributes:
         rows: Queries of a batch entry.

@@ -110,7 +110,7 @@ def decoder_masked_multi_head_attention(ctx: KernelContext) -> KernelCallable:
 
 
 class _Attention:
-    """What both operators do, with the attributes read once."""
+    """The common part of both operators, with the attributes read once."""
 
     def __init__(self, ctx: KernelContext) -> None:
         attributes = ctx.node.attributes
@@ -276,7 +276,7 @@ class _Attention:
         return found
 
     def _new(self, x: Array, dtype: Any, *, reused: bool) -> Array:
-        """An output that is no view of an input."""
+        """Return an output that is not a view of an input."""
         return rounded(x, dtype) if reused else self._ctx.xp.array(x, dtype=dtype, order="C")
 
 

@@ -147,7 +147,7 @@ def simplified_layer_normalization(
     the type `stash_type`.
 
     Raises:
-        InvalidArgument: The axis does not exist, the scale's size is another, or `stash_type` is no wide float.
+        InvalidArgument: The axis does not exist, the scale's size is another, or `stash_type` is not a wide float.
     """
     xp = ctx.xp
     if stash_type not in (DataType.FLOAT, DataType.DOUBLE):
@@ -263,7 +263,7 @@ def _sum_of_rows(xp: Any, looked_up: list[tuple[Array, Array]], length: int) -> 
 
 
 def _check_ids(ctx: KernelContext, ids: Array, size: int) -> None:
-    """As `check_indices`, but nothing counts from the end."""
+    """Like `check_indices`, but nothing counts from the end."""
     if ids.size == 0:
         return
     low, high = ctx.xp.min(ids).item(), ctx.xp.max(ids).item()

@@ -34,9 +34,9 @@ def paged_attention(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.PagedAttention-1: `num_heads` query heads attend to `kv_num_heads` key heads of caches in pages.
 
     Tokens of all sequences ``(tokens, heads · size)`` with keys and values, or packed with them. Caches ``(blocks,
-    rows, key heads, size)`` of the same type or in 8 or 4 bits with a scale, or one 'LATENT' cache. The caches that
-    come out are new arrays, or what they are told to be written to, which may be the memory of those that went in: then
-    only the new rows are written.
+    rows, key heads, size)`` of the same type or in 8 or 4 bits with a scale, or one 'LATENT' cache. The resulting
+    caches are new arrays, or the arrays given for them, which may share the memory of the input caches: then only the
+    new rows are written.
 
     Raises:
         InvalidArgument: Shapes, lengths, pages or attributes that do not belong together.
@@ -84,7 +84,7 @@ def paged_attention(ctx: KernelContext) -> KernelCallable:
 
 
 def _formats(node: PagedNode, how: tuple[CacheFormat | None, CacheFormat | None], scales: Any, size: int) -> Formats:
-    """How both sides are stored; the only one of a latent cache serves both."""
+    """Storage formats of both sides. A latent cache has one, which serves both."""
     found = [
         None if one is None else (one, one.scale(scale, node.key_heads, size))
         for one, scale in zip(how, scales, strict=True)

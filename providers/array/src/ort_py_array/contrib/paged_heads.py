@@ -1,4 +1,5 @@
-"""What a PagedAttention node says, read once: heads, the cache's form, and the queries and keys of a call made ready.
+"""Attributes of a PagedAttention node, read once: heads, the cache's form, and the preparation of a call's queries and
+keys.
 
 Shared by the library's kernel and by those of providers that have their own. Comes before `paged_attention`; knows
 no sequences.
@@ -185,7 +186,7 @@ class PagedNode:
         return int(lead[0]), int(lead[1])
 
     def format_of(self, name: str) -> CacheFormat | None:
-        """How ``"k"`` or ``"v"`` is stored; None where it is not quantised.
+        """Storage format of ``"k"`` or ``"v"``, or None if it is not quantised.
 
         Raises:
             InvalidArgument: An unknown kind.
@@ -196,7 +197,7 @@ class PagedNode:
         return replace(found, bits=4, complement=True)
 
     def rule(self, size: int) -> Rule:
-        """How scores become probabilities."""
+        """The rule by which scores become probabilities."""
         return Rule(
             scale=self.scale or 1.0 / math.sqrt(size or 1),
             left=self.window - 1 if self.window else None,

@@ -1,8 +1,9 @@
-"""Sequences of a packed batch over a cache in pages: which tokens are whose, and where their rows lie. On the host.
+"""Sequences of a packed batch over a cache in pages: the tokens of each sequence and the places of their rows. On the
+host.
 
 Tokens of all sequences stand one behind the other; a sequence has rows in a cache already, and its new tokens follow
 them. A table names the pages of each sequence, in order. All of it is numbers on the host, checked here, so that a
-wrong one is told and never read behind a cache. Knows no cache and no attention.
+wrong one raises and never leads to a read beyond a cache. Knows no cache and no attention.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _HIGH_BITS = 0x88
 
 @dataclass(frozen=True, slots=True)
 class CacheFormat:
-    """How keys or values are stored.
+    """Storage format of keys or values.
 
     Attributes:
         ctx: Context of the node.

@@ -1,4 +1,4 @@
-"""Which tokens go to which experts of a mixture, and with what weight: the router's few numbers, read on the host.
+"""Routing of tokens to the experts of a mixture, with weights: the router's few numbers, read on the host.
 
 Selection has a size that only the data knows, so it is done where sizes are known, with NumPy. `experts` asks here and
 then multiplies. Knows no operator.

@@ -113,7 +113,7 @@ def normalize_rows(
 
 
 def _mean(xp: Any, rows: Array) -> Array:
-    """As a product with ones: BLAS adds a row up three times as fast as `mean` does."""
+    """The mean as a product with ones: BLAS adds a row up three times as fast as `mean` does."""
     return xp.matmul(rows, xp.full((rows.shape[1], 1), 1 / rows.shape[1], rows.dtype))
 
 

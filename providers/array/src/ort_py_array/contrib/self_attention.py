@@ -32,7 +32,7 @@ class SelfAttention:
         """Read the attributes of the node.
 
         Raises:
-            InvalidArgument: There is no positive number of heads, or sizes of queries and keys differ.
+            InvalidArgument: The number of heads is not positive, or sizes of queries and keys differ.
         """
         attributes = ctx.node.attributes
         self._ctx = ctx

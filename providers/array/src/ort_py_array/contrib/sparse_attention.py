@@ -175,7 +175,7 @@ def _attention(
 
 
 def _mask(xp: Any, table: Any, block: int, starts: tuple[int, ...], rows: range, keys: int, heads: int) -> Array:
-    """Which keys the heads see from these rows: ``(batch or 1, heads or 1, rows, keys)``."""
+    """The keys that the heads see from these rows: ``(batch or 1, heads or 1, rows, keys)``."""
     blocks = -(-keys // block)
     positions = np.asarray(starts, np.int64).reshape((-1, 1)) + np.arange(rows.start, rows.stop)
     places = np.clip(positions // block, 0, table.shape[1] - 1)

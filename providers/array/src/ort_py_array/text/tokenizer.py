@@ -69,7 +69,7 @@ def _needed(node: NodeSpec, name: str) -> Any:
 
 
 def _cutter(node: NodeSpec) -> _Cut:
-    """How one string is cut: by characters, by separators where there are any, else by the token expression."""
+    """The way to cut one string: by characters, by separators if there are any, else by the token expression."""
     least = _needed(node, "mincharnum")
     separators: Sequence[str] = node.attributes.get("separators", ())
     expression: str = node.attributes.get("tokenexp", "")
@@ -93,7 +93,9 @@ def _cutter(node: NodeSpec) -> _Cut:
 
 
 def _at_separators(searches: Sequence[Callable[..., Any]], least: int) -> _Cut:
-    """What is left between matches of the first expression, cut by the second, and so on; short pieces are left out."""
+    """Split at matches of the first expression, each piece at matches of the second, and so on; short pieces are left
+    out.
+    """
 
     def pieces(search: Callable[..., Any], data: bytes) -> Iterator[bytes]:
         start = 0

@@ -65,7 +65,7 @@ def _lines(xp: Any, outer: list[Array]) -> Array:
 
 
 def _terms(xp: Any, theta: Array, line: Array) -> Array:
-    """What `_lines` is multiplied with: ``[n][rank][width · rank]``, of which the last row is the line through 0."""
+    """Factors of `_lines`: ``[n][rank][width · rank]``; the last row is the line through 0."""
     batch, rank, _ = theta.shape
     terms = xp.empty((batch, rank, line.shape[0], rank), theta.dtype)
     for axis in range(rank - 1):

@@ -35,7 +35,7 @@ _REMEMBERED, _SHORT = 16, 1024
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the columns of one size of picture are added up.
+    """The layout by which columns of one size of picture are added up.
 
     Attributes:
         block: Taps along each axis.

@@ -29,7 +29,7 @@ _DEVICE_ELEMENTS = 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """How channels are divided."""
+    """The division of channels into groups."""
 
     group: int
     offset_group: int
@@ -215,7 +215,7 @@ def _point_first(xp: Any, values: Array) -> Array:
 
 
 def _gathered(xp: Any, pixels: Pixels, axes: list[Any], images: slice, pieces: int, offset_groups: int) -> Array:
-    """What the taps see: (images, points, pieces, taps, channels of a piece)."""
+    """Pixels that the taps see: (images, points, pieces, taps, channels of a piece)."""
     shape = axes[0][0][0].shape
     count, points, _, taps = shape
     own = pieces // offset_groups

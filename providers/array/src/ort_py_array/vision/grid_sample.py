@@ -42,7 +42,9 @@ class _Sampler:
     align_corners: bool
 
     def taps(self, xp: Any, grid: Array, size: int, weights: Any) -> Taps:
-        """What to gather along one axis of `size` pixels for normalised positions of a floating type."""
+        """Positions and weights to gather along one axis of `size` pixels, for normalised positions of a floating
+        type.
+        """
         x = self._inside(xp, self._position(xp, grid, size), size)
         if self.mode == "linear":
             return linear_taps(xp, x, self._resolve(xp, size), weights)

@@ -54,7 +54,7 @@ AS_DESTINATION = 0
 
 
 class Status(IntEnum):
-    """What a call returns."""
+    """The result code of a call."""
 
     SUCCESS = 0
     OUT_OF_MEMORY = 1
@@ -103,7 +103,7 @@ class Argument:
 
 
 class Query(IntEnum):
-    """What a descriptor is asked for."""
+    """A query about a descriptor."""
 
     IMPL_INFO_STR = 8
     SRC_MD = 129

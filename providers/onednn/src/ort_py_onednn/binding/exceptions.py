@@ -1,10 +1,11 @@
-"""No C++ exception leaves the library: what it throws becomes a status.
+"""Conversion of C++ exceptions that the library throws into a status, so that none leaves it.
 
-oneDNN's C functions throw ``std::bad_alloc`` where their own code finds no memory. Nobody on the way to Python catches
-it, and the process would end. So each of them is called through a frame of machine code that does what a C++ compiler
-makes of ``try { return f(…); } catch (const std::bad_alloc &) { return 1; } catch (...) { return 5; }``. It calls, and
-tables of the usual form say where to go on when something is thrown: DWARF frames, and a language-specific data area
-(Itanium C++ ABI, exception handling, level 2). They are registered with the unwinder that the library is linked with.
+oneDNN's C functions throw ``std::bad_alloc`` where their own code finds no memory. Nothing on the way to Python catches
+it, and the process would end. So each function is called through a frame of machine code that is equivalent to ``try {
+return f(…); } catch (const std::bad_alloc &) { return 1; } catch (...) { return 5; }``. The frame makes the call, and
+tables of the usual form define where execution continues after an exception: DWARF frames, and a language-specific data
+area (Itanium C++ ABI, exception handling, level 2). They are registered with the unwinder that the library is linked
+with.
 
 What is thrown in another thread of OpenMP cannot be caught here. Where the system allows no executable memory, the
 functions are called as they are.

@@ -1,4 +1,4 @@
-"""What the CPU makes of 8-bit integers. Knows nothing of ONNX."""
+"""Properties of the CPU's arithmetic on 8-bit integers. Does not depend on ONNX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A fork waits until no thread makes primitives, so that a child never meets a lock that nobody in it will release.
+"""Forks wait until no thread makes primitives, so that a child never inherits a lock that none of its threads will
+release.
 
 oneDNN keeps its primitives in a cache behind a lock of its own, and this package has locks around what it makes: a fork
 in the middle would copy them locked. What runs takes no lock and is not waited for. Knows nothing of what is made.
@@ -32,7 +33,7 @@ class ForkGate:
         self._mine = threading.local()
 
     def guard(self) -> None:
-        """Close for every fork of this process from now on; where there is no fork, nothing is to be done."""
+        """Make all later forks of this process wait. On systems without fork, do nothing."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self.before_fork, after_in_parent=self.after_in_parent, after_in_child=self.after_in_child

@@ -99,7 +99,7 @@ class Generation:
                     self._generate(batch)
 
     def _work(self) -> None:
-        """A worker: until it is told that there is no more."""
+        """Run a worker until it receives the end marker."""
         while batch := self._left.get():
             self._generate(batch)
 

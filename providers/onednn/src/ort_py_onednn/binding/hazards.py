@@ -1,4 +1,5 @@
-"""What the code of a primitive does to NaN and infinities: which primitives may lose one, and which raise flags idly.
+"""Effects of a primitive's code on NaN and infinities: the primitives that may lose one, and those that raise flags
+needlessly.
 
 oneDNN clamps with instructions that give the other operand where one is not a number; they raise the processor's
 Invalid flag then (`flags`). Everything here follows from the kind of a primitive, its algorithm and its post-ops, and
@@ -33,7 +34,7 @@ _MOVING = frozenset({"concat", "convolution", "layer normalization", "matmul", "
 
 @dataclass(frozen=True, slots=True)
 class Hazards:
-    """Of one primitive.
+    """Hazards of one primitive.
 
     Attributes:
         clamps: It may make a number of NaN, and raises the Invalid flag if it does.
@@ -57,7 +58,7 @@ def may_clamp(algorithm: int) -> bool:
 def hazards_of(
     call: str, algorithm: int, posts: Sequence[int], implementation: str, *, whole: bool, divides: bool
 ) -> Hazards:
-    """What a primitive does.
+    """Look up the hazards of a primitive.
 
     Args:
         call: Its kind.

@@ -1,4 +1,4 @@
-"""Which types a CPU computes in by instructions of its own, as oneDNN numbers its instruction sets. Opens nothing."""
+"""Types for which a CPU has instructions, by oneDNN's numbering of instruction sets. Opens nothing."""
 
 from __future__ import annotations
 

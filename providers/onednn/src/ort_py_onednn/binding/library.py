@@ -74,7 +74,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is no library, and what to do."""
+    """The reason why there is no library, and advice."""
 
     reason: str
     fix: str

@@ -26,7 +26,7 @@ _guarded = False
 
 @contextlib.contextmanager
 def threads(library: Library, count: int) -> Iterator[None]:
-    """Let the calling thread use `count` threads; its number before comes back.
+    """Let the calling thread use `count` threads inside the block, and restore its number afterwards.
 
     Raises:
         MemoryError: There is no memory for their stacks.
@@ -47,7 +47,7 @@ _teams = threading.local()
 
 
 def prepare(library: Library, count: int | None = None) -> None:
-    """See to it that the calling thread can have a team: OpenMP ends the process where it cannot start a thread.
+    """Make sure that the calling thread can have a team: OpenMP ends the process if it cannot start a thread.
 
     Args:
         library: The library.

@@ -77,7 +77,7 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What integers stand for: scales and zero points, which a primitive is given when it runs.
+    """Meaning of integers: scales and zero points, which a primitive receives when it runs.
 
     Attributes:
         scales: By the code of the argument they belong to: a mask of the dimensions along which they change, and how
@@ -188,7 +188,7 @@ class Primitive:
 
     @property
     def handle(self) -> Any:
-        """What runs; its code is generated where it is not there yet, and errors are those of `generate`."""
+        """The executable primitive. Its code is generated if necessary; errors are those of `generate`."""
         if self._handle is None:
             self.generate()
         return self._handle

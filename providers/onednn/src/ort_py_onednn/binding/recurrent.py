@@ -23,7 +23,7 @@ __all__ = ["Cell", "Direction", "RecurrentArgument", "recurrent"]
 
 
 class Direction(IntEnum):
-    """How the sequence is walked."""
+    """The direction in which the sequence is processed."""
 
     FORWARD = 1
     REVERSE = 2

@@ -1,4 +1,4 @@
-"""Whether the system has memory: asked ahead, for those who cannot be told afterwards.
+"""Check of the available memory before calls that cannot report a failure.
 
 OpenMP ends the process where it can start no thread, the C library where it has none for a library's variables, and
 Python waits forever for a thread that finds no memory in its first steps. All of them want little: so threads are

@@ -24,7 +24,7 @@ PRECISIONS = {"float32": F32, "bfloat16": Element.BF16, "float16": Element.F16}
 
 
 def precision_refusal(precision: str, library: Library) -> str | None:
-    """Why this CPU does not compute in a precision, None where it does."""
+    """Explain why this CPU does not compute in a precision, or return None if it does."""
     element = PRECISIONS[precision]
     if element in native_elements(library.isa):
         return None

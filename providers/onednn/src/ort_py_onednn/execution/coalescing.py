@@ -1,8 +1,8 @@
-"""Which buffers of a plan share memory: decided over all of its steps, once they are known.
+"""Buffers of a plan that share memory: decided over all of its steps, once they are known.
 
 Steps come in a form in which each writes to buffers of its own. A step may say that its destination could take the
 place of one of its arguments, or that it is a copy that need not be made then (`Step`). Here that is proven or refused:
-the place must be the arena's, no other argument of the step may lie among the bytes, and nobody may read or write any
+the place must be the arena's, no other argument of the step may lie among the bytes, and no step may read or write any
 of them later. A destination for which that cannot be proven keeps a place of its own, and a copy is made: a wrong wish
 costs time, and never a result.
 """
@@ -55,14 +55,14 @@ class Coalesced:
 
 
 def may_share(timeline: Timeline, time: int, step: Step, code: int, home: tuple[Buffer, int]) -> bool:
-    """Whether the destination of a step may lie where one of its arguments does.
+    """Whether the destination of a step may take the place of one of its arguments.
 
     Args:
         timeline: The accesses of all steps, of buffers that share already taken together.
         time: When the step runs.
         step: The step.
         code: The argument.
-        home: Where the argument lies: a buffer that is no piece, and the begin.
+        home: Place of the argument: a buffer that is not a piece, and the offset.
     """
     target, (root, start) = step.buffers[Argument.DST], home
     if root.place is not Place.ARENA or root.carried or target is root:
@@ -146,7 +146,9 @@ class _Coalescing:
         return True
 
     def _home(self, buffer: Buffer) -> tuple[Buffer, int]:
-        """The buffer that is no piece, and shares with no earlier one, in which a buffer lies, and where."""
+        """The root buffer in which a buffer lies, and its offset. A root is not a piece and does not share with an
+        earlier buffer.
+        """
         whole, start = (buffer, 0) if buffer.whole is None else (buffer.whole, buffer.start)
         root, first = self._homes.get(whole, (whole, 0))
         return root, first + start

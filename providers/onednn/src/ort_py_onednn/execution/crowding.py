@@ -44,7 +44,7 @@ _JUDGED = 1e-4
 
 
 class Pace:
-    """What the last runs of one region took, in seconds an element of the inputs so that sizes may change, and the
+    """Times of the last runs of one region, in seconds per element of the inputs so that sizes may change, and the
     judgement that follows.
 
     Used by one thread at a time, as the frame that it belongs to.
@@ -63,7 +63,7 @@ class Pace:
         self._lost = 0.0  # seconds that these took longer than one thread does
 
     def threads(self, count: int) -> int:
-        """How many threads a run should take now, of as many as it may."""
+        """Number of threads, up to `count`, that a run should use now."""
         return 1 if self._owed or self._rest > 0.0 else count
 
     def note(self, count: int, elapsed: float, worked: float, size: int) -> None:

@@ -66,7 +66,7 @@ class _Form:
         inputs: (number, words of `calls` that hold the address of the array).
         opaque: The same for inputs whose arrays do not speak the buffer protocol.
         outputs: (shape, type, whether arrays speak no buffer protocol, words) of each output.
-        flags: The processor's flags of a run; None where nobody looks at them.
+        flags: The processor's flags of a run; None if they are not checked.
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.
         judged: Whether it is worth asking how many threads it should take.

@@ -141,7 +141,7 @@ class Weight:
         self.shape = tuple(source.shape)
 
     def hold(self) -> None:
-        """Keep the original until there is a packed form: from now on nobody else does."""
+        """Keep the original until there is a packed form. From now on no other object holds it."""
         with self._lock:
             if not self._packed and not self._parts:
                 self._held = self._source.held()
@@ -235,7 +235,7 @@ class Weight:
         return made
 
     def _nearest(self, desc: Desc, seen: Desc) -> tuple[Desc, np.ndarray[Any, Any]]:
-        """What a layout is made of: a packed form that has all its bits, else the original."""
+        """The source of a layout: a packed form that has all its bits, else the original."""
         for form in self._packed.values():
             if form.desc.dtype not in {self.dtype, desc.dtype} or not _is_bare(form.desc):
                 continue
@@ -253,8 +253,9 @@ def _is_bare(desc: Desc) -> bool:
 
 
 def _restoring(form: Packed, shape: tuple[int, ...], dtype: Element) -> Callable[[], np.ndarray[Any, Any]] | None:
-    """What makes the original of a packed form, None where some of it is lost. It refers to the form and to nothing
-    else: a session's other forms must not live as long."""
+    """Return a function that restores the original of a packed form, or None if packing loses information. It refers
+    only to the form, so that it does not keep the session's other forms alive.
+    """
     whole = form.seen.is_dense and form.desc.dims == form.seen.dims
     if form.desc.dtype != dtype or not _is_bare(form.desc) or not whole:
         return None

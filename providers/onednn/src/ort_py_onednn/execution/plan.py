@@ -1,7 +1,7 @@
-"""A plan: the primitives of a region for one set of shapes, and where each of their arguments lies.
+"""A plan: the primitives of a region for one set of shapes, and the place of each of their arguments.
 
 Immutable, shared by all frames. A buffer is a place: in the frame's arena, in one of the run's arrays, or a constant.
-Steps are emitted so that each writes to buffers that nobody has read before; `coalescing` then decides which buffers
+Steps are emitted so that each writes to buffers that no step has read before; `coalescing` then decides which buffers
 may share memory, and `lay_out` gives places in the arena by lifetimes.
 """
 
@@ -61,13 +61,13 @@ class Step:
     """One call: a primitive with a buffer for each of its arguments, or bytes that are filled.
 
     Attributes:
-        primitive: What runs; None where `buffers` holds one buffer to be zeroed, or a source and a destination, of one
+        primitive: The primitive; None if `buffers` holds one buffer to be zeroed, or a source and a destination, of one
             size and in the arena, to be copied.
         buffers: By argument code.
         threads: OpenMP threads it was made for.
         title: For errors.
-        in_place: The argument whose place the destination may take, where nobody reads that argument later; None where
-            the primitive does not work in place.
+        in_place: The argument whose place the destination may take if that argument is not read later; None if the
+            primitive does not work in place.
         accumulates: Whether the destination is read too, by a sum among the post-ops.
         elidable: Whether it is a copy that need not be made where its destination can take its source's place.
     """

@@ -59,15 +59,15 @@ class Access(NamedTuple):
 class Timeline:
     """The accesses of steps, each step at a time of its own; those of a `Repeat`'s body have times of their own too.
 
-    What a body writes before it reads it, and nobody else uses, lives within one round: its accesses have exact times.
-    Whatever else a body uses is taken for used all the while.
+    A buffer that a body writes before it reads it, and that is not used elsewhere, lives within one round: its accesses
+    have exact times. Other buffers of a body count as used for the whole repetition.
 
     Args:
         steps: The steps, in order.
         results: Buffers that are read after the last step.
 
     Attributes:
-        steps: (time, step) of each step that is no `Repeat`, in order.
+        steps: (time, step) of each step that is not a `Repeat`, in order.
         end: The time after the last step.
 
     Raises:
@@ -100,11 +100,11 @@ class Timeline:
 
     @property
     def buffers(self) -> Iterator[Buffer]:
-        """Every buffer of the arena, and every output, that is used and is no piece."""
+        """Buffers of the arena, and outputs, that are used and are not pieces."""
         return iter(self._accesses)
 
     def of(self, root: Buffer) -> list[Access]:
-        """The accesses of a buffer that is no piece, the earliest first."""
+        """The accesses of a buffer that is not a piece, the earliest first."""
         return self._accesses[root]
 
     def life(self, root: Buffer) -> tuple[int, int]:

@@ -100,8 +100,8 @@ def work_of(engine: Engine, plan: Plan, memories: Memories, flags: Flags | None 
     Args:
         engine: The engine.
         plan: The plan.
-        memories: Where its buffers are.
-        flags: Where the processor's flags are noted; None where nobody looks at them.
+        memories: Places of its buffers.
+        flags: Place for the processor's flags; None if they are not checked.
     """
     writer = _Writer(engine, memories, flags)
     work = Work()
@@ -128,7 +128,7 @@ class _Writer:
         self._current = 0
 
     def once(self, step: Step, work: Work) -> None:
-        """Append a step that is no `Repeat`."""
+        """Append a step that is not a `Repeat`."""
         if step.primitive is None:
             if len(step.buffers) == 1:
                 work.zeroed.append((work.records, step.buffers[Argument.DST]))

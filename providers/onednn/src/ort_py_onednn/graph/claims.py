@@ -62,7 +62,7 @@ def capability(
 
 
 def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-    """Why a group is not worth a call; None where it is."""
+    """Explain why a group is not worth a call, or return None if it is."""
     if any(is_heavy(node) for node in nodes) or pays(graph, nodes):
         return None
     return (

@@ -339,7 +339,9 @@ class Conversions(Fused):
 
 
 def _rounded(zero: int) -> list[Function]:
-    """What stands between a number and its integer: an odd zero point must not decide which way a half goes."""
+    """The functions between a number and its integer: an odd zero point must not decide the direction in which a half
+    is rounded.
+    """
     return [Function(Eltwise.ROUND), linear(1.0, zero)] if zero % 2 else [linear(1.0, zero)]
 
 

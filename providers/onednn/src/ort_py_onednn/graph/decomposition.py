@@ -109,7 +109,7 @@ def _clip(steps: Steps) -> bool:
 
 
 def _dropout(steps: Steps) -> bool:
-    """What is left of it outside of training."""
+    """Rewrite the node as its behaviour outside of training."""
     mode = steps.input(2)
     if steps.output(1) is not None or mode is not None:
         return False

@@ -34,7 +34,9 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def expand(node: NodeSpec) -> Sequence[NodeSpec] | None:
-    """What a node stands for: itself where it is no fused operator, None where an attribute of it is not known here."""
+    """The nodes that a fused operator stands for, or the node itself. None if an attribute of it is not supported
+    here.
+    """
     rule = _RULES.get((node.domain, node.op_type))
     if rule is None:
         return (node,)

@@ -1,9 +1,9 @@
 """A region's nodes as fused operations.
 
 Functions of one argument, sums with residuals and products with gates are drawn into the operation that makes their
-first argument, where nobody else reads it. An operation that took another operand runs where that operand's reader
-stood, so everything it reads is there. Shapes are not looked at: whether an operand only broadcasts is seen when a
-plan is made, and what cannot be done in one primitive is done in several.
+first argument, if it has no other reader. An operation that took another operand runs where that operand's reader
+stood, so everything it reads is there. Shapes are not considered here: whether an operand only broadcasts is decided
+when a plan is made, and an operation that one primitive cannot do is split into several.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a region holds the bytes that stay within it: signed ones as unsigned, where products are faster so.
+"""Storage of the bytes that stay within a region: signed ones as unsigned, if products are faster that way.
 
 An instruction of VNNI multiplies unsigned by signed bytes: of a signed source the library moves every byte by 128 and
 corrects the sums, beside the correction for a zero point. ``q - z`` is ``(q + 128) - (z + 128)``: bytes that are moved
@@ -28,7 +28,7 @@ _HALF = 128
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """How the integers of a value are held.
+    """The storage of a value's integers.
 
     Attributes:
         element: Type they are held in.
@@ -42,7 +42,7 @@ class Holding:
 
 
 def holding(element: Element, zero: int, readers: Sequence[Sequence[NodeSpec]] | None, *, positive: bool) -> Holding:
-    """How integers are best held.
+    """The best storage for integers.
 
     Args:
         element: Their type in the model.

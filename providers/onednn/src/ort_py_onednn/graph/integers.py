@@ -1,4 +1,4 @@
-"""What the integers of a quantised model stand for, read from a node's constants. Knows nothing of operations."""
+"""Meaning of the integers of a quantised model, read from a node's constants. Does not depend on operations."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What becomes of the last number: it is rounded to an integer, half to even, and saturated.
+    """The treatment of the final number: it is rounded to an integer, half to even, and saturated.
 
     Attributes:
         element: Type of the integer.

@@ -1,5 +1,5 @@
-"""Which element along an axis a nearest Resize takes, as ONNX says and as oneDNN does: where both agree, one primitive
-does it. Arithmetic is float32, so that positions between two pixels fall to the side they do elsewhere.
+"""Elements along an axis that a nearest Resize takes, in ONNX and in oneDNN. If both agree, one primitive does it.
+Arithmetic is float32, so that positions between two pixels fall to the same side as elsewhere.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def nearest_places(coordinates: str, rounding: str, size: int, target: int, scal
 
 
 def onednn_places(size: int, target: int) -> Places:
-    """What oneDNN's nearest resampling takes: centres of pixels, rounded away from zero."""
+    """Elements that oneDNN's nearest resampling takes: centres of pixels, rounded away from zero."""
     x = (np.arange(target, dtype=np.float32) + _HALF) * np.float32(size) / np.float32(target) - _HALF
     return _inside(np.floor(x + _HALF), size)
 

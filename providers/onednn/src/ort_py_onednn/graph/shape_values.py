@@ -142,7 +142,7 @@ def broken(graph: GraphView, group: Iterable[int], found: dict[str, int]) -> boo
 
 
 def _is_foreign_number(graph: GraphView, value: ValueSpec | None, found: dict[str, int], inner: set[int]) -> bool:
-    """Whether a floating value comes from outside: seen from inside a region it cannot be told from data."""
+    """Whether a floating value comes from outside the region, where it cannot be distinguished from data."""
     if value is None or value.data_type is not DataType.FLOAT or graph.constant(value.name) is not None:
         return False
     return found.get(value.name) not in inner

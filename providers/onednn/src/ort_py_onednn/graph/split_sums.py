@@ -84,7 +84,7 @@ def _channels(join: Operation, shapes: Shapes) -> list[int] | None:
 
 
 def _weights(reader: Operation, output: str, fused: Fused, view: RegionView) -> Array | None:
-    """The weights of a pointwise convolution of the joined tensor, which are nobody else's; None for any other."""
+    """The weights of a pointwise convolution of the joined tensor that have no other reader, or None."""
     attributes = reader.attributes
     if reader.kind != "Conv" or reader.inputs[0] != output or reader.reads().count(output) != 1:
         return None

@@ -24,7 +24,7 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 @dataclass(frozen=True, slots=True)
 class _Heads:
-    """What is attended to.
+    """The heads of an attention.
 
     Attributes:
         query, key, value: ``(batch, heads, rows, size)``, views; there may be fewer heads of keys and values.
@@ -195,7 +195,7 @@ def _hidden(planner: Planner, mask: str) -> tuple[Value, Value]:
 
 
 def _causal(planner: Planner, rows: int, columns: int) -> Value:
-    """What hides the columns behind a row's own."""
+    """The mask that hides the columns after a row's own."""
     name = f":causal {rows} {columns}"
     if not planner.has(name):
         numbers = np.triu(np.full((1, 1, rows, columns), -np.inf, np.float32), 1)

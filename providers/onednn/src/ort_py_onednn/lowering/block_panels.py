@@ -118,7 +118,7 @@ def sums(
 
 
 def combined(planner: Planner, found: Value, factors: Value, rows: int) -> Value:
-    """What `sums` made, each times what it is worth and added up: (rows, 1, columns).
+    """Combine the results of `sums`, each times its factor: (rows, 1, columns).
 
     Args:
         planner: The planner.

@@ -224,7 +224,7 @@ def _digits(planner: Planner, left: Value, whole: Value, dims: tuple[int, int, i
 
 
 def _rest(planner: Planner, value: Value) -> Value:
-    """What rounding leaves of numbers, times the base: exact, and the next digit when rounded."""
+    """The rounding remainder of numbers, times the base: exact, and the next digit when rounded."""
     desc = value.desc
     rounded, found = planner.new(desc), planner.new(desc)
     function, posts = Function(Eltwise.ROUND), (linear(_BASE),)
@@ -249,7 +249,7 @@ def _products_of(planner: Planner, column: Value, row: Value, dims: tuple[int, i
 
 
 def _together(count: int, size: int) -> int:
-    """How many short blocks are one for the product, which is slow for few columns."""
+    """Number of short blocks to merge for a product, which is slow for few columns."""
     found = max(1, _LONG // size)
     return found if count % found == 0 else 1
 

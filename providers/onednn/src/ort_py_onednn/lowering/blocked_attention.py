@@ -113,7 +113,7 @@ def _head(value: Value, sequence: int, head: int) -> _Head:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What some rows of a head take, in order, each primitive with its number of threads.
+    """The primitives for some rows of a head, in order, each with its number of threads.
 
     Attributes:
         scores, largest: Layouts of what lies between.

@@ -39,7 +39,7 @@ class LayoutPlanner(StepPlanner):
         small: Constants that are looked at while planning: shapes, axes, bounds.
         threads: Threads of a run.
         uses: How often each value is read, outputs of the region counted.
-        keep: Told each primitive of a step as soon as it is known, so that its code can be generated meanwhile.
+        keep: Called with each primitive of a step as soon as it is known, so that its code can be generated meanwhile.
 
     Attributes:
         factor_type: Type in which its products read.
@@ -151,8 +151,9 @@ class LayoutPlanner(StepPlanner):
         self.operands = {self._values[name].buffer for name in operation.inputs if name in self._values}
 
     def is_last(self, value: Value) -> bool:
-        """Whether nobody seems to read a value's bytes after the operation that was noted last: what pays may be chosen
-        by it, what is right may not, for it knows names only (`execution.coalescing` proves)."""
+        """Whether no later operation seems to read a value's bytes. Optimisations may depend on this, correctness may
+        not, because only names are known here (`execution.coalescing` proves it).
+        """
         buffer = value.buffer
         if buffer is None or buffer.place is not Place.ARENA:
             return False
@@ -199,9 +200,10 @@ class LayoutPlanner(StepPlanner):
         return min(computed, key=lambda value: (-math.prod(value.dims), value.dtype.nbytes)).dtype
 
     def arithmetic_type(self, *values: Value) -> Element:
-        """Type of a function of several values: what `result_type` says of those that are real numbers.
+        """Type of a function of several values: the `result_type` of those that are real numbers.
 
-        Integers that stand for numbers never decide: a result is no integer of theirs, and would be rounded."""
+        Integers that stand for numbers never decide: a result is not an integer of theirs, and would be rounded.
+        """
         real = [value for value in values if value.dtype in FLOATING]
         return self.result_type(*real) if real else self.dtype or F32
 

@@ -1,4 +1,4 @@
-"""What the lowering of an operation works with: layouts and steps, and results with what is done with them.
+"""Base of the lowering of an operation: layouts and steps, and results with the functions applied to them.
 
 One planner makes one plan: it walks the operations once for concrete shapes. What follows an operation goes into its
 primitive as far as that takes it; the rest are primitives of their own.
@@ -211,7 +211,7 @@ class Planner(LayoutPlanner):
         """Append a step that raises the Invalid flag where an element is NaN, ahead of code that loses it silently.
 
         Raises:
-            Unimplemented: There is no such step for this value.
+            Unimplemented: This value does not support such a step.
         """
         value = self.plain(value)
         desc = value.desc
@@ -240,8 +240,9 @@ class Planner(LayoutPlanner):
         return len(operand) <= len(dims) and broadcast_dims(operand, dims) == dims
 
     def _residual(self, posts: Sequence[Post], result: Desc) -> int | None:
-        """The post that is best a sum into the destination: a tensor of the result's size and type whose place the
-        destination can take, for nobody seems to read it otherwise."""
+        """The post that is best done as a sum into the destination: a tensor of the result's size and type whose place
+        the destination can take, because nothing else seems to read it.
+        """
         others = [self.value(post.value).buffer for post in posts if isinstance(post, Combine)]
         for index, post in enumerate(posts):
             if isinstance(post, Combine) and post.algorithm == Binary.ADD:
@@ -269,7 +270,7 @@ class Planner(LayoutPlanner):
 
 
 def _without_vectors(posts: Sequence[Post], dims: tuple[int, ...]) -> int:
-    """How many of the posts a function of two values takes.
+    """Number of the posts that a function of two values takes.
 
     Where all axes behind the channels have one element, oneDNN 3.2's code for such a function takes the first channel's
     number of an operand for all channels. So operands do not follow it there.

@@ -85,7 +85,7 @@ def written(
 
 
 def last_steps(result: Result) -> list[Post]:
-    """What is done before a number becomes an integer."""
+    """Operations before a number becomes an integer."""
     if not result.zero:
         return []
     even = linear(1.0, result.zero)

@@ -38,7 +38,7 @@ class StepPlanner:
     Args:
         library: For the number of threads.
         threads: Threads of a run.
-        keep: Told each primitive of a step as soon as it is known, so that its code can be generated meanwhile.
+        keep: Called with each primitive of a step as soon as it is known, so that its code can be generated meanwhile.
 
     Attributes:
         title: Name of the operation that is lowered, for errors.
@@ -126,9 +126,9 @@ class StepPlanner:
         """Append a step; the number of threads is that of the primitive made last.
 
         Args:
-            primitive: What runs.
-            values: By argument code; what is written is new, and nobody has read it.
-            in_place: The argument whose place the destination may take once nobody needs it any more.
+            primitive: The primitive.
+            values: Values by argument code. Values that are written are new and have not been read.
+            in_place: The argument whose place the destination may take once it is no longer needed.
             accumulates: Whether the primitive adds to what the destination holds.
 
         Raises:
@@ -161,13 +161,13 @@ class StepPlanner:
         self._steps.append(Step(None, {Argument.DST: self.buffer_of(value)}, 1, self.title))
 
     def copy(self, source: Value, target: Value, *, elidable: bool = False) -> None:
-        """Append a step that copies bytes from one place of the arena to another: for a few of them it takes a tenth of
-        a primitive's time.
+        """Append a step that copies bytes from one place of the arena to another. For a few bytes it takes a tenth of a
+        primitive's time.
 
         Args:
-            source: What is copied.
+            source: The value to copy.
             target: A new value.
-            elidable: Whether the target may take the source's place instead, once nobody needs that any more.
+            elidable: Whether the target may take the source's place instead, once the source is no longer needed.
         """
         if 0 in target.dims:
             return

@@ -1,4 +1,4 @@
-"""Which function lowers which kind of operation."""
+"""Lowering functions by kind of operation."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Value:
 
 
 def broadcast_dims(*dims: tuple[int, ...]) -> tuple[int, ...]:
-    """What dimensions broadcast to."""
+    """Dimensions that the values broadcast to."""
     return tuple(np.broadcast_shapes(*dims))
 
 

@@ -1,4 +1,4 @@
-"""What a generating node is told by its inputs: read once a call, checked, and refused by name.
+"""Inputs of a generating node: read once per call, checked, and refused by name.
 
 Numbers come as arrays of one element on the host. Knows no loop and no graph.
 """
@@ -17,7 +17,7 @@ __all__ = ["Lengths", "matrix_of", "number_of", "prompt_of", "token_of", "vocabu
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long a sequence is at the start, must become and may become, in tokens."""
+    """Length of a sequence at the start, and the least and the greatest length at the end, in tokens."""
 
     prompt: int
     least: int
@@ -25,7 +25,7 @@ class Lengths:
 
     @classmethod
     def read(cls, prompt: int, max_length: Any, min_length: Any | None, where: Location) -> Lengths:
-        """From the inputs.
+        """Read the lengths from the inputs.
 
         Raises:
             InvalidArgument: There is no room for a token after the prompt.

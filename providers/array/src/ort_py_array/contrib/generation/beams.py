@@ -25,7 +25,7 @@ _PASSES = 16
 
 @dataclass(frozen=True, slots=True)
 class BeamRules:
-    """How beams are kept.
+    """The rules by which beams are kept.
 
     Attributes:
         beams: Beams of a batch entry.
@@ -136,7 +136,7 @@ class Beams:
         return self._finished[:, :returned].copy(), self._kept[:, :returned].copy()
 
     def _weight(self) -> Any:
-        """What scores of sequences of the present length are divided by."""
+        """The divisor for scores of sequences of the present length."""
         return np.power(np.float32(self.length), np.float32(self._rules.length_penalty))
 
     def _finish(self, scores: Any, rows: Any, which: Any) -> None:

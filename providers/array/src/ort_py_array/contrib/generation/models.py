@@ -1,4 +1,4 @@
-"""Which kind of model a node holds, and a call's model made of its inputs.
+"""The kind of model that a node holds, and the model of a call, made from its inputs.
 
 `Models` is made when the node is bound: it reads the graphs' signatures once. Comes after `signatures`, before the
 loops; they see a `Model` and its prompt only.

@@ -20,7 +20,8 @@ __all__ = ["PairModel", "source_mask"]
 def source_mask(source: Any, mask: Any | None, pad: int) -> Any:
     """The mask that was fed, else 0 for tokens that pad the source on the left and 1 for all others, int32.
 
-    Padding on the right is not told from a token that ends the source, which is the same one in some vocabularies.
+    Padding on the right cannot be distinguished from a token that ends the source, which is the same one in some
+    vocabularies.
     """
     return np.logical_or.accumulate(source != pad, axis=1).astype(np.int32) if mask is None else mask
 

@@ -22,7 +22,7 @@ __all__ = ["Found", "log_softmax", "search"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search gives, on the host; scores are float32.
+    """The result of a search, on the host; scores are float32.
 
     Attributes:
         sequences: The best ``(batch, returned, max_length)``, int32.

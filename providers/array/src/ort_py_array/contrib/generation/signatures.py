@@ -1,7 +1,7 @@
-"""What the graphs of a generating node look like from outside: read from their inputs and outputs when it is bound.
+"""The signatures of the graphs of a generating node, read from their inputs and outputs when it is bound.
 
-Layouts are those that onnxruntime's exporter writes. They are told by numbers, types and ranks, not by names: a graph
-around may have the same names, and then those inside are others. A graph of another layout is refused with what was
+Layouts are those that onnxruntime's exporter writes. They are recognised by numbers, types and ranks, not by names: if
+an outer graph has the same names, the inner ones are renamed. A graph of another layout is refused with what was
 expected. Runs nothing.
 """
 
@@ -59,7 +59,7 @@ class PairSignature:
 
 
 def gpt_signature(ctx: KernelContext, name: str) -> GptSignature:
-    """Of the graph that is the attribute `name`.
+    """The signature of the graph in the attribute `name`.
 
     Raises:
         InvalidGraph: The graph is missing, or has another layout.
@@ -86,7 +86,7 @@ def gpt_signature(ctx: KernelContext, name: str) -> GptSignature:
 
 
 def pair_signature(ctx: KernelContext, *, masked: bool) -> PairSignature:
-    """Of the graphs that are the attributes ``encoder`` and ``decoder``.
+    """The signatures of the graphs in the attributes ``encoder`` and ``decoder``.
 
     Args:
         ctx: Context of the node.

@@ -38,7 +38,7 @@ def _multi_head_shapes(node: NodeSpec) -> Sequence[Shape | None]:
 
 
 def _multi_head_shape(node: NodeSpec) -> Shape | None:
-    """As long as the queries, as wide as the values of all heads."""
+    """Shape with the length of the queries and the width of the values of all heads."""
     query, key, value = (dims(node, index) for index in range(3))
     if query is None or len(query) not in (3, 5):
         return None

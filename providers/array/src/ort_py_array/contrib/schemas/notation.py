@@ -101,7 +101,7 @@ def broadcast(*inputs: int) -> ShapesFunction:
 
 
 def _common(sizes: Sequence[Dim]) -> Dim:
-    """What sizes of one axis broadcast to; None where a name could be 1 or not."""
+    """The size that sizes of one axis broadcast to. None if a symbolic size could be 1 or not."""
     large = {size for size in sizes if size != 1}
     if len(large) <= 1:
         return next(iter(large), 1)

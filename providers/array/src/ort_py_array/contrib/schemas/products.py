@@ -19,7 +19,7 @@ def _gemm_shape(node: NodeSpec) -> Sequence[Shape | None]:
 
 
 def _matmul_shape(node: NodeSpec) -> Sequence[Shape | None]:
-    """Of matrices, and of batches of matrices by one matrix."""
+    """Shape of a product of matrices, or of batches of matrices by one matrix."""
     a, b = dims(node, 0), dims(node, 1)
     if a is None or b is None or len(a) < 2 or len(b) != 2 or node.attributes.get("transBatchA"):
         return [None]

@@ -1,4 +1,6 @@
-"""Which nodes can be run: a reason against each that cannot. A module a family of operators, joined in `table`."""
+"""Support checks: a reason for each node that cannot be run. There is one module per family of operators, joined in
+`table`.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _resize(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _nearest(shape: Shape, scales: Sequence[float], way: str, rounding: str) -> str | None:
-    """What oneDNN would take is compared for the sizes that are known, and whole factors for the others."""
+    """Compare oneDNN's choice with ONNX's, by elements for known sizes and by whole factors for others."""
     for dim, scale in zip(shape[2:], scales[2:], strict=True):
         if not isinstance(dim, int) and scale != int(scale):
             return "factors are not whole numbers and sizes are not known"

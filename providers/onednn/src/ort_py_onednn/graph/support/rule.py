@@ -1,4 +1,4 @@
-"""What a family of operators says of each of its members, and how a check reads a node.
+"""The facts that a family of operators declares about each member, and the helpers by which a check reads a node.
 
 A `Rule` holds everything that claiming has to know of one operator; families are modules with a table of rules, which
 `table` joins. Knows no operator.
@@ -46,7 +46,7 @@ def only_float(value: ValueSpec, place: int, is_input: bool) -> str | None:
 
 
 def only_moved(value: ValueSpec, place: int, is_input: bool) -> str | None:
-    """What operators take that only move elements: floating types, and integers of 8 bits."""
+    """Check types of operators that only move elements: floating types, and integers of 8 bits."""
     if value.data_type in FLOATING or value.data_type in BYTES:
         return None
     kind = "unknown" if value.data_type is None else value.data_type.onnx_name
@@ -98,5 +98,5 @@ def value_name(node: NodeSpec, place: int) -> str:
 
 
 def used_outputs(node: NodeSpec) -> int:
-    """How many outputs are wanted."""
+    """Number of outputs that are used."""
     return sum(value is not None for value in node.outputs)

@@ -39,7 +39,7 @@ _MOST_DIMENSIONS = 6
 
 
 def refusal(node: NodeSpec, graph: GraphView, known: Container[str] = ()) -> str | None:
-    """Why a node cannot be run here, None where it can.
+    """Explain why a node cannot be run here, or return None.
 
     Args:
         node: The node.
