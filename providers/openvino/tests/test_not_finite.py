@@ -8,9 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import ort_py
 from ort_py.errors import OrtPyError
 from ort_py_openvino.not_finite import Looks, looks_of
-from providers.openvino.tests.models import NAME, check, opened, runners
+from providers.openvino.tests.models import NAME, check, opened, parsed, runners
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, which computes what was declined
 
@@ -149,3 +150,17 @@ def test_regions_that_lose_nothing_are_not_looked_at() -> None:
     """Sums and products keep them all."""
     assert looks_of([]) == Looks()
     assert Looks.from_json(Looks(nan=True, changed=True).to_json()) == Looks(nan=True, changed=True)
+
+
+def test_a_bound_of_a_fused_clip_that_is_none() -> None:
+    """The fused node is left to others when the session is made; nothing falls back."""
+    text = """g (float[1, 1, 2, 2] x) => (float[1, 1, 2, 2] y)
+    <float[1, 1, 1, 1] w = {1}, float lo = {nan}, float hi = {6}> {
+        c = Conv(x, w) y = Clip(c, lo, hi)
+    }"""
+    session = ort_py.InferenceSession(
+        parsed(text).SerializeToString(), providers=[(NAME, {"claim_small": True}), "CPUExecutionProvider"]
+    )
+    (y,) = session.run(None, {"x": np.ones((1, 1, 2, 2), np.float32)})
+    assert np.isnan(y).all()
+    assert not session.fallback_report

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ort_py.contracts import GraphView, NodeSpec, ValueSpec
+from ort_py.contracts import FunctionBody, GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, TensorType
 from ort_py_openvino.defects import defect, defect_of_body
 from ort_py_openvino.elements import COMPUTED
 from ort_py_openvino.indices import refusal_of_indices
 from ort_py_openvino.integers import refusal_of_integers
-from ort_py_openvino.not_finite import refusal_of_not_finite
+from ort_py_openvino.not_finite import has, refusal_of_not_finite
 from ort_py_openvino.properties import Target
 from ort_py_openvino.question import refusal_of_reader
 
@@ -30,6 +30,8 @@ def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
         reason = defect_of_body(node.body, _computed(node))
         if reason is not None:
             return reason
+        if _has_nan(node, node.body, graph):
+            return "OpenVINO's result would be another: one of its numbers is not-a-number"
     elif node.domain and (node.domain != "com.microsoft" or node.op_type not in _MICROSOFT):
         return f"an operator of {node.domain} that was not compared with OpenVINO's"
     if any(isinstance(value, GraphView) for value in node.attributes.values()):
@@ -44,6 +46,14 @@ def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
         or refusal_of_indices(node, graph)
         or (refusal_of_not_finite(node, graph) if node.body is None else None)
         or refusal_of_reader(node, graph)
+    )
+
+
+def _has_nan(node: NodeSpec, body: FunctionBody, graph: GraphView) -> bool:
+    """Whether a single number that a fused node reads, such as a bound of Clip, is not-a-number."""
+    given = [graph.constant(value.name) for value in node.inputs if value is not None]
+    return any(
+        one is not None and one.size == 1 and has(one, infinities=False) for one in (*given, *body.constants.values())
     )
 
 
