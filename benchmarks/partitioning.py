@@ -32,8 +32,8 @@ from ort_py.graph.reading.collection import paused_collection
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.cost_model import transfer_costs
 from ort_py.partition.partitioner import partition
-from ort_py.testing.fake_device import fake_kernels
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.fake_device import fake_kernels
+from ort_py_kit.graphs import typed_model
 
 __all__ = ["main"]
 

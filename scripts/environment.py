@@ -20,7 +20,7 @@ from pathlib import Path
 
 from workspace import ROOT, read_version
 
-__all__ = ["ROOT", "WORKSPACE", "ensure_beside", "ensure_environment", "ensure_tools", "run_in"]
+__all__ = ["ROOT", "ensure_beside", "ensure_environment", "ensure_tools", "run_in"]
 
 _FAST_CPU = {
     ("linux", "x86_64"): "providers/onednn",
@@ -28,9 +28,10 @@ _FAST_CPU = {
     ("darwin", "arm64"): "providers/openvino",
     ("win32", "AMD64"): "providers/openvino",
 }.get((sys.platform, platform.machine()))
-WORKSPACE = ("core", "providers/array", "providers/cpu", *((_FAST_CPU,) if _FAST_CPU else ()))
-"""Folders of the distributions a checkout is worked on with: those that `pip install ort-py` brings on this platform.
-The example plug-ins are built by their own tests."""
+_INSTALLED = ("core", "providers/array", "providers/cpu", *((_FAST_CPU,) if _FAST_CPU else ()))
+_MEMBERS = {"demo.txt": _INSTALLED, "dev.txt": (*_INSTALLED, "kit")}
+"""Folders of the distributions that go with each file of requirements: those that `pip install ort-py` brings on this
+platform, and for development the kit, which the tests use. The example plug-ins are built by their own tests."""
 
 
 def ensure_environment(requirements: str) -> Path:
@@ -63,7 +64,7 @@ def ensure_environment(requirements: str) -> Path:
     _say(f"installing the workspace and requirements/{requirements} (a few minutes the first time)")
     command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
     command += ["-r", str(ROOT / "requirements" / requirements)]
-    for member in WORKSPACE:
+    for member in _MEMBERS[requirements]:
         command += ["--editable", str(ROOT / member)]
     outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     if outcome.returncode:
@@ -165,7 +166,10 @@ def _fingerprint(requirements: str) -> str:
     # Metadata of editable installations is written once, with the version of that moment.
     digest = hashlib.sha256(f"{sys.version} {read_version()}".encode())
     files = sorted((ROOT / "requirements").glob("*.txt")) if requirements != "demo.txt" else []
-    files += [ROOT / "requirements" / requirements, *(ROOT / member / "pyproject.toml" for member in WORKSPACE)]
+    files += [
+        ROOT / "requirements" / requirements,
+        *(ROOT / member / "pyproject.toml" for member in _MEMBERS[requirements]),
+    ]
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -26,7 +26,7 @@ Written by `python -m scripts.model_table`; the same comparison is a test, `test
 Each model is run by ort-py on `CPUExecutionProvider` and by onnxruntime on its own, on the same seeded pictures, sound
 and text (`tests/support/model_inputs.py`), recurrent models for three runs with their states carried on. The largest
 difference over all outputs of all runs is shown: absolute, and relative to the expected element or to a hundredth of
-the output's largest element, whichever is larger. The tolerance is the table in `ort_py.testing.tolerances`; models
+the output's largest element, whichever is larger. The tolerance is the table in `ort_py_kit.tolerances`; models
 that need more are listed below with the reason. The `light-*` models have constant weights: they show that the graph
 runs, not that the numbers are right.
 

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import indent
 
-SOURCES = Path(__file__).resolve().parent.parent / "core" / "src"
-TARGET = SOURCES.parent.parent / "docs" / "plugin-author" / "reference.md"
+_ROOT = Path(__file__).resolve().parent.parent
+SOURCES = {"ort_py": _ROOT / "core" / "src", "ort_py_kit": _ROOT / "kit" / "src"}
+TARGET = _ROOT / "docs" / "plugin-author" / "reference.md"
 
 ROOMS = {
     "ort_py.contracts": "What a plug-in subclasses, fills in and is given.",
     "ort_py.hooks": "What a plug-in contributes, and what it may observe.",
-    "ort_py.testing": "What its tests use.",
+    "ort_py_kit": "What its tests use.",
 }
 
 HEAD = """# Reference
@@ -48,19 +49,28 @@ def page() -> str:
 
 def _exported(room: str) -> Iterator[tuple[str, ast.stmt, str]]:
     """Names of a room's ``__all__`` with the statements that define them, in the order of their modules."""
-    package = SOURCES / room.replace(".", "/")
-    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    tree = ast.parse((_path(room) / "__init__.py").read_text(encoding="utf-8"))
     promised = _all_of(tree)
     for statement in ast.walk(tree):
-        if not isinstance(statement, ast.ImportFrom) or not (statement.module or "").startswith("ort_py."):
-            continue
-        file = SOURCES / f"{(statement.module or '').replace('.', '/')}.py"
-        if not file.is_file():
+        file = _file(statement.module) if isinstance(statement, ast.ImportFrom) else None
+        if file is None or not isinstance(statement, ast.ImportFrom):
             continue
         defined = {name: (node, comment) for name, node, comment in _definitions(file)}
         for alias in statement.names:
             if alias.name in promised and alias.name in defined:
                 yield alias.name, *defined[alias.name]
+
+
+def _path(module: str) -> Path:
+    return SOURCES[module.partition(".")[0]] / module.replace(".", "/")
+
+
+def _file(module: str | None) -> Path | None:
+    """The file of a module of ours, None for packages and for other people's modules."""
+    if module is None or module.partition(".")[0] not in SOURCES:
+        return None
+    file = _path(module).with_suffix(".py")
+    return file if file.is_file() else None
 
 
 def _all_of(tree: ast.Module) -> set[str]:
@@ -79,10 +89,10 @@ def _definitions(file: Path, *, handed_on: bool = True) -> Iterator[tuple[str, a
                 yield name, statement, ""
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 yield name, statement, _comment(following)
-            case ast.ImportFrom(module=str(module), names=names) if handed_on and module.startswith("ort_py."):
+            case ast.ImportFrom(module=str(module), names=names) if handed_on:
                 wanted = {alias.name for alias in names}
-                origin = SOURCES / f"{module.replace('.', '/')}.py"
-                if origin.is_file():
+                origin = _file(module)
+                if origin is not None:
                     yield from (found for found in _definitions(origin, handed_on=False) if found[0] in wanted)
 
 
@@ -167,7 +177,7 @@ def _plain(text: str) -> str:
 
 def _hooks() -> str:
     """The hooks themselves, which are no names that anybody imports."""
-    tree = ast.parse((SOURCES / "ort_py" / "hooks" / "specs.py").read_text(encoding="utf-8"))
+    tree = ast.parse((_path("ort_py.hooks") / "specs.py").read_text(encoding="utf-8"))
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("ort_py_")]
     return "### Hooks\n\n" + "\n".join(_bullet(_signature(node), _text(node)) for node in found)
 

@@ -38,7 +38,7 @@ from ort_py.planning.builder import build_plan
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.resources import PlanResources
-from ort_py.testing.fake_device import fake_kernels
+from ort_py_kit.fake_device import fake_kernels
 
 __all__ = ["Driven", "HostProvider", "drive", "floats", "model_of", "reference", "typed_model"]
 

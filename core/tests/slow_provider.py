@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ort_py.contracts import KernelContext, KernelDef
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory, fake_kernels
 
 __all__ = ["SLOW", "slow_factory"]
 

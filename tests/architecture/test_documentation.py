@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tests.support.source_tree import ROOT, parsed, python_files
 
-PACKAGES = ("core/src", "providers", "plugins-example", "examples", "scripts", "tests")
+PACKAGES = ("core/src", "kit/src", "providers", "plugins-example", "examples", "scripts", "tests")
 
 
 def _own_pages() -> list[Path]:
-    names = ("*.md", "core/*.md", "providers/*/*.md", "plugins-example/*/*.md", "docs/**/*.md")
+    names = ("*.md", "core/*.md", "kit/*.md", "providers/*/*.md", "plugins-example/*/*.md", "docs/**/*.md")
     return sorted(page for pattern in names for page in ROOT.glob(pattern))
 
 
@@ -26,7 +26,7 @@ def test_only_the_command_line_prints() -> None:
     """Packages speak through `logging`, reports and exceptions."""
     wrong = [
         f"{file.relative_to(ROOT)}:{node.lineno}"
-        for file in python_files("core/src", "providers", "plugins-example")
+        for file in python_files("core/src", "kit/src", "providers", "plugins-example")
         if "cli" not in file.parts and "tests" not in file.parts
         for node in ast.walk(parsed(file))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
@@ -43,7 +43,8 @@ ONE_IDEA = {
 
 def test_no_file_is_longer_than_its_idea() -> None:
     """A module of more than 400 lines is split, or says why it is one idea."""
-    files = [file for file in python_files("core/src", "providers", "plugins-example") if "tests" not in file.parts]
+    folders = ("core/src", "kit/src", "providers", "plugins-example")
+    files = [file for file in python_files(*folders) if "tests" not in file.parts]
     lengths = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
     assert {file.relative_to(ROOT).as_posix() for file, length in lengths.items() if length > 400} == set(ONE_IDEA)
 
@@ -60,7 +61,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_paths_named_in_the_papers_exist() -> None:
     """Files and folders of the repository that pages name in code spans are there; patterns and placeholders aside."""
-    roots = "core|providers|plugins-example|examples|scripts|tests|docs|requirements"
+    roots = "core|kit|providers|plugins-example|examples|scripts|tests|docs|requirements"
     missing = []
     for page in _own_pages():
         if page.parent.name == "changes":

@@ -1,4 +1,5 @@
-"""Who imports whom: rooms of the core stand on layers, plug-ins see the contracts only, the core names no vendor."""
+"""Who imports whom: rooms of the core stand on layers, plug-ins see the contracts only, the core names no vendor and
+does not import the kit."""
 
 from __future__ import annotations
 
@@ -34,11 +35,16 @@ LAYERS = (
     {"execution", "fallback"},
     {"engine"},
     {"api"},
-    {"compat", "cli", "scaffold", "as_onnxruntime"} | SUBPACKAGES,
+    {"compat", "cli", "as_onnxruntime"} | SUBPACKAGES,
 )
-"""From the leaves upwards; a room imports from its own layer and those before it. `testing` stands beside all."""
+"""From the leaves upwards; a room imports from its own layer and those before it. `testing` stands beside all: it
+forwards to the kit, and nothing imports it."""
 
 OPEN_TO_PLUGINS = {"contracts", "hooks", "errors", "dtypes", "devices", "files"}
+
+OPEN_TO_THE_KIT = {"discovery", "fallback", "graph", "kernels", "partition", "transforms", "values"}
+"""Rooms that the kit uses beside the leaves, the contracts, the hooks and the public surface. It runs kernels, rules
+and claims without a session, and no public name does that; so it depends on one exact version of the core."""
 
 VENDORS = re.compile(
     r"\b(nvidia|cuda|cudnn|tensorrt|cupy|openvino|onednn|dnnl|intel|amd|rocm|migraphx|apple|coreml|qualcomm|qnn|"
@@ -95,7 +101,7 @@ def test_the_engine_does_not_import_the_public_surface() -> None:
     wrong = [
         str(found)
         for file in python_files("core/src/ort_py")
-        if _room(file) not in {"cli", "compat", "scaffold", "testing", "__init__"} | SUBPACKAGES
+        if _room(file) not in {"cli", "compat", "testing", "__init__"} | SUBPACKAGES
         for found in imports_of(file)
         if found.module == "ort_py" or re.fullmatch(r"ort_py\.[A-Z_]\w*|ort_py\.get_\w+", found.module)
     ]
@@ -116,17 +122,44 @@ def test_contracts_import_leaves_only() -> None:
 
 @pytest.mark.parametrize("folder", ["providers", "plugins-example"])
 def test_plugins_import_only_what_is_open_to_them(folder: str) -> None:
-    """Contracts, hooks and leaves; in their tests also the test kit, and the public surface that users see."""
+    """Contracts, hooks and leaves; their tests also import the public surface that users see, and the kit."""
     wrong = []
     for file in python_files(folder):
         in_tests = "tests" in file.parts
         for found in imports_of(file):
             parts = found.module.split(".")
-            if parts[0] != "ort_py" or (in_tests and (len(parts) == 1 or parts[1] == "testing")):
+            if parts[0] == "ort_py_kit" and not in_tests:
+                wrong.append(str(found))
+            if parts[0] != "ort_py" or (in_tests and len(parts) == 1):
                 continue
             if len(parts) == 1 or parts[1] not in OPEN_TO_PLUGINS:
                 wrong.append(str(found))
     assert wrong == []
+
+
+def test_the_core_does_not_import_the_kit() -> None:
+    """Nor does any room import the old name of the kit, `testing`, which is a forwarder for other people's code."""
+    wrong = [
+        str(found)
+        for file in python_files("core/src/ort_py")
+        for found in imports_of(file)
+        if re.match(r"(ort_py_kit|ort_py\.testing)(\.|$)", found.module)
+    ]
+    assert wrong == []
+
+
+def test_the_kit_imports_the_rooms_that_are_listed() -> None:
+    """A new dependency of the kit on the inside of the core is added to the list when it is made."""
+    allowed = LAYERS[0] | LAYERS[1] | OPEN_TO_THE_KIT
+    rooms = {folder.name for folder in CORE.iterdir() if folder.is_dir()} | {file.stem for file in CORE.glob("*.py")}
+    used = {}
+    for file in python_files("kit/src"):
+        for found in imports_of(file):
+            parts = found.module.split(".")
+            if parts[0] == "ort_py" and len(parts) > 1 and parts[1] in rooms:
+                used[parts[1]] = str(found)
+    assert {room: place for room, place in used.items() if room not in allowed} == {}
+    assert used.keys() >= OPEN_TO_THE_KIT
 
 
 def test_no_code_of_the_core_names_a_vendor() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ort_py
-from ort_py.testing.backend_cases import KINDS, SuiteCase, compare, suite_cases
+from ort_py_kit.backend_cases import KINDS, SuiteCase, compare, suite_cases
 from tests.support.source_tree import ROOT
 
 pytestmark = pytest.mark.slow  # two thousand sessions
@@ -75,7 +75,7 @@ import numpy as np
 from onnx.backend.test.case import base
 # The exporters' own seed, not the ones that cases use: Dropout's expected values follow NumPy's stream for a seed.
 base.np = types.SimpleNamespace(random=types.SimpleNamespace(seed=lambda seed: np.random.seed(seed + {seed})))
-from ort_py.testing.backend_cases import suite_cases
+from ort_py_kit.backend_cases import suite_cases
 from tests.conformance.test_backend_suite import run
 failures = []
 for case in suite_cases():

@@ -19,8 +19,8 @@ from ort_py.constraints.table import CONSTRAINTS
 from ort_py.devices import HOST
 from ort_py.errors import OrtPyError
 from ort_py.graph.view import SubsetView
-from ort_py.testing.backend_cases import SuiteCase, suite_cases
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.backend_cases import SuiteCase, suite_cases
+from ort_py_kit.graphs import typed_model
 
 pytestmark = pytest.mark.slow  # two thousand models are read
 

@@ -14,9 +14,9 @@ import pytest
 from onnx import defs
 
 from ort_py.contracts import KernelDef
-from ort_py.testing.backend_cases import suite_cases
 from ort_py_array import kernel_defs
 from ort_py_array.contrib.schemas import schemas as contributed_schemas
+from ort_py_kit.backend_cases import suite_cases
 from providers.array.tests.versions.rows import ROWS
 from tests.end_to_end.test_control_flow_versions import EXERCISED
 

@@ -16,9 +16,9 @@ import ort_py
 import ort_py_array
 from ort_py.discovery import default_catalog
 from ort_py.errors import KernelNotFoundError, NotImplemented  # noqa: A004 - the engine's class is meant
-from ort_py.testing.backend_cases import compare, suite_cases
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
 from ort_py_cpu.plugin import CpuProviderFactory
+from ort_py_kit.backend_cases import compare, suite_cases
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
 FAKE, CPU = "FakeExecutionProvider", "CPUExecutionProvider"
 LIBRARY = ort_py_array.kernel_defs()

@@ -16,7 +16,7 @@ from onnx import TensorProto, defs, helper
 
 import ort_py
 from ort_py.dtypes import OptionalType, SequenceType, TensorType, ValueType, numpy_dtype, parse_value_type
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 EXERCISED = {
     op_type: sorted(schema.since_version for schema in defs.get_all_schemas_with_history() if schema.name == op_type)

@@ -23,7 +23,7 @@ import onnx.parser
 import pytest
 
 import ort_py
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 library = pytest.importorskip("ort_py_onednn.binding.library", reason="ort-py-onednn is not installed")
 

@@ -21,7 +21,7 @@ from onnx import TensorProto, helper
 
 import ort_py as ort
 from ort_py.discovery import default_catalog
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
 # Seconds a page; the page without a browser is in `core/tests/api/placement`.
 pytestmark = pytest.mark.slow

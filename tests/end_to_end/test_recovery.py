@@ -23,7 +23,7 @@ from ort_py.contracts import RegionInstance
 from ort_py.errors import ExecutionError
 from ort_py.fallback.circuits import Circuits
 from ort_py.fallback.states import SessionState
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 CPU = "CPUExecutionProvider"
 PROVIDERS = ["DnnlExecutionProvider", "OpenVINOExecutionProvider"]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 CPU = "CPUExecutionProvider"
 

@@ -12,7 +12,7 @@ import pytest
 from ort_py.contracts import kernel_defs
 from ort_py.hooks import RunEvent
 from ort_py.hooks.validation import HOOK_NAMES, validate_plugin
-from ort_py.testing import assert_close, reference_outputs, run_kernel
+from ort_py_kit import assert_close, reference_outputs, run_kernel
 from tests.support.source_tree import ROOT
 
 FOLDER = ROOT / "docs" / "plugin-author"
@@ -44,9 +44,9 @@ def test_the_reference_has_every_name() -> None:
     """Of the three rooms that plug-ins import."""
     import ort_py.contracts
     import ort_py.hooks
-    import ort_py.testing
+    import ort_py_kit
 
-    rooms = (ort_py.contracts, ort_py.hooks, ort_py.testing)
+    rooms = (ort_py.contracts, ort_py.hooks, ort_py_kit)
     text = _page("reference.md")
     assert [name for room in rooms for name in room.__all__ if not re.search(rf"^### `{name}\b", text, re.M)] == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ort_py.testing.rules import apply_rules
+from ort_py_kit.rules import apply_rules
 from tests.support.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "plugin-author" / "rules.md"

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 import ort_py
-from ort_py.testing.tolerances import tolerance_of
+from ort_py_kit.tolerances import tolerance_of
 from tests.fuzzing.cases import Case, Feeds
 from tests.fuzzing.overflow import SUMS, planted
 from tests.fuzzing.runners import Outcome, Variant, guarded, options_of

@@ -64,7 +64,7 @@ class MutantSearch:
     def __post_init__(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from ort_py.testing.backend_cases import suite_cases
+            from ort_py_kit.backend_cases import suite_cases
 
             self._suite = [case for case in suite_cases() if case.kind in {"node", "simple", "pytorch-operator"}]
         # Imports and the first compilation are nobody's fault.

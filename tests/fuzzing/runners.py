@@ -13,7 +13,7 @@ import onnx
 import onnx.reference
 
 import ort_py
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from tests.fuzzing.cases import Case, Feeds
 
 __all__ = ["Outcome", "Variant", "run_numpy", "run_onnxruntime", "run_reference", "run_variant"]

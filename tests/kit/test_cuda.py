@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import ort_py
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 
 pytest.importorskip("ort_py_cuda", reason="ort-py-cuda is not installed")
 

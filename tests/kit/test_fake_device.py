@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from ort_py.discovery import default_catalog
-from ort_py.testing import AllocatorSuite, DataTransferSuite
-from ort_py.testing.fake_device import FakeFactory
-from ort_py.testing.suites.capability import CapabilityChecks
-from ort_py.testing.suites.lifetimes import LifetimeChecks
-from ort_py.testing.suites.shapes import ShapeChecks
-from ort_py.testing.suites.threads import ThreadChecks
+from ort_py_kit import AllocatorSuite, DataTransferSuite
+from ort_py_kit.fake_device import FakeFactory
+from ort_py_kit.suites.capability import CapabilityChecks
+from ort_py_kit.suites.lifetimes import LifetimeChecks
+from ort_py_kit.suites.shapes import ShapeChecks
+from ort_py_kit.suites.threads import ThreadChecks
 
 NAME = "FakeExecutionProvider"
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 from tests.support.source_tree import ROOT
 
 SOURCES = ROOT / "plugins-example" / "hello-provider" / "src"
@@ -46,13 +46,13 @@ def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "pytest",
         "-q",
         "-p",
-        "ort_py.testing.plugin",
+        "ort_py_kit.plugin",
         "-p",
         "no:cacheprovider",
         "--noconftest",
     ]
     return subprocess.run(
-        [*base, "--rootdir", str(folder), "--pyargs", "ort_py.testing", *arguments],
+        [*base, "--rootdir", str(folder), "--pyargs", "ort_py_kit", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-import ort_py.testing.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
 
 pytest_plugins = ("pytester",)
 
 SUITE = """
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 
 class TestCpu(ProviderSuite):
     provider = "CPUExecutionProvider"
@@ -41,7 +41,7 @@ def test_a_missing_package_is_a_reason_to_skip(
     """The operator's own words are shown, and the case is not counted: it says nothing about the provider."""
     monkeypatch.setitem(sys.modules, package, None)
     file = pytester.makepyfile(SUITE.format(case=case))
-    arguments = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "ort_py.testing.plugin", "-rs")
+    arguments = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "ort_py_kit.plugin", "-rs")
     result = pytester.runpytest_inprocess(str(file), *arguments, "-k", "test_backend_case")
     outcomes = result.parseoutcomes()
     assert outcomes.pop("deselected") > 20

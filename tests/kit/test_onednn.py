@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from ort_py.testing import ProviderSuite
-from ort_py.testing.backend_cases import SuiteCase, compare
-from ort_py.testing.subject import Subject
-from ort_py.testing.suites.results import backend_cases
+from ort_py_kit import ProviderSuite
+from ort_py_kit.backend_cases import SuiteCase, compare
+from ort_py_kit.subject import Subject
+from ort_py_kit.suites.results import backend_cases
 
 library = pytest.importorskip("ort_py_onednn.binding.library", reason="ort-py-onednn is not installed")
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 
 pytest.importorskip("ort_py_openvino", reason="ort-py-openvino is not installed")
 

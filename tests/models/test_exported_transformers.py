@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import ort_py as ort
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from tests.support.exported_models import EXPORTED, feeds_of
 
 LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL")

@@ -11,7 +11,7 @@ import pytest
 
 import ort_py as ort
 from examples.model_zoo import CATALOGUE, ZooModel, by_name, fetch
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from tests.support.model_comparison import assert_run_close, open_peer, run_case
 from tests.support.model_inputs import cases_of
 

@@ -42,10 +42,10 @@ def core_and_cpu(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def tested(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """The core with its conformance kit, the CPU provider with all that its operators may need, and pytest: where the
-    tests of plug-ins run. Plug-ins are installed into it by those who want them."""
+    """The kit and what it depends on, the core and pytest among it, and all that the CPU provider's operators may need:
+    the environment for tests of plug-ins. Tests install the plug-ins that they want into it."""
     environment = make_environment(tmp_path_factory.mktemp("tested") / "env")
-    names = ("ort-py-core[testing]", "ort-py-cpu[images,regex]")
+    names = ("ort-py-kit", "ort-py-cpu[images,regex]")
     environment.install("--find-links", wheels["ort-py-core"].parent, *names)
     return environment
 

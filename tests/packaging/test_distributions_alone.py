@@ -31,6 +31,7 @@ def test_wheels_hold_the_package_the_licence_and_the_marker(wheels: dict[str, Pa
     """Nothing else: no tests, no stray files."""
     imports = {
         "ort-py-core": "ort_py",
+        "ort-py-kit": "ort_py_kit",
         "ort-py-array": "ort_py_array",
         "ort-py-cpu": "ort_py_cpu",
         "ort-py-onednn": "ort_py_onednn",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.scaffold import KINDS, package_files, package_names, write_package
+from ort_py_kit.scaffold import KINDS, package_files, package_names, write_package
 from tests.support.fresh_environment import Environment, build_wheel
 
 pytestmark = pytest.mark.packaging

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
 from ort_py.discovery import default_catalog
-from ort_py.testing.fake_provider import FakeBehaviour, FakeFactory
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.fake_provider import FakeBehaviour, FakeFactory
+from ort_py_kit.tolerances import assert_close
 
 NAME = "FakeExecutionProvider"
 _SHAPE = (2, 3, 4, 5)

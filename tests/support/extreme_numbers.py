@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, numpy_helper
 
-from ort_py.testing.backend_cases import SuiteCase, suite_cases
+from ort_py_kit.backend_cases import SuiteCase, suite_cases
 
 __all__ = ["EXTREMES", "SHAPES", "Mutant", "Place", "draw", "mutated", "places"]
 

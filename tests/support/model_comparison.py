@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from tests.support.exact_integers import with_unsigned_weights
 from tests.support.model_inputs import Case
 

@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 
 import ort_py as ort
-from ort_py.testing.graphs import model_from_text
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.graphs import model_from_text
+from ort_py_kit.tolerances import assert_close
 
 RANDOM = np.random.default_rng(21)
 _NUMBERS = (

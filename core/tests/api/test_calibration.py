@@ -11,7 +11,7 @@ import ort_py
 from core.tests.slow_provider import SLOW, slow_factory
 from core.tests.small_models import model_bytes
 from ort_py.contracts import ProviderFactory
-from ort_py.testing.fake_device import FakeFactory
+from ort_py_kit.fake_device import FakeFactory
 
 CPU = "CPUExecutionProvider"
 FAKE = "FakeExecutionProvider"

@@ -16,7 +16,7 @@ from ort_py import InvalidArgument
 from ort_py.contracts import ProviderFactory
 from ort_py.discovery import default_catalog
 from ort_py.hooks import CompileEvent, FallbackEvent, RunEvent, SessionEvent, hookimpl
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
 X = np.ones((2, 3), np.float32)
 

@@ -16,8 +16,8 @@ from ort_py.errors import EngineError
 from ort_py.graph.view import ModelGraphView, node_spec
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory, FakeProvider
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory, FakeProvider
+from ort_py_kit.graphs import typed_model
 
 FAKE = "FakeExecutionProvider"
 

@@ -19,7 +19,7 @@ from ort_py.api.tuning_candidates import tuning_orders
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.devices import HOST, Device
 from ort_py.engine.tuned_placement import TunedPlacement
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
 CPU = "CPUExecutionProvider"
 FAKE = "FakeExecutionProvider"

@@ -24,7 +24,7 @@ from ort_py.graph.ir import Graph, Model, Node, Value, walk
 from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.graph.weights.weights import MappedFile
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 
 def refuse(_: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import ort_py
 from core.tests.cli.conftest import Call, Save
 from ort_py.discovery import default_catalog
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
 CHAIN = "g (float[2] x) => (float[2] y) { a = Add(x, x) y = Relu(a) }"
 

@@ -262,6 +262,14 @@ def test_broken_hook_is_a_warning(call: Call, contribute: Contribute) -> None:
     assert "Traceback" not in outcome.err
 
 
+def test_a_command_of_a_missing_package_names_the_package(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ort-py new`` without the kit is not an unknown command, but one that a package brings."""
+    monkeypatch.setattr(default_catalog().hooks, "contributions", lambda _hook: ())
+    outcome = call("new", "provider", "acme")
+    assert outcome.code == 2
+    assert "the command 'new' comes with another package: pip install ort-py-kit" in outcome.err
+
+
 def test_builtin_commands_do_not_ask_plugins(call: Call, contribute: Contribute, save: Save) -> None:
     """A broken plug-in is none of the business of ``ort-py info``."""
     contribute(error=OSError("libmissing.so"))

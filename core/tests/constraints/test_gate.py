@@ -11,7 +11,7 @@ from ort_py.constraints import Admissions, Gate, check_elements
 from ort_py.errors import KernelInputError, LimitError, Location
 from ort_py.graph.view import ModelGraphView
 from ort_py.limits import Limits
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 HEAD = '<ir_version: 10, opset_import: ["" : OPSET, "org.example" : 1]> '
 

@@ -8,7 +8,7 @@ import pytest
 from ort_py.contracts import Const, Match, Maybe, OneOf, Op, Pattern, Var
 from ort_py.contracts.pattern_match import Miss, find_match
 from ort_py.graph.editing.edit import Editor
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 GELU = """g (float[2, 3] x) => (float[2, 3] y) <float root = {1.4142135}, float one = {1}, float half = {0.5}> {
     a = Div(x, root) b = Erf(a) c = Add(b, one) d = Mul(x, c) y = Mul(d, half)

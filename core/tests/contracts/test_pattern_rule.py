@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.tests.transforms.support import notes, operators
 from ort_py.contracts import Match, NodeTemplate, Op, PatternRule, TransformContext
-from ort_py.testing.rules import apply_rules
+from ort_py_kit.rules import apply_rules
 
 
 class FuseExpNeg(PatternRule):

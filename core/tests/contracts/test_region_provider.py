@@ -21,7 +21,7 @@ from ort_py.contracts import (
     convex_groups,
 )
 from ort_py.graph.view import ModelGraphView
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 
 class _NoKernels(KernelLookup):

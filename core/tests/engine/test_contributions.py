@@ -17,7 +17,7 @@ from ort_py.contracts import IAllocator, IExecutionProvider, KernelDef, Provider
 from ort_py.devices import HOST, MemoryInfo
 from ort_py.discovery import default_catalog
 from ort_py.hooks import AllocatorContribution, KernelContribution, hookimpl
-from ort_py.testing.fake_device import FakeFactory, FakeProvider
+from ort_py_kit.fake_device import FakeFactory, FakeProvider
 
 FAKE, CPU = "FakeExecutionProvider", "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)

@@ -31,7 +31,7 @@ from ort_py.contracts import (
     kernel,
     kernel_defs,
 )
-from ort_py.testing.fake_provider import FakeFactory
+from ort_py_kit.fake_provider import FakeFactory
 
 NAME = "FusingExecutionProvider"
 TEXT = """g (float[2, 3] x) => (float[2, 3] y) <float two = {2}> {

@@ -11,7 +11,7 @@ import ort_py
 from core.tests.small_models import CPU, model_bytes
 from ort_py.contracts import CompiledRegion, IExecutionProvider, ProviderFactory, RegionView, SessionContext
 from ort_py.devices import HOST
-from ort_py.testing.fake_provider import FakeBehaviour, FakeFactory, FakeProvider
+from ort_py_kit.fake_provider import FakeBehaviour, FakeFactory, FakeProvider
 
 NAME = "FakeExecutionProvider"
 FED = "g (float[2, 3] x, int64[2] s) => (float[3, 2] y) { a = Relu(x) y = Reshape(a, s) }"

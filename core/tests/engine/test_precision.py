@@ -11,8 +11,8 @@ import pytest
 import ort_py
 from core.tests.small_models import ADD, CPU
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
-from ort_py.testing.fake_provider import FakeFactory, FakeProvider
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.fake_provider import FakeFactory, FakeProvider
+from ort_py_kit.graphs import model_from_text
 
 NAME = "FakeExecutionProvider"
 REFUSAL = f"{NAME} leaves float32 models in float32: "

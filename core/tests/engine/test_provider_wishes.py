@@ -14,9 +14,9 @@ import ort_py
 from core.tests.small_models import CPU
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.dtypes import DataType
-from ort_py.testing.fake_provider import FakeBehaviour, FakeFactory
-from ort_py.testing.graphs import model_from_text, reference_run
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.fake_provider import FakeBehaviour, FakeFactory
+from ort_py_kit.graphs import model_from_text, reference_run
+from ort_py_kit.tolerances import assert_close
 
 NAME = "FakeExecutionProvider"
 _RANDOM = np.random.default_rng(5)

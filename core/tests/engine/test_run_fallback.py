@@ -10,7 +10,7 @@ import pytest
 import ort_py
 from core.tests.small_models import CPU, RELU, model_bytes
 from ort_py.contracts import ProviderFactory
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
 Register = Callable[[ProviderFactory], None]
 

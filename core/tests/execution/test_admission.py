@@ -14,7 +14,7 @@ from ort_py.errors import ExecutionError, KernelInputError, LimitError, Location
 from ort_py.execution.admission import AdmittedInstance, admitted
 from ort_py.graph.view import ModelGraphView
 from ort_py.limits import Limits
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 SUM = "g (float[N,4] a, float[M,4] b) => (float[K,4] y) { y = Add(a, b) }"
 GATHER = "g (float[N,4] a, int64[M] i) => (float[M,4] y) { y = Gather(a, i) }"

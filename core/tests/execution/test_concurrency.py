@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from core.tests.driving import HostProvider, drive, floats
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 TEXT = """
 g (int64 n, float[8,8] x) => (float[8,8] y, float[k,8,8] s) <bool go = {1}, float[8,8] w> {

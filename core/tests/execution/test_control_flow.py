@@ -13,7 +13,7 @@ from core.tests.driving import HostProvider, drive, floats, model_of, reference
 from ort_py.contracts import IExecutionProvider, KernelDef
 from ort_py.errors import InvalidArgument, LimitError
 from ort_py.limits import Limits
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 Oracle = Callable[[str, Mapping[str, Any]], list[Any]]
 PROVIDERS = ["host", "device", "device regions", "some on the device", "others on the device"]

@@ -13,7 +13,7 @@ import pytest
 from core.tests.driving import HostProvider, drive, floats
 from ort_py.contracts import KernelDef
 from ort_py.execution.frame import FramePool
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 TEXT = """
 g (float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {

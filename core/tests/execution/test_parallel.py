@@ -29,7 +29,7 @@ from ort_py.execution.watch import RunWatch
 from ort_py.planning.dependencies import dependencies_of
 from ort_py.planning.lanes import Arrangement, LaneTask, arrange
 from ort_py.profiling.recorder import Recorder
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 LANES = 3
 

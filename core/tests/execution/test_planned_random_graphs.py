@@ -15,7 +15,7 @@ from core.tests.execution.random_graphs import feeds, graphs
 from ort_py.contracts import IExecutionProvider, KernelContext, KernelDef
 from ort_py.execution.planned_runs import PlannedRuns
 from ort_py.planning import memory_plan
-from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeProvider, fake_kernels
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from ort_py.execution.planned_runs import PlannedRuns
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.profiling.recorder import Recorder
-from ort_py.testing.fake_device import fake_kernels
+from ort_py_kit.fake_device import fake_kernels
 
 LONG = 5_000
 """Elements that make planning pay."""

@@ -13,7 +13,7 @@ from ort_py.contracts import KernelDef
 from ort_py.errors import ExecutionError, Fail, InvalidArgument, InvalidGraph, KernelInputError, Location, UsageError
 from ort_py.execution.watch import RunWatch
 from ort_py.profiling.recorder import Recorder
-from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeProvider, fake_kernels
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) y = Relu(b) }"
 WATCHES: list[Callable[[], RunWatch | None]] = [lambda: None, lambda: RunWatch(recorder=Recorder())]

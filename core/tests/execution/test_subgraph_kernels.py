@@ -27,8 +27,8 @@ from ort_py.errors import EngineError, Fail, InvalidArgument, LimitError, OrtPyE
 from ort_py.execution.watch import RunWatch
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.limits import Limits
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.graphs import typed_model
 
 ONE = (FormalParameter("x", "T"),)
 SCHEMAS = [

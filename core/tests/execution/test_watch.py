@@ -14,7 +14,7 @@ from ort_py.contracts import KernelDef
 from ort_py.errors import Fail, LimitError
 from ort_py.execution.watch import RunWatch
 from ort_py.profiling.recorder import Recorder
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 CHAIN = "g (float[1000] x) => (float[1000] y) { a = Neg(x) b = Abs(a) y = Neg(b) }"
 ENDLESS = """

@@ -16,7 +16,7 @@ from core.tests.driving import HostProvider, floats, model_of
 from ort_py.contracts import Availability, IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.discovery import default_catalog
 from ort_py.errors import ExecutionError, PluginError
-from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeFactory
+from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeFactory
 
 FAKE, HOST = "FakeExecutionProvider", "HostExecutionProvider"
 TEXT = "g (float[n] x) => (float[m] y) { a = Neg(x) b = Concat<axis = 0>(a, a) y = Abs(b) }"

@@ -9,7 +9,7 @@ from ort_py.contracts import GraphView
 from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import InvalidArgument
 from ort_py.graph.view import ModelGraphView, node_spec
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 TEXT = """g (float[N, 3] x, bool c, float d) => (float[N, 3] y) <float[3] w = {1, 2, 3}, float d = {1}> {
     a = Mul(x, w)

@@ -15,8 +15,8 @@ from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import InvalidArgument, LimitError, PluginError
 from ort_py.kernels.binding import BoundKernel, KernelServices, bind_kernel, make_context
 from ort_py.limits import Limits
-from ort_py.testing.fake_device import FakeProvider
-from ort_py.testing.kernel_runner import make_node_spec
+from ort_py_kit.fake_device import FakeProvider
+from ort_py_kit.kernel_runner import make_node_spec
 
 SMALL = KernelServices(Limits(single_allocation_bytes=1024))
 

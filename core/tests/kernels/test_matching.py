@@ -12,7 +12,7 @@ from ort_py.contracts import KernelDef, NodeSpec, tensors
 from ort_py.dtypes import DataType
 from ort_py.kernels.matching import match_kernel, overlap, refusal_of
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.testing.kernel_runner import make_node_spec
+from ort_py_kit.kernel_runner import make_node_spec
 
 
 def definition(since: int = 1, until: int | None = None, **types: frozenset[str]) -> KernelDef:

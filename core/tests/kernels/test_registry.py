@@ -11,7 +11,7 @@ from ort_py.contracts import KernelCatalog, KernelDef, tensors
 from ort_py.dtypes import DataType
 from ort_py.errors import KernelConflictError
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.testing.kernel_runner import make_node_spec
+from ort_py_kit.kernel_runner import make_node_spec
 
 NODE = make_node_spec("Add", [np.ones(2, np.float32)] * 2, opset=21)
 

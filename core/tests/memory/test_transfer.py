@@ -8,7 +8,7 @@ import pytest
 from ort_py.devices import HOST, Device
 from ort_py.errors import EngineError
 from ort_py.memory.transfer import HostTransfer, TransferTable
-from ort_py.testing.fake_device import FakeDevice, FakeTransfer
+from ort_py_kit.fake_device import FakeDevice, FakeTransfer
 
 ZERO, ONE = FakeDevice(0), FakeDevice(1)
 

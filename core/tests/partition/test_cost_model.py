@@ -17,7 +17,7 @@ from ort_py.partition.assignment import Assignment
 from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
 from ort_py.partition.partitioner import partition
 from ort_py.partition.rates import DEVICE_RATES, HOST_RATES, Calibration, Rates
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 SMALL = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
 LARGE = "g (float[2048,2048] x, float[2048,2048] w) => (float[2048,2048] y) { y = MatMul(x, w) }"

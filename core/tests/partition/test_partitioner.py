@@ -18,7 +18,7 @@ from ort_py.partition.assignment import CORE, Assignment, Runner
 from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
 from ort_py.partition.partitioner import partition
 from ort_py.planning.schedule import schedule
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 CHAIN = """
 g (float[4] x) => (float[4] y) {

@@ -9,7 +9,7 @@ import pytest
 
 from core.tests.driving import HostProvider, drive, floats
 from ort_py.contracts import IExecutionProvider
-from ort_py.testing.fake_device import FakeProvider
+from ort_py_kit.fake_device import FakeProvider
 
 CASES = {
     "a feed is a result": ("g (float[2,3] x) => (float[2,3] x)", "", [True]),

@@ -11,7 +11,7 @@ from ort_py.contracts import KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.memory.transfer import TransferTable
 from ort_py.planning.constants import ConstantPool
-from ort_py.testing.fake_device import (
+from ort_py_kit.fake_device import (
     FakeArray,
     FakeBehaviour,
     FakeDevice,

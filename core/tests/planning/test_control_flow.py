@@ -17,7 +17,7 @@ from ort_py.planning.steps import (
     ScanStep,
     SequenceMapStep,
 )
-from ort_py.testing.fake_device import FakeProvider
+from ort_py_kit.fake_device import FakeProvider
 
 LOOP = """
 g (int64 n, float[2] x) => (float[2] y, float[k,2] s) <bool go = {1}> {

@@ -11,7 +11,7 @@ from core.tests.driving import Driven, HostProvider, drive, floats, reference
 from ort_py.contracts import IDataTransfer, IExecutionProvider
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
-from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeProvider
 
 
 def on_device(*operators: str, compiles: bool = False) -> FakeProvider:

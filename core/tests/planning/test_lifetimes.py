@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.tests.driving import HostProvider, drive, floats, reference
 from ort_py.planning.lifetimes import with_releases
 from ort_py.planning.steps import KernelStep, Step
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 
 def step(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:

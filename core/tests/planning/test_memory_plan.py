@@ -15,7 +15,7 @@ from ort_py.devices import HOST
 from ort_py.planning import memory_plan
 from ort_py.planning.memory_plan import ALIGNMENT, MemoryPlan, SeenValue, plan_memory
 from ort_py.planning.reuse import reusing_steps
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 SIZE = 40_000
 """Bytes of a value: planning them pays, and they are no multiple of the alignment."""

@@ -9,7 +9,7 @@ from ort_py.devices import Device
 from ort_py.memory.transfer import TransferTable
 from ort_py.planning.placed_plan import placed_plan
 from ort_py.planning.plan import ExecutionPlan
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 FAKE = Device("fake", 0)
 THERE = {"x": FAKE}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.tests.driving import HostProvider, drive
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 TEXT = """
 g (float[4] x, bool c) => (float[4] y, float[4] x) <float[4] w = {1, 2, 3, 4}> {

@@ -16,7 +16,7 @@ from ort_py.errors import OrtPyError
 from ort_py.execution.watch import RunWatch
 from ort_py.profiling.chrome_trace import write_chrome_trace
 from ort_py.profiling.recorder import Recorder
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 TEXT = "g (float[4] x) => (float[4] y) { a = Neg(x) y = Abs(a) }"
 

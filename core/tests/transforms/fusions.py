@@ -13,9 +13,9 @@ from ort_py.contracts import Transform
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.ir import Model, walk
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
-from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.pipeline import run_transforms
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
+from ort_py_kit.tolerances import assert_close
 
 __all__ = ["expand_all", "fuse"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from ort_py.contracts import Transform
 from ort_py.graph.ir import Model, walk
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
-from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.elimination.dead_code import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
+from ort_py_kit.tolerances import assert_close
 
 __all__ = ["notes", "operators", "optimise"]
 

@@ -19,9 +19,9 @@ from ort_py.contracts import (
 )
 from ort_py.errors import LimitError, PluginError
 from ort_py.graph.editing.edit import Editor
-from ort_py.testing.graphs import ReferenceContext, typed_model
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
+from ort_py_kit.graphs import ReferenceContext, typed_model
 
 TEXT = "g (float[2] x) => (float[2] y) { a = Neg(x) y = Relu(a) }"
 

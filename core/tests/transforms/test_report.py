@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from ort_py.testing.graphs import ReferenceContext, typed_model
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport, PassReport, Refusal, Rewrite
+from ort_py_kit.graphs import ReferenceContext, typed_model
 
 TEXT = """g (float[2] x) => (float[2] y) <float one = {1}, float two = {2}> {
     a = Identity(x) b = Add(one, two) c = Mul(a, b) d, m = Dropout(c) n = Not(m) e = Cast<to = 1>(n) y = Add(d, e)

@@ -11,9 +11,9 @@ from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, Op, PatternRul
 from ort_py.contracts.pattern_match import Match
 from ort_py.errors import LimitError, PluginError
 from ort_py.graph.ir import Model
-from ort_py.testing.graphs import ReferenceContext, typed_model
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.graphs import ReferenceContext, typed_model
 
 Act = Callable[[NodeSpec, GraphEditor], "bool | str"]
 

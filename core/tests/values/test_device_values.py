@@ -15,8 +15,8 @@ import ort_py
 from core.tests.small_models import model_bytes
 from ort_py import BindingError, InvalidArgument, IOBinding, OrtValue, RunOptions, SessionOptions
 from ort_py.errors import UsageError
-from ort_py.testing.fake_device import FakeArray, FakeBehaviour, FakeDevice, FakeFactory, FakeProvider
-from ort_py.testing.fake_values import DLPACK_TYPE
+from ort_py_kit.fake_device import FakeArray, FakeBehaviour, FakeDevice, FakeFactory, FakeProvider
+from ort_py_kit.fake_values import DLPACK_TYPE
 
 FAKE = "FakeExecutionProvider"
 X = np.array([[-1, 2, 3], [4, -5, 6]], np.float32)

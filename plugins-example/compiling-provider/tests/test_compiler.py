@@ -10,9 +10,9 @@ import pytest
 
 import ort_py as ort
 from ort_py.contracts import RegionView
-from ort_py.testing.graphs import model_from_text, reference_run
 from ort_py_compiling import compiler
 from ort_py_compiling.plugin import NAME
+from ort_py_kit.graphs import model_from_text, reference_run
 
 TANH = """g (float[N, 4] x, float[4] b) => (float[N, 4] y, float[N, 4] r) <float half = {0.5}> {
     a = Add(x, b) m = Mul(a, half) t = Tanh(m) s = Sub(t, a) y = Exp(s) r = Relu(t)

@@ -11,11 +11,11 @@ import pytest
 from ort_py.contracts import kernel_defs
 from ort_py.dtypes import DataType, TensorType
 from ort_py.errors import InvalidGraph
-from ort_py.testing.kernel_runner import make_node_spec, run_kernel
-from ort_py.testing.tolerances import assert_close
 from ort_py_custom_op import kernels
 from ort_py_custom_op.plugin import ort_py_kernels, ort_py_operator_schemas
 from ort_py_custom_op.schema import DOMAIN, SCHEMAS, infer
+from ort_py_kit.kernel_runner import make_node_spec, run_kernel
+from ort_py_kit.tolerances import assert_close
 
 
 def _distances(x: Any, y: Any, **attributes: Any) -> Any:

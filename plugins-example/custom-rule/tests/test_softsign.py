@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ort_py.testing.graphs import model_from_text, reference_run
-from ort_py.testing.rules import apply_rules
 from ort_py_custom_rule.plugin import ort_py_transforms
 from ort_py_custom_rule.softsign import FuseSoftsign
+from ort_py_kit.graphs import model_from_text, reference_run
+from ort_py_kit.rules import apply_rules
 
 X = np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)
 MODEL = """g (float[2, 3] x) => (float[2, 3] y) <float one = {1}> {

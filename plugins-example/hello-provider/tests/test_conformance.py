@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 
 
 class TestConformance(ProviderSuite):

@@ -10,9 +10,9 @@ import pytest
 
 from ort_py.contracts import kernel_defs
 from ort_py.errors import KernelNotFoundError
-from ort_py.testing.kernel_runner import reference_outputs, run_kernel
-from ort_py.testing.tolerances import assert_close
 from ort_py_hello import kernels
+from ort_py_kit.kernel_runner import reference_outputs, run_kernel
+from ort_py_kit.tolerances import assert_close
 
 DEFINITIONS = kernel_defs(kernels)
 TYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.int64]

@@ -12,7 +12,7 @@ import pytest
 
 import ort_py as ort
 from ort_py.contracts import FrameResources
-from ort_py.testing.graphs import model_from_text, reference_run
+from ort_py_kit.graphs import model_from_text, reference_run
 from ort_py_native_region.plugin import NAME
 from ort_py_native_region.program import Program
 from ort_py_native_region.region import NativeInstance, NativeRegion

@@ -98,7 +98,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from ort_py.hooks.manager import default_hook_manager
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 from ort_py_observer import plugin
 if "ort-py-observer:observer" not in default_hook_manager().plugins():
     default_hook_manager().register(plugin, "observer")

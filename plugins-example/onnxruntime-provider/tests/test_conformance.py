@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 
 
 class TestConformance(ProviderSuite):

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 import ort_py as ort
 import ort_py_onnxruntime
 from ort_py.errors import OptionError
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 from ort_py_onnxruntime.plugin import NAME, OnnxruntimeFactory
 
 WEIGHT = np.random.default_rng(0).standard_normal((64, 64), np.float32)

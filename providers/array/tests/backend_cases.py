@@ -16,9 +16,9 @@ from onnx import helper, numpy_helper
 
 from ort_py.contracts.kernel import KernelDef, KernelForms
 from ort_py.errors import KernelNotFoundError
-from ort_py.testing.backend_cases import SuiteCase, compare, plain_value, suite_cases
-from ort_py.testing.kernel_runner import LocalKernelContext, check_ownership, make_node_spec
 from ort_py_array import kernel_defs
+from ort_py_kit.backend_cases import SuiteCase, compare, plain_value, suite_cases
+from ort_py_kit.kernel_runner import LocalKernelContext, check_ownership, make_node_spec
 
 __all__ = ["Case", "cases", "compare", "definition_for", "run_case", "writing_cases"]
 

@@ -13,10 +13,10 @@ import ml_dtypes
 import numpy as np
 
 from ort_py.contracts.kernel import KernelContext, KernelDef
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec, reference_outputs, run_kernel
-from ort_py.testing.tolerances import assert_close
 from ort_py_array import kernel_defs
 from ort_py_array.contrib.schemas import schemas
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec, reference_outputs, run_kernel
+from ort_py_kit.tolerances import assert_close
 
 __all__ = ["BF16", "DEFINITIONS", "FLOATS", "agree", "bound", "i64", "run", "sample"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from .oracle import FLOATS, agree, bound, run, sample
 

@@ -17,10 +17,10 @@ from ort_py.contracts import (
     SessionContext,
 )
 from ort_py.devices import HOST, Device
-from ort_py.testing.fake_device import FakeAllocator, FakeDevice, FakeTransfer, module_of
-from ort_py.testing.graphs import model_from_text
-from ort_py.testing.subject import forget_providers
 from ort_py_array import ArrayModuleProvider, LibraryKernels
+from ort_py_kit.fake_device import FakeAllocator, FakeDevice, FakeTransfer, module_of
+from ort_py_kit.graphs import model_from_text
+from ort_py_kit.subject import forget_providers
 
 NAME = "ToyExecutionProvider"
 

@@ -8,8 +8,8 @@ import pytest
 from ort_py.contracts.kernel import ALL_FLOATS
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.element_types import attribute_type
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import BF16
 

@@ -10,8 +10,8 @@ import pytest
 from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.gather import gather
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import BF16, agree, i64, run, sample
 

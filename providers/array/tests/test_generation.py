@@ -11,7 +11,7 @@ from ort_py.contracts.kernel import KernelContext, KernelForms
 from ort_py.devices import Device
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument, LimitError, NotImplemented  # noqa: A004 - onnxruntime's name
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import BF16, DEFINITIONS, FLOATS, agree, i64, run, sample
 

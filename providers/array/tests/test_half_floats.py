@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ort_py.testing.tolerances import assert_close
 from ort_py_array.half_floats import from_half, through_half, to_half
+from ort_py_kit.tolerances import assert_close
 
 from .standin import array_module, to_device, to_host
 

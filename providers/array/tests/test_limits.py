@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ort_py.errors import LimitError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array import kernel_defs
 from ort_py_array.matmul import einsum_shape
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import sample
 

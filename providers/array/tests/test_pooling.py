@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 import ort_py as ort
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
 from ort_py_array import pooling
+from ort_py_kit.tolerances import assert_close
 
 from .oracle import BF16, run, sample
 from .runtime_oracle import agree_with_runtime

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.precision import rounded, wide_constant, widened
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import BF16, run, sample
 

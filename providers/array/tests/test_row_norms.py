@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.kernel_runner import run_kernel
-from ort_py.testing.tolerances import assert_close
 from ort_py_array import kernel_defs
+from ort_py_kit.kernel_runner import run_kernel
+from ort_py_kit.tolerances import assert_close
 
 RANDOM = np.random.default_rng(31)
 MICROSOFT = "com.microsoft"

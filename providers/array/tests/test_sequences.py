@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, LimitError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
-from ort_py.testing.tolerances import assert_close
 from ort_py_array import sequences
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.tolerances import assert_close
 
 from .backend_cases import cases, compare, run_case
 from .oracle import BF16, DEFINITIONS, i64, run, sample

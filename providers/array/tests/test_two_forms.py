@@ -13,8 +13,8 @@ import pytest
 
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.contracts.kernel import KernelContext, KernelDef, KernelForms
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.two_forms import two_forms
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .contrib.closed_forms import DOMAIN
 from .contrib.fused_cases import CASES as CONTRIBUTED

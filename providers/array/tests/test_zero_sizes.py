@@ -16,7 +16,7 @@ import pytest
 
 import ort_py
 from ort_py.errors import ExecutionError, InvalidArgument, OrtPyError
-from ort_py.testing.backend_cases import SuiteCase, suite_cases
+from ort_py_kit.backend_cases import SuiteCase, suite_cases
 
 from .oracle import i64, run, sample
 from .runtime_oracle import agree_with_runtime

@@ -9,10 +9,10 @@ import pytest
 
 from ort_py.contracts import Availability
 from ort_py.devices import Device
-from ort_py.testing.subject import forget_providers
 from ort_py_cuda import availability, installed, libraries, modules, opening
 from ort_py_cuda.kernels import catalog
 from ort_py_cuda.memory import pools
+from ort_py_kit.subject import forget_providers
 from providers.cuda.tests import drawing
 from providers.cuda.tests.emulation import host
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ort_py
-from ort_py.testing.graphs import model_from_text
 from ort_py_cuda import libraries
+from ort_py_kit.graphs import model_from_text
 from providers.cuda.tests.capture.capturing import CapturingModule, CapturingStream
 from providers.cuda.tests.stand_in.machine import Machine
 

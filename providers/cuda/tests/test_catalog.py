@@ -10,11 +10,11 @@ import pytest
 from ort_py.contracts import KernelContext
 from ort_py.contracts.kernel import ALL_FLOATS, KernelDef, tensors
 from ort_py.dtypes import DataType
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.library import LibraryKernels
 from ort_py_cuda import settings
 from ort_py_cuda.kernels import catalog
 from ort_py_cuda.kernels.cutting import without
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 FLOAT = tensors(DataType.FLOAT)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.testing import AllocatorSuite, DataTransferSuite, ProviderSuite
+from ort_py_kit import AllocatorSuite, DataTransferSuite, ProviderSuite
 
 from .stand_in.machine import Machine
 

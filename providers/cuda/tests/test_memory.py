@@ -11,8 +11,8 @@ import pytest
 import ort_py
 from ort_py.contracts import FailureKind
 from ort_py.errors import OptionError
-from ort_py.testing.graphs import model_from_text
 from ort_py_cuda.memory.failures import failure_kind
+from ort_py_kit.graphs import model_from_text
 
 from .memory_rooms import opened, wishes
 from .stand_in.machine import CUDARuntimeError, Machine, OutOfMemoryError

@@ -14,10 +14,10 @@ from ort_py.contracts import SessionContext
 from ort_py.devices import Device
 from ort_py.dtypes import DataType
 from ort_py.errors import EPFail
-from ort_py.testing.graphs import model_from_text
 from ort_py_cuda import held_types, libraries, modules, opening
 from ort_py_cuda.options import OPTIONS, WITHOUT_MEANING
 from ort_py_cuda.provider import CUDAProvider
+from ort_py_kit.graphs import model_from_text
 
 from .stand_in.machine import Machine
 

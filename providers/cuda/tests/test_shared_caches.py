@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ort_py
-from ort_py.testing.graphs import model_from_text
-from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array.library import LibraryKernels
+from ort_py_kit.graphs import model_from_text
+from ort_py_kit.kernel_runner import run_kernel
 
 from .stand_in.machine import Machine
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import ort_py
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 
 from .stand_in.machine import Machine
 

@@ -10,7 +10,7 @@ import pytest
 
 import ort_py
 from ort_py.errors import EPFail, UsageError
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 
 from .stand_in.machine import Machine
 

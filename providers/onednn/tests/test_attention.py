@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
 
 RNG = np.random.default_rng(23)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.lowering import attention, blocked_attention
 from providers.onednn.tests.models import model, node, open_session
 

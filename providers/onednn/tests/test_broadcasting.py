@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ort_py as ort
-from ort_py.testing.graphs import model_from_text
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.graphs import model_from_text
+from ort_py_kit.tolerances import assert_close
 
 _HERE = [("DnnlExecutionProvider", {"claim_small": "1"})]
 """Even what is too small to pay."""

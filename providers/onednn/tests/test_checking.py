@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from onnx import NodeProto
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.execution import coalescing
 from ort_py_onednn.execution.coalescing import Proof
 from ort_py_onednn.execution.timeline import Timeline

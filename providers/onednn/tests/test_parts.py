@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import ort_py as ort
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 _HERE: list[str | tuple[str, dict[str, str]]] = [
     ("DnnlExecutionProvider", {"claim_small": "1"}),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import NodeProto, TensorProto
 
 import ort_py as ort
-from ort_py.testing.tolerances import assert_close, tolerance_of
+from ort_py_kit.tolerances import assert_close, tolerance_of
 from ort_py_onednn.binding.constants import F32, Argument, Element
 from ort_py_onednn.binding.instructions import native_elements
 from ort_py_onednn.binding.library import open_library

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume, given, seed, settings
 from hypothesis import strategies as st
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from providers.onednn.tests.models import model, node, run_here, run_plain
 
 FEW = settings(max_examples=40, deadline=None)

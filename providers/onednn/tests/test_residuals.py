@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from providers.onednn.tests.models import model, node, run_here, run_plain
 
 Made = tuple[list[Any], dict[str, np.ndarray[Any, Any]], dict[str, np.ndarray[Any, Any]]]

@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py as ort
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.execution import packed_weights
 from ort_py_onednn.execution.region import PLANS_KEPT, DnnlRegion
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_plain

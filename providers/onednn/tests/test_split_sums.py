@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import NodeProto
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.binding.constants import Element
 from ort_py_onednn.binding.instructions import native_elements
 from ort_py_onednn.binding.library import open_library

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import NodeProto
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from providers.onednn.tests.models import model, node, run_here, run_plain
 
 RNG = np.random.default_rng(29)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.primitive import Primitive

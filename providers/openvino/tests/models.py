@@ -10,7 +10,7 @@ import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
 import ort_py
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 __all__ = ["NAME", "check", "opened", "parsed", "refusals", "runners"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from providers.openvino.tests.models import check, opened, parsed, refusals
 
 INF = np.inf

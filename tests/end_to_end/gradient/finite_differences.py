@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 import ort_py
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 
 __all__ = ["check_gradients", "gradient_model", "random_inputs", "session_of"]
 

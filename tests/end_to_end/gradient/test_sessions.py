@@ -11,7 +11,7 @@ import pytest
 from onnx.backend.test.loader import DATA_DIR
 
 import ort_py
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 from tests.end_to_end.gradient.finite_differences import check_gradients, random_inputs, session_of
 
 DOMAIN = "ai.onnx.preview.training"

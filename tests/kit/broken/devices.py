@@ -19,7 +19,7 @@ from ort_py.contracts import (
 )
 from ort_py.devices import HOST, Device, MemoryInfo
 from ort_py.hooks import hookimpl
-from ort_py.testing.fake_device import FakeAllocator, FakeDevice, FakeProvider, FakeTransfer
+from ort_py_kit.fake_device import FakeAllocator, FakeDevice, FakeProvider, FakeTransfer
 
 __all__ = ["PROVIDERS", "ort_py_providers"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-import ort_py.testing.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
-from ort_py.testing.suites.artifacts import damaged_forms
+from ort_py_kit.suites.artifacts import damaged_forms
 from tests.kit.broken.artifacts import PROVIDERS
 
 pytest_plugins = ("pytester",)
 
 SUITE = """
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 from tests.kit.broken.artifacts import VERSION
 
 class TestBroken(ProviderSuite):

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-import ort_py.testing.suites.allocator
-import ort_py.testing.suites.transfer
-import ort_py.testing.suites.transform  # noqa: F401 - they stay loaded when the inner pytest forgets what it imported
+import ort_py_kit.suites.allocator
+import ort_py_kit.suites.transfer
+import ort_py_kit.suites.transform  # noqa: F401 - they stay loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
 from tests.kit.broken.devices import PROVIDERS
 
 pytest_plugins = ("pytester",)
 
 SUITE = """
-from ort_py.testing import {suite}
+from ort_py_kit import {suite}
 
 class TestBroken({suite}):
     provider = "{name}ExecutionProvider"
@@ -23,7 +23,7 @@ class TestBroken({suite}):
 """
 
 TRANSFORM_SUITE = """
-from ort_py.testing import TransformSuite
+from ort_py_kit import TransformSuite
 from tests.kit.broken import rules
 
 class TestBroken(TransformSuite):

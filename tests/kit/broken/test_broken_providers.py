@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-import ort_py.testing.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
 from tests.kit.broken.plugins import PROVIDERS
 
 pytest_plugins = ("pytester",)
 
 SUITE = """
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 
 class TestBroken(ProviderSuite):
     provider = "{name}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import ort_py.testing.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
+import ort_py_kit.suites.provider  # noqa: F401 - stays loaded when the inner pytest forgets what it imported
 from ort_py.discovery import default_catalog
 from tests.kit.broken.versions import PROVIDERS
 
@@ -16,7 +16,7 @@ pytest_plugins = ("pytester",)
 pytestmark = pytest.mark.slow  # ONNX's cases are made, and the kit runs a dozen times
 
 SUITE = """
-from ort_py.testing import ProviderSuite
+from ort_py_kit import ProviderSuite
 
 class TestBroken(ProviderSuite):
     provider = "{name}ExecutionProvider"
@@ -49,7 +49,7 @@ def forgotten() -> Iterator[None]:
 def judged(pytester: pytest.Pytester, name: str, case: str, *arguments: str) -> pytest.RunResult:
     """The kit's verdict on the versions of a provider's operators."""
     file = pytester.makepyfile(SUITE.format(name=name, case=case))
-    fixed = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "ort_py.testing.plugin", "-rfs")
+    fixed = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "ort_py_kit.plugin", "-rfs")
     return pytester.runpytest_inprocess(str(file), *fixed, *arguments)
 
 

@@ -23,8 +23,8 @@ from ort_py.contracts import (
     kernel_defs,
 )
 from ort_py.hooks import hookimpl
-from ort_py.testing.kernel_runner import LocalKernelContext
 from ort_py_array import clipping, padding, pooling, softmax
+from ort_py_kit.kernel_runner import LocalKernelContext
 from tests.kit.broken.plugins import Factory, Sound
 
 __all__ = ["PROVIDERS", "ort_py_providers"]

@@ -34,9 +34,10 @@ _COMMANDS = {
     "tune": "measure the best few placements of a model and remember the fastest, or calibrate the providers",
     "providers": "execution providers: installed, usable here, and if not, why",
     "doctor": "try every installed provider in a process of its own, and say what to do",
-    "new": "begin a plug-in: a package with a provider, a kernel, an operator or a rule, and its tests",
     "cache": "prepared models and compiled artifacts on disk: list, make smaller, check",
 }
+_BROUGHT_BY = {"new": "ort-py-kit"}
+"""Commands that other distributions of ort-py contribute, for an error that names the one to install."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,9 +88,13 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
             command.set_defaults(command_run=module.run)
     if named not in _COMMANDS and "--version" not in given:
         _add_plugin_commands(commands)
-        hint = did_you_mean(named or "", commands.choices)
-        if named is not None and named not in commands.choices and hint:
-            parser.error(f"there is no command '{named}'. {hint}")
+        if named is not None and named not in commands.choices:
+            distribution = _BROUGHT_BY.get(named)
+            if distribution is not None:
+                parser.error(f"the command '{named}' comes with another package: pip install {distribution}")
+            hint = did_you_mean(named, commands.choices)
+            if hint:
+                parser.error(f"there is no command '{named}'. {hint}")
     return parser
 
 

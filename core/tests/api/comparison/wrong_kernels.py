@@ -7,8 +7,8 @@ from typing import Any
 
 import ort_py
 from ort_py.contracts import KernelContext, KernelDef
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
-from ort_py.testing.fake_kernels import fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
+from ort_py_kit.fake_kernels import fake_kernels
 
 CPU = "CPUExecutionProvider"
 WRONG = "WrongExecutionProvider"

@@ -9,7 +9,7 @@ import pytest
 import ort_py
 from ort_py.api.diagnosis.trial import Refused, try_provider
 from ort_py.contracts import ProviderFactory
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory, fake_kernels
 
 CPU = "CPUExecutionProvider"
 FAKE = "FakeExecutionProvider"

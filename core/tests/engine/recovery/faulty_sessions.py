@@ -14,8 +14,8 @@ from core.tests.driving import HostProvider, model_of
 from ort_py.contracts import Availability, IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.discovery import default_catalog
 from ort_py.fallback.lost_devices import process_lost_devices
-from ort_py.testing.fake_device import FakeBehaviour, FakeFactory
-from ort_py.testing.faults import Faults, FaultyFactory
+from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
+from ort_py_kit.faults import Faults, FaultyFactory
 
 __all__ = ["FAULTY", "HOST", "TEXT", "HostFactory", "counted_plans", "expected", "faulty_session"]
 

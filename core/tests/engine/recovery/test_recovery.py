@@ -15,7 +15,7 @@ from core.tests.engine.recovery.faulty_sessions import FAULTY, HOST, counted_pla
 from ort_py.errors import DeviceReset, EPFail, ExecutionError, KernelInputError
 from ort_py.fallback.states import SessionState
 from ort_py.hooks import FallbackEvent, hookimpl
-from ort_py.testing.faults import Faults
+from ort_py_kit.faults import Faults
 
 X = floats(4, 3)
 

@@ -20,8 +20,8 @@ from ort_py.errors import DeviceReset, PluginError
 from ort_py.fallback.circuits import Circuits
 from ort_py.fallback.lost_devices import LostDevices, process_lost_devices
 from ort_py.fallback.states import SessionState
-from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeFactory, FakeProvider
-from ort_py.testing.faults import Faults
+from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeFactory, FakeProvider
+from ort_py_kit.faults import Faults
 
 X = floats(4, 3)
 FAKE = "FakeExecutionProvider"

@@ -18,8 +18,8 @@ from core.tests.fallback.test_breaker import Clock
 from ort_py.errors import ExecutionError, MemoryLimitError, OptionError
 from ort_py.fallback.circuits import Circuits
 from ort_py.fallback.states import SessionState
-from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeFactory
-from ort_py.testing.faults import Faults
+from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeFactory
+from ort_py_kit.faults import Faults
 
 X = floats(10, 3)
 

@@ -20,9 +20,9 @@ from ort_py.engine.recovery import answers
 from ort_py.fallback.circuits import Circuits
 from ort_py.fallback.failure import failure_of
 from ort_py.fallback.states import SessionState
-from ort_py.testing.fake_device import FakeBehaviour, FakeDevice, FakeFactory
-from ort_py.testing.fake_region import FakeRegion
-from ort_py.testing.faults import Faults
+from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeFactory
+from ort_py_kit.fake_region import FakeRegion
+from ort_py_kit.faults import Faults
 
 X = floats(4, 3)
 

@@ -15,7 +15,7 @@ from core.tests.fallback.test_breaker import Clock
 from ort_py.errors import OptionError
 from ort_py.fallback.circuits import Circuits, circuits_of
 from ort_py.fallback.states import SessionState
-from ort_py.testing.faults import Faults
+from ort_py_kit.faults import Faults
 
 X = floats(4, 3)
 

@@ -15,7 +15,7 @@ from ort_py.contracts import IExecutionProvider, KernelDef
 from ort_py.errors import Fail, InvalidArgument, LimitError
 from ort_py.execution.watch import RunWatch
 from ort_py.limits import Limits
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 HEADER = '<ir_version: 8, opset_import: ["" : 8]>\n'
 SCAN = (

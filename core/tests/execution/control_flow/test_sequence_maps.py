@@ -14,7 +14,7 @@ from core.tests.driving import HostProvider, drive, floats, model_of
 from ort_py.contracts import IExecutionProvider, KernelDef
 from ort_py.errors import Fail, InvalidArgument, LimitError
 from ort_py.execution.watch import RunWatch
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 MAP = """
 g (seq(float[N]) p, seq(float[N]) q, float[1] x) => (seq(float[N]) y, seq(float[N]) z) <float[1] w = {2}> {

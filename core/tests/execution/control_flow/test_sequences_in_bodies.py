@@ -10,7 +10,7 @@ import pytest
 from core.tests.driving import HostProvider, drive, floats
 from ort_py.contracts import IExecutionProvider, KernelDef
 from ort_py.errors import InvalidArgument
-from ort_py.testing.fake_device import FakeBehaviour, FakeProvider, fake_kernels
+from ort_py_kit.fake_device import FakeBehaviour, FakeProvider, fake_kernels
 
 KERNELS = [
     KernelDef(

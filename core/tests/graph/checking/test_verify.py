@@ -9,7 +9,7 @@ import pytest
 from ort_py.errors import EngineError
 from ort_py.graph.checking.verify import graph_problems, verify
 from ort_py.graph.ir import Graph, Value, connect
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 TEXT = """g (float[2] x, bool c) => (float[2] y) <float w = {1}> {
     a = Mul(x, w)

@@ -15,7 +15,7 @@ from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
-from ort_py.testing.graphs import model_from_text, reference_run, typed_model
+from ort_py_kit.graphs import model_from_text, reference_run, typed_model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 CHAIN = "g (float[2, 3] x) => (float[2, 3] y) { a = Neg(x) b = Relu(a) y = Abs(b) }"

@@ -8,7 +8,7 @@ from core.tests.graph.editing.test_fusing import SCALED, editor, fuse
 from ort_py.contracts import GraphView, NodeTemplate
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.view import ModelGraphView
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 CONVOLUTION = """g (float16[1, 2, 5, 5] x) => (float16[1, 2, H, W] y) <float16[2, 2, 3, 3] w = {WEIGHTS}> {
     a = Conv(x, w) y = Relu(a)

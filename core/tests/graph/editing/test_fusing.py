@@ -12,7 +12,7 @@ from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.ir import Node
 from ort_py.graph.writing.serialize import model_to_proto
-from ort_py.testing.graphs import model_from_text, reference_run, typed_model
+from ort_py_kit.graphs import model_from_text, reference_run, typed_model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 SCALED = """g (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) <float two = {2}, float three = {3}> {

@@ -8,7 +8,7 @@ import pytest
 from ort_py.errors import InvalidGraph
 from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
-from ort_py.testing.graphs import reference_run, typed_model
+from ort_py_kit.graphs import reference_run, typed_model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 LOOP = """g (float[2, 3] x, int64 n) => (float[2, 3] y) <bool yes = {1}> {

@@ -8,7 +8,7 @@ import pytest
 
 from ort_py.graph.editing.positions import NodeList
 from ort_py.graph.ir import Graph, Node
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 
 def _listed(count: int) -> tuple[Graph, NodeList]:

@@ -7,7 +7,7 @@ from ort_py.dtypes import Shape, TensorType
 from ort_py.graph.checking.verify import verify
 from ort_py.graph.editing.edit import Editor
 from ort_py.graph.editing.retyping import retype_readers
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 _UNKNOWN = "t = Reshape(x, s)"
 """A value of rank 2 whose sizes nothing tells before it is replaced."""

@@ -19,7 +19,7 @@ from ort_py.graph.typing.inference_guard import MOST_AXES
 from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.limits import Budget, Limits
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 
 ISOLATED = Limits(isolated_inference=True)
 

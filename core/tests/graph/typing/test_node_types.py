@@ -8,7 +8,7 @@ from ort_py.contracts import NodeSpec
 from ort_py.dtypes import ValueType
 from ort_py.errors import InvalidArgument, PluginError
 from ort_py.graph.typing.node_types import contributed_types
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 NODE = typed_model("g (float[2] x) => (float[2] y) { y = Relu(x) }").graph.nodes[0]
 

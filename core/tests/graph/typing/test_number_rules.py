@@ -6,7 +6,7 @@ import pytest
 
 from ort_py.dtypes import Dim, Shape, TensorType
 from ort_py.graph.ir import Model
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 CONSTANTS = """int64[1] i0 = {0}, int64[1] i1 = {1}, int64[3] minus = {-1, -1, -1}, int64[3] ones = {1, 1, 1},
     int64[3] none = {0, 0, 0}, int64 two = {2}, int64 one = {1}, int64[1] three = {3}, bool[3] mask = {1, 0, 1}"""

@@ -18,7 +18,7 @@ from ort_py.graph.ir import Model, Value, walk
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing import inference, shape_walk
 from ort_py.graph.typing.shapes import infer_types
-from ort_py.testing.graphs import model_from_text, typed_model
+from ort_py_kit.graphs import model_from_text, typed_model
 
 
 def value(model: Model, name: str) -> Value:

@@ -15,7 +15,7 @@ from ort_py.graph.reading.loader import load_model
 from ort_py.graph.view import ModelGraphView
 from ort_py.graph.writing import serialize
 from ort_py.graph.writing.serialize import model_to_proto
-from ort_py.testing.graphs import model_from_text, reference_run, typed_model
+from ort_py_kit.graphs import model_from_text, reference_run, typed_model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 NESTED = """<ir_version: 10, opset_import: ["" : 21], producer_name: "test", model_version: 7, doc_string: "about">

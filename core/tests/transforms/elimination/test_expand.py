@@ -7,7 +7,7 @@ import pytest
 
 import ort_py as ort
 from ort_py.errors import OrtPyError
-from ort_py.testing.graphs import model_from_text
+from ort_py_kit.graphs import model_from_text
 
 
 def test_a_fed_shape_is_checked() -> None:

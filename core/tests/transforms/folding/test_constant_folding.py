@@ -12,10 +12,10 @@ from core.tests.transforms.support import notes, operators, optimise
 from ort_py.contracts import Array, NodeSpec
 from ort_py.errors import InvalidArgument
 from ort_py.graph.weights.weights import ArrayWeight
-from ort_py.testing.graphs import ReferenceContext, model_from_text, typed_model
 from ort_py.transforms.folding.constant_folding import ConstantFolding
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.graphs import ReferenceContext, model_from_text, typed_model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -11,8 +11,8 @@ from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.verify import verify
 from ort_py.graph.ir import Model, walk
 from ort_py.limits import Limits
-from ort_py.testing.graphs import reference_run, typed_model
 from ort_py.transforms.gradient.lowering import lower_gradients
+from ort_py_kit.graphs import reference_run, typed_model
 
 __all__ = ["DOMAIN", "computed", "lowered", "operators", "with_gradient"]
 

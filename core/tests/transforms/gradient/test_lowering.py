@@ -12,8 +12,8 @@ from ort_py.dtypes import TensorType
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.verify import verify
 from ort_py.limits import Limits
-from ort_py.testing.graphs import model_from_text, reference_run, typed_model
 from ort_py.transforms.gradient.lowering import lower_gradients
+from ort_py_kit.graphs import model_from_text, reference_run, typed_model
 
 
 def test_every_x_gets_its_partial_derivative() -> None:

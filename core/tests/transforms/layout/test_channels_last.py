@@ -12,14 +12,14 @@ from core.tests.transforms.fusions import expand_all
 from core.tests.transforms.support import notes, operators
 from ort_py.contracts import GraphView, IExecutionProvider, Transform
 from ort_py.graph.ir import Model, walk
-from ort_py.testing.fake_provider import FakeBehaviour, FakeProvider
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
-from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.layout.channels_last import ChannelsLast
 from ort_py.transforms.layout.operators import CHANNELS_LAST
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.fake_provider import FakeBehaviour, FakeProvider
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
+from ort_py_kit.tolerances import assert_close
 
 _W = "float[4, 4, 3, 3] w"
 _SAME = "<pads = [1, 1, 1, 1]>"

@@ -7,11 +7,11 @@ import onnx
 import pytest
 
 from core.tests.transforms.support import notes, operators, optimise
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
-from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
+from ort_py_kit.tolerances import assert_close
 
 RANDOM = np.random.default_rng(7)
 X = RANDOM.standard_normal((2, 4, 5, 5)).astype(np.float32)

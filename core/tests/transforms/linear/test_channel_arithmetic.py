@@ -8,12 +8,12 @@ import pytest
 
 from core.tests.transforms.support import notes, operators
 from ort_py.contracts import Transform
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
-from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.linear.batch_normalization import FoldBatchNormalization
 from ort_py.transforms.linear.channel_arithmetic import channel_rules
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
+from ort_py_kit.tolerances import assert_close
 
 RANDOM = np.random.default_rng(11)
 FEEDS = {

@@ -7,12 +7,12 @@ import onnx
 import pytest
 
 from core.tests.transforms.support import notes, operators
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
-from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.linear.input_scaling import FoldInputScale
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
+from ort_py_kit.tolerances import assert_close
 
 RANDOM = np.random.default_rng(12)
 FEEDS = {

@@ -13,14 +13,14 @@ from core.tests.transforms.support import notes, operators
 from ort_py.contracts import GraphView, IExecutionProvider
 from ort_py.dtypes import DataType
 from ort_py.graph.ir import Model, walk
-from ort_py.testing.fake_provider import FakeBehaviour, FakeProvider
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 from ort_py.transforms.elimination.casts import MergeCasts
 from ort_py.transforms.elimination.dead_code import EliminateDeadCode
 from ort_py.transforms.elimination.no_ops import noop_rules
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.precision.widening import WidenNarrowFloats
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.fake_provider import FakeBehaviour, FakeProvider
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 
 _HALF = frozenset({DataType.FLOAT16})
 _X = (np.arange(6, dtype=np.float16).reshape(2, 3) - 2) / 3

@@ -10,13 +10,13 @@ import pytest
 from core.tests.transforms.support import notes, operators
 from ort_py.contracts import GraphView, IExecutionProvider
 from ort_py.graph.ir import Model
-from ort_py.testing.fake_provider import FakeBehaviour, FakeProvider
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
-from ort_py.testing.tolerances import assert_close
 from ort_py.transforms.elimination.dead_code import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.quantization.dequantized_weights import DequantizeWeights
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.fake_provider import FakeBehaviour, FakeProvider
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
+from ort_py_kit.tolerances import assert_close
 
 QUANTISED = """g (float[2, 2] x) => (float[2, 3] y)
     <int8[2, 3] w = {1, -2, 3, -4, 5, 127}, float[3] s = {0.5, 0.25, 2}, int8[3] z = {0, 1, -1}> {

@@ -9,12 +9,12 @@ from core.tests.transforms.support import notes, operators
 from ort_py.contracts import IExecutionProvider
 from ort_py.graph.ir import Model
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.testing.fake_provider import FakeBehaviour, FakeProvider
-from ort_py.testing.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 from ort_py.transforms.elimination.dead_code import EliminateDeadCode
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.quantization.widened_weights import RecogniseWidenedWeights
 from ort_py.transforms.report import OptimisationReport
+from ort_py_kit.fake_provider import FakeBehaviour, FakeProvider
+from ort_py_kit.graphs import ReferenceContext, model_from_text, reference_run, typed_model
 
 X = np.array([[1, -2], [0.5, 3]], np.float32)
 SCALES = {

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
 from ort_py_array.attention import causal_convolution
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import BF16, agree, run, sample
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, LimitError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
-from ort_py.testing.tolerances import assert_close
 from ort_py_array.attention import core, plain
 from ort_py_array.attention.core import Rule, attend, split_heads
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import BF16, sample
 from ..standin import array_module, to_device, to_host

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import ort_py as ort
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import reference_outputs
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.kernel_runner import reference_outputs
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import BF16, FLOATS, run, sample
 from ..standin import array_module, to_device, to_host

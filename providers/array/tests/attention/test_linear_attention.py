@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import reference_outputs
-from ort_py.testing.tolerances import assert_close
 from ort_py_array.attention import linear_attention, linear_chunks
+from ort_py_kit.kernel_runner import reference_outputs
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import BF16, run, sample
 

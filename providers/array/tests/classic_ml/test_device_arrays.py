@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import DEFINITIONS, run, sample
 from ..standin import StandInArray, array_module, to_device, to_host

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import run, sample
 from ..runtime_oracle import agree_with_runtime

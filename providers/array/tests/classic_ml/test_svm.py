@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, InvalidGraph
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import run, sample
 from ..runtime_oracle import agree_with_runtime, runtime_outputs

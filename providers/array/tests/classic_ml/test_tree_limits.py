@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument, InvalidGraph, LimitError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from ..oracle import DEFINITIONS, run
 from .tree_models import MODES, Tree, classifier, ensemble, forest, regressor

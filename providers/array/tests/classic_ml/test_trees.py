@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import run
 from ..runtime_oracle import agree_with_runtime, runtime_outputs

@@ -14,7 +14,7 @@ import onnxruntime
 from onnx import helper
 
 from ort_py.dtypes import data_type_of
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import run
 from ..standin import array_module, to_device, to_host

@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 from ort_py.dtypes import data_type_of
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import run
 

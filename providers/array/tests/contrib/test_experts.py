@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ort_py import errors
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
 from ort_py_array.contrib.routing import chosen_experts, sparse_mixer
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import BF16, sample
 from ..runtime_oracle import agree_with_runtime, runtime_outputs

@@ -10,8 +10,8 @@ import pytest
 import ort_py
 from ort_py.dtypes import TensorType, data_type_of
 from ort_py.errors import LimitError
-from ort_py.testing.kernel_runner import make_node_spec, run_kernel
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.kernel_runner import make_node_spec, run_kernel
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import DEFINITIONS, SCHEMAS
 from ..standin import StandInArray, array_module, to_device, to_host

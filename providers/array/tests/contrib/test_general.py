@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ort_py import errors
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import BF16, run, sample
 from ..runtime_oracle import agree_with_runtime

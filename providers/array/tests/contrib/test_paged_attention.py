@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.contrib.paged_attention import paged_attention
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .attention_oracle import f32, i32, on_device, unchanged
 from .closed_forms import contrib

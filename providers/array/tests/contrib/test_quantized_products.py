@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, LimitError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
-from ort_py.testing.tolerances import assert_close
 from ort_py_array.contrib import quantized_products as products
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import run, sample
 from ..runtime_oracle import addable, agree_with_runtime, runtime_outputs

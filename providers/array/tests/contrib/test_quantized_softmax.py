@@ -14,8 +14,8 @@ from onnx import helper
 
 from ort_py.dtypes import data_type_of
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.contrib.quantized_softmax import qlinear_softmax
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from ..standin import array_module, to_device, to_host
 from .near_ties import DOMAIN, assert_quantized, number, random_eight

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, LimitError
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import BF16, FLOATS, agree, i64, run, sample
 from ..runtime_oracle import agree_with_runtime

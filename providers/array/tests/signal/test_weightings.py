@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument, LimitError
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from ..function_oracle import function_outputs
 from ..oracle import agree, i64, run

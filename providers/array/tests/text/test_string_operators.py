@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, LimitError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from ..oracle import DEFINITIONS, run
 from ..runtime_oracle import agree_with_runtime

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument, InvalidGraph, LimitError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from ..oracle import DEFINITIONS, i64, run
 from ..runtime_oracle import agree_with_runtime

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.kernel_runner import reference_outputs
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.kernel_runner import reference_outputs
+from ort_py_kit.tolerances import assert_close
 
 from ..oracle import run
 from .row import Given, Row, for_each_call

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ort_py.contracts import KernelDef, KernelLookup, KernelMatch, NodeSpec
-from ort_py.testing.graphs import graph_view
 from ort_py_array.library import LibraryKernels
 from ort_py_cuda.capture.claims import definition_of, group_refusal, groups, owns, refusal
 from ort_py_cuda.settings import Settings, applied
+from ort_py_kit.graphs import graph_view
 from providers.cuda.tests.float8.models import product, view_of
 
 _OURS = KernelDef("Relu", lambda ctx: abs, since=1, until=28, implementation="ort_py_cuda.kernels.fake:relu")

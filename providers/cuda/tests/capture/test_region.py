@@ -13,10 +13,10 @@ import pytest
 from ort_py.contracts import FrameResources, KernelCatalog, KernelDef
 from ort_py.devices import Device
 from ort_py.errors import ExecutionError, KernelNotFoundError
-from ort_py.testing.graphs import graph_view
 from ort_py_array.library import LibraryKernels
 from ort_py_cuda.capture.program import program_of
 from ort_py_cuda.capture.region import CapturedRegion
+from ort_py_kit.graphs import graph_view
 from providers.cuda.tests.stand_in.machine import Machine
 
 from .capturing import CapturingModule, CapturingStream

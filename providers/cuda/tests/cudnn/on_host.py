@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from ort_py.contracts.kernel import KernelDef
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_cuda import settings
 from ort_py_cuda.cudnn import frontend, library, plans
 from ort_py_cuda.cudnn.library import Cudnn
 from ort_py_cuda.settings import Settings
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 from providers.cuda.tests.cudnn.fake_frontend import FakeFrontend
 from providers.cuda.tests.cudnn.fake_library import FakeLibrary
 from providers.cuda.tests.cudnn.host_module import HostModule, to_device

@@ -10,8 +10,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ort_py.contracts import GraphView
-from ort_py.testing.graphs import graph_view, model_from_text
 from ort_py_array.contrib.schemas import schemas
+from ort_py_kit.graphs import graph_view, model_from_text
 
 __all__ = ["FORMS", "bits", "model", "product", "view_of"]
 

@@ -10,10 +10,10 @@ import onnx
 import pytest
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.graphs import reference_run
 from ort_py_cuda.cublaslt.layout import Problem
 from ort_py_cuda.float8.patterns import find
 from ort_py_cuda.float8.region import Float8Region, compile_region
+from ort_py_kit.graphs import reference_run
 from providers.cuda.tests.cublaslt.fake_library import FakeLt
 from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host

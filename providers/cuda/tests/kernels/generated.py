@@ -9,10 +9,10 @@ import numpy as np
 
 from ort_py.contracts.kernel import KernelDef
 from ort_py.contracts.schema import OperatorSchema
-from ort_py.testing.kernel_runner import reference_outputs, run_kernel
-from ort_py.testing.tolerances import tolerance_of
 from ort_py_array.library import LibraryKernels
 from ort_py_cuda.code import faults
+from ort_py_kit.kernel_runner import reference_outputs, run_kernel
+from ort_py_kit.tolerances import tolerance_of
 from providers.cuda.tests.emulation import host
 
 __all__ = ["agree", "check", "check_with_library", "run"]

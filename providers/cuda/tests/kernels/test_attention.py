@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array import kernel_defs
 from ort_py_cuda.kernels.attention import KERNELS
 from ort_py_cuda.kernels.fused_attention import causality
+from ort_py_kit.kernel_runner import run_kernel
 from providers.cuda.tests.cudnn.on_host import Host, close, cudnn_on_host
 
 BATCH, HEADS, KEY_HEADS, LENGTH, SIZE = 2, 4, 2, 17, 8

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 import pytest
 
-from ort_py.testing.backend_cases import SuiteCase, suite_cases
 from ort_py_cuda.kernels import fused_attention
+from ort_py_kit.backend_cases import SuiteCase, suite_cases
 from providers.cuda.tests.cudnn.on_host import Host, cudnn_on_host
 
 _OPERATORS = {

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import make_node_spec, reference_outputs, run_kernel
 from ort_py_array import kernel_defs
 from ort_py_cuda import libraries
 from ort_py_cuda.cudnn.errors import CudnnError
 from ort_py_cuda.kernels.convolution import KERNELS, prefers_channels_last
 from ort_py_cuda.settings import Settings
+from ort_py_kit.kernel_runner import make_node_spec, reference_outputs, run_kernel
 from providers.cuda.tests.cudnn.host_module import to_device
 from providers.cuda.tests.cudnn.on_host import Host, close, cudnn_on_host
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_py.testing.kernel_runner import reference_outputs, run_kernel
 from ort_py_array import kernel_defs
 from ort_py_cuda.kernels.convolution_transpose import KERNELS
+from ort_py_kit.kernel_runner import reference_outputs, run_kernel
 from providers.cuda.tests.cudnn.host_module import to_device
 from providers.cuda.tests.cudnn.on_host import close, cudnn_on_host
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array.contrib.group_query_attention import KERNELS as LIBRARY
 from ort_py_cuda import libraries
 from ort_py_cuda.kernels import group_query_attention, grouped_attention
 from ort_py_cuda.kernels.grouped_attention import attend_few, default_scale, stored_in_pages
 from ort_py_cuda.kernels.grouped_forms import Lengths, Places, Scoring, grouped_kernel
+from ort_py_kit.kernel_runner import run_kernel
 from providers.cuda.tests.architectures import ARCHITECTURES, TYPES, share_of
 from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host

@@ -10,12 +10,12 @@ import pytest
 
 from ort_py import errors
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array.contrib.block_quantized import KERNELS as LIBRARY
 from ort_py_cuda import libraries
 from ort_py_cuda.code import Kernel
 from ort_py_cuda.kernels import matmul_nbits
 from ort_py_cuda.kernels.matmul_nbits import dequantize_kernel, few_rows_kernel
+from ort_py_kit.kernel_runner import run_kernel
 from providers.cuda.tests.architectures import ARCHITECTURES, TYPES, share_of
 from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.kernel_runner import reference_outputs, run_kernel
 from ort_py_array import kernel_defs
 from ort_py_cuda.kernels.normalization import KERNELS
+from ort_py_kit.kernel_runner import reference_outputs, run_kernel
 from providers.cuda.tests.cudnn.on_host import Host, close, cudnn_on_host
 
 LAST = "ort_py.channels_last"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ort_py.contracts.kernel import KernelForms
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec, run_kernel
 from ort_py_array.contrib.paged_attention import KERNELS as LIBRARY
 from ort_py_cuda.kernels import grouped_attention, paged_attention
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec, run_kernel
 from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import Location
-from ort_py.testing.kernel_runner import reference_outputs, run_kernel
 from ort_py_array import kernel_defs
 from ort_py_array.windows import Window
 from ort_py_cuda.cudnn import legacy
 from ort_py_cuda.kernels.pooling import KERNELS, refusal_of
+from ort_py_kit.kernel_runner import reference_outputs, run_kernel
 from providers.cuda.tests.cudnn.on_host import close, cudnn_on_host
 
 LAST = "ort_py.channels_last"

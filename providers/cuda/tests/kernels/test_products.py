@@ -10,11 +10,11 @@ import pytest
 
 from ort_py.contracts import KernelDef
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array.contrib import schemas as _schemas  # noqa: F401 - the contrib operators are known from here on
 from ort_py_array.contrib.fused_products import KERNELS as LIBRARY_FUSED
 from ort_py_array.matmul import KERNELS as LIBRARY
 from ort_py_cuda.kernels import fused_matmul, gemm, matmul
+from ort_py_kit.kernel_runner import run_kernel
 from providers.cuda.tests.emulation.host import HostModule, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host
 
@@ -72,7 +72,7 @@ def test_gemm(module: HostModule, c: tuple[int, ...] | None, beta: float, dtype:
 
 def test_gemm_writes_where_it_is_told(module: HostModule) -> None:
     """The second form, with C spread over the very output."""
-    from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
+    from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
     a, b, c, out = (on_host(x) for x in (_sample(3, 4), _sample(4, 5), _sample(3, 1), np.empty((3, 5), np.float32)))
     call = gemm.gemm(LocalKernelContext(make_node_spec("Gemm", [a, b, c]), module))

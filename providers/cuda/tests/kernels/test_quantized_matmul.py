@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array.contrib.quantized_products import KERNELS as LIBRARY_CONTRIB
 from ort_py_array.quantized_matmul import KERNELS as LIBRARY
 from ort_py_cuda import libraries
 from ort_py_cuda.kernels import quantized_matmul
 from ort_py_cuda.kernels.byte_products import columns_of, results_kernel, rows_kernel
+from ort_py_kit.kernel_runner import run_kernel
 from providers.cuda.tests.architectures import ARCHITECTURES
 from providers.cuda.tests.emulation.host import HostDriver, HostModule, install, on_host
 from providers.cuda.tests.fixtures_cublaslt import on_the_host

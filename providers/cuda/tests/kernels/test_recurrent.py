@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.kernel_runner import run_kernel
 from ort_py_array import kernel_defs
 from ort_py_cuda.kernels.recurrent import KERNELS
+from ort_py_kit.kernel_runner import run_kernel
 from providers.cuda.tests.cudnn.on_host import Host, close, cudnn_on_host
 
 STEPS, BATCH, INPUTS, HIDDEN = 6, 3, 4, 5

@@ -12,10 +12,10 @@ import pytest
 from ort_py.contracts import KernelContext
 from ort_py.contracts.kernel import KernelCallable, KernelFactory
 from ort_py.errors import KernelNotFoundError
-from ort_py.testing.kernel_runner import LocalKernelContext, make_node_spec
 from ort_py_array.library import LibraryKernels
 from ort_py_cuda.kernels.catalog import FAMILIES
 from ort_py_cuda.kernels.standing import note_fallback, over_library, unprepared
+from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 from providers.cuda.tests.cudnn.on_host import cudnn_on_host
 
 _OURS = ("convolution", "convolution_transpose", "pooling", "normalization", "attention", "recurrent")

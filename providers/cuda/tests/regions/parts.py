@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 
 from ort_py.contracts.graph_view import GraphView, RegionView
-from ort_py.testing.graphs import graph_view, model_from_text, reference_run
-from ort_py.testing.tolerances import tolerance_of
 from ort_py_cuda.code import faults
 from ort_py_cuda.regions import RegionContext, compile_region
 from ort_py_cuda.regions.groups import node_groups
+from ort_py_kit.graphs import graph_view, model_from_text, reference_run
+from ort_py_kit.tolerances import tolerance_of
 from providers.cuda.tests.emulation import host
 
 __all__ = ["CONTEXT", "agree", "check", "outputs_of", "region_of", "view_of"]

@@ -12,13 +12,13 @@ from onnx import numpy_helper
 
 from ort_py.contracts import CompiledRegion, FrameResources
 from ort_py.errors import InvalidArgument
-from ort_py.testing.graphs import graph_view, model_from_text, reference_run
 from ort_py_array.contrib.schemas import schemas
 from ort_py_cuda import capture, regions, settings
 from ort_py_cuda.cublaslt.elements import Epilogue
 from ort_py_cuda.kernels.catalog import CudaKernels
 from ort_py_cuda.regions import linear
 from ort_py_cuda.settings import Settings
+from ort_py_kit.graphs import graph_view, model_from_text, reference_run
 from providers.cuda.tests.cublaslt.fake_library import FakeLt
 from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation.host import HostModule, on_host

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.graphs import model_from_text, reference_run
 from ort_py_cuda.regions import compile_region
+from ort_py_kit.graphs import model_from_text, reference_run
 from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.regions.parts import CONTEXT, agree, check, outputs_of, region_of

@@ -10,12 +10,12 @@ import pytest
 
 from ort_py.contracts.compiled import FrameResources
 from ort_py.errors import InvalidArgument, KernelInputError
-from ort_py.testing.graphs import model_from_text, reference_run
 from ort_py_cuda import modules, regions
 from ort_py_cuda.code import faults
 from ort_py_cuda.regions import compile_region
 from ort_py_cuda.regions.groups import node_groups
 from ort_py_cuda.regions.region import _SIGNATURES, CodeRegion, _flat_kernel
+from ort_py_kit.graphs import model_from_text, reference_run
 from providers.cuda.tests.drawing import rng
 from providers.cuda.tests.emulation import host
 from providers.cuda.tests.regions.parts import CONTEXT, agree, check, outputs_of, region_of, view_of

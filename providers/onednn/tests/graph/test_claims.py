@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 import ort_py as ort
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_plain
 
 

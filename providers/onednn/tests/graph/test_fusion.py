@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto
 
 import ort_py as ort
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.binding.constants import Binary, Eltwise
 from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.execution.region import DnnlRegion

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
-from ort_py.testing.graphs import model_from_text
-from ort_py.testing.subject import Subject
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.graphs import model_from_text
+from ort_py_kit.subject import Subject
+from ort_py_kit.tolerances import assert_close
 
 HERE = Subject("DnnlExecutionProvider", {"claim_small": True})
 

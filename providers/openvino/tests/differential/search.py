@@ -17,7 +17,7 @@ import numpy as np
 
 import ort_py
 from ort_py.errors import OrtPyError
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 from providers.openvino.tests.differential import elementwise, moves, quantised_graphs, reductions, windows
 from providers.openvino.tests.differential.case import Case
 from providers.openvino.tests.models import NAME

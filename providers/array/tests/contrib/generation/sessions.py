@@ -11,7 +11,7 @@ from onnx import GraphProto, helper
 
 import ort_py
 from ort_py.dtypes import data_type_of
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 __all__ = ["agree_with_runtime", "generate", "generation_model", "run_graph", "runtime_generates"]
 

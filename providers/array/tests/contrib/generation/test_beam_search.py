@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from .graphs import VOCABULARY, decoder, encoder, gpt
 from .sessions import agree_with_runtime, generate, run_graph

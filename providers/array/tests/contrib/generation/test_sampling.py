@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
 from ort_py_array.contrib.generation.sampling import drawn, filter_unlikely
+from ort_py_kit.tolerances import assert_close
 
 from .graphs import VOCABULARY, decoder, encoder, gpt
 from .sessions import agree_with_runtime, generate, run_graph

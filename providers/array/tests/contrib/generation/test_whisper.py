@@ -9,7 +9,7 @@ import pytest
 
 from ort_py import errors
 from ort_py.errors import InvalidArgument
-from ort_py.testing.tolerances import assert_close
+from ort_py_kit.tolerances import assert_close
 
 from .graphs import FEATURES, VOCABULARY, decoder, encoder
 from .sessions import agree_with_runtime, generate, run_graph

@@ -10,8 +10,8 @@ import pytest
 
 from ort_py.contracts import FormalParameter, NodeSpec, OperatorSchema, ValueSpec
 from ort_py.dtypes import DataType, Shape, TensorType
-from ort_py.testing.kernel_runner import make_node_spec
 from ort_py_array.contrib.schemas.notation import ShapesFunction, broadcast, dims, operator, same_shape
+from ort_py_kit.kernel_runner import make_node_spec
 
 
 def node(inputs: Sequence[Any], outputs: int = 1) -> NodeSpec:

@@ -10,8 +10,8 @@ import pytest
 
 from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, Shape, TensorType, data_type_of
-from ort_py.testing.kernel_runner import make_node_spec
 from ort_py_array.contrib.schemas import schemas
+from ort_py_kit.kernel_runner import make_node_spec
 
 from ...oracle import run, sample
 
