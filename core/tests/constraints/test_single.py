@@ -10,7 +10,7 @@ import pytest
 from ort_py.constraints import output_shapes, violated, work_of
 from ort_py.contracts import NodeSpec
 from ort_py.graph.view import ModelGraphView
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 
 def node_of(body: str) -> NodeSpec:
