@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.source_tree import ROOT, parsed, python_files
 
-CORE = ROOT / "core" / "src"
+SOURCES = {"core/src/ort_py": ROOT / "core" / "src", "kit/src/ort_py_kit": ROOT / "kit" / "src"}
 
 LARGEST_CIRCLE = 2
 """Two modules that know each other are one idea in two files; three are a knot."""
@@ -18,7 +18,7 @@ KNOTS = {
     "ort_py.execution": 16,
     "ort_py.graph": 12,
     "ort_py.planning": 16,
-    "ort_py.testing": 4,
+    "ort_py_kit": 4,
 }
 """Circles that are still there, by room, with the number of their modules: they may shrink, and none may be added."""
 
@@ -28,14 +28,21 @@ OWNED = {"session", "engine"}
 
 def _modules() -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for file in python_files("core/src/ort_py"):
-        parts = list(file.relative_to(CORE).with_suffix("").parts)
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    for package, root in SOURCES.items():
+        for file in python_files(package):
+            parts = list(file.relative_to(root).with_suffix("").parts)
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
     return found
 
 
+def _room(module: str) -> str:
+    """The folder of the core that a module belongs to; the kit counts as one."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "ort_py" else parts[0]
+
+
 def _imported(file: Path, modules: dict[str, Path]) -> set[str]:
-    """Modules of the core that a file imports, anywhere in it: for types only and inside functions too."""
+    """Modules of the core and the kit that a file imports, inside functions and for types only too."""
     found: set[str] = set()
     for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
@@ -67,7 +74,7 @@ def _circles() -> list[set[str]]:
 def test_no_circle_of_imports_is_larger_than_two_modules() -> None:
     """Imports for types count: who needs another's type knows it."""
     circles = sorted(_circles(), key=min)
-    rooms = Counter(".".join(name.split(".")[:2]) for group in circles for name in group)
+    rooms = Counter(_room(name) for group in circles for name in group)
     assert {room: size for room, size in rooms.items() if size > KNOTS.get(room, 0)} == {}, circles
 
 
@@ -98,9 +105,8 @@ def _touches(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_nobody_touches_private_names_of_sessions_and_engines() -> None:
     """What others need of a session or an engine is public there."""
-    files = [
-        file for file in python_files("core/src", "providers", "benchmarks", "examples") if "tests" not in file.parts
-    ]
+    folders = ("core/src", "kit/src", "providers", "benchmarks", "examples")
+    files = [file for file in python_files(*folders) if "tests" not in file.parts]
     wrong = [f"{file.relative_to(ROOT)}:{line}: {text}" for file in files for line, text in _touches(parsed(file))]
     assert wrong == []
 
