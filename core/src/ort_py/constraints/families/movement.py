@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ort_py.constraints.scope import (
+    CONTENT_LIMIT,
     Constraint,
     Dims,
     NodeScope,
@@ -175,7 +176,9 @@ def _concat(n: NodeScope) -> Outputs:
     content: list[Amount] | None = [] if rank == 1 else None
     for place in range(len(shapes)):
         part = content_of(n.tensor(place)) if content is not None else None
-        content = None if part is None or content is None else [*content, *part]
+        # Longer lists say no shapes, and a chain of nodes that join a value with itself would double them each time.
+        short = part is not None and content is not None and len(content) + len(part) <= CONTENT_LIMIT
+        content = [*content, *part] if short else None  # type: ignore[misc]  # neither is None
     return [Tensor(replaced(shapes[0], axis, whole), content=None if content is None else tuple(content))]
 
 
