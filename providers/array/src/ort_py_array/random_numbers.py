@@ -105,7 +105,7 @@ def random_normal_like(
     mean: float = 0.0,
     scale: float = 1.0,
 ) -> Array:
-    """Like `random_normal` (RandomNormalLike-1..22), with the input's shape and, without `dtype`, its type.
+    """RandomNormalLike-1..22: like `random_normal`, of the input's shape and, without `dtype`, its type.
 
     Raises:
         InvalidArgument: The type is not a floating-point type, or `scale` is negative.
@@ -146,7 +146,7 @@ def random_uniform_like(
     """RandomUniformLike-1..22: as `random_uniform`, of the input's shape and, without `dtype`, type.
 
     Raises:
-        InvalidArgument: The type is no floating one, or `low` exceeds `high`.
+        InvalidArgument: The type is not a floating-point type, or `low` exceeds `high`.
     """
     kind = attribute_type(ctx, "dtype", data_type_of(x.dtype) if dtype is None else dtype, ALL_FLOATS)
     return _uniform(ctx, tuple(x.shape), kind, seed, low, high)
@@ -185,8 +185,8 @@ def multinomial(
     A class of log-probability minus infinity is never drawn. int32 or int64.
 
     Raises:
-        InvalidArgument: The input is not a matrix, `sample_size` is not positive, the type is no index type, or a row
-            has no class to draw or one that is NaN or plus infinity.
+        InvalidArgument: The input is not a matrix, `sample_size` is not positive, the type is not an index type, or a
+            row has no class to draw or one that is NaN or plus infinity.
         LimitError: The result would be too large.
     """
     xp, where = ctx.xp, ctx.node.location

@@ -259,7 +259,7 @@ def _times(xp: Any, weights: Array, h: Array) -> Array:
 
 
 def _input_bias(kind: str, bias: Array, width: int, hidden: int) -> Array:
-    """What can be added to the projected input: both biases, but for the GRU's last gate only the input's."""
+    """The summand of the projected input: both biases, but for the GRU's last gate only the input's."""
     if kind != "GRU":
         return bias[:width] + bias[width:]
     both = bias[:width].copy()

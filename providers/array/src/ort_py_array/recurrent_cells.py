@@ -47,7 +47,7 @@ _PARAMETERS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one direction's steps need beside the projected input.
+    """Arguments of one direction's steps besides the projected input.
 
     Attributes:
         xp: Array module.

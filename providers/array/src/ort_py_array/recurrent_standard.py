@@ -23,7 +23,7 @@ directions, ``(directions, batch, hidden)`` times those of both."""
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """A layer all of whose directions are standard: what its steps need beside the projected input.
+    """Arguments of the steps of a layer whose directions are all standard, besides the projected input.
 
     Attributes:
         kind: ``LSTM`` or ``GRU``.
@@ -32,8 +32,8 @@ class Standard:
         half: 0.5 as an array: at each step, converting a Python number would take as long as its use.
         product: With all gates of the recurrence weights; for a GRU that resets before its product, with the first two.
         product_last: With the last gate of a GRU that resets before its product.
-        bias: Recurrence bias of a GRU's last gate, ``(hidden,)`` or, for two directions,
-            ``(directions, 1, hidden)``; None where it is no part of that product.
+        bias: Recurrence bias of a GRU's last gate, ``(hidden,)`` or, for two directions, ``(directions, 1, hidden)``;
+            None if it is not part of that product.
     """
 
     kind: str

@@ -130,7 +130,7 @@ def _together(driver: Driver, gpus: Sequence[Gpu] | None, cupy: CuPy, wrong: lis
 
 
 def too_old(name: str, capability: tuple[int, int], cupy: CuPy) -> tuple[str, str] | None:
-    """Why a GPU is too old for the CUDA that CuPy is built for, and the fix; None where it is not.
+    """Explain why a GPU is too old for the CUDA that CuPy is built for, with the fix, or return None.
 
     Args:
         name: Of the GPU.
@@ -173,7 +173,7 @@ def _lacking(major: int) -> list[tuple[_Part, str]]:
 
 
 def _front_end() -> list[str]:
-    """What to say about cuDNN's front end."""
+    """Remarks about cuDNN's front end."""
     try:
         version("nvidia-cudnn-frontend")
     except PackageNotFoundError:

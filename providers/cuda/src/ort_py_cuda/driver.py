@@ -29,8 +29,8 @@ class Gpu:
     """One GPU.
 
     Attributes:
-        name: As NVIDIA sells it.
-        capability: Compute capability, (9, 0); None where it is not told before CUDA starts.
+        name: Product name.
+        capability: Compute capability, (9, 0); None if it is not known before CUDA starts.
         uuid: ``GPU-…``.
     """
 
@@ -44,14 +44,14 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """What the driver says.
+    """Facts that the driver reports.
 
     Attributes:
-        loads: Whether its library is there.
-        error: What loading it said.
+        loads: Whether its library can be loaded.
+        error: The error message of loading it.
         cuda: The newest CUDA it can run, (13, 0); (0, 0) where it does not say.
         version: Its own version, ``"580.65.06"``.
-        gpus: The GPUs of the machine; None where nobody could be asked.
+        gpus: The GPUs of the machine; None if they could not be listed.
     """
 
     loads: bool
@@ -92,14 +92,14 @@ def read_driver(open_library: Callable[[str], Any] | None = None, shown: Path = 
 
 
 def visible(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
-    """What CUDA_VISIBLE_DEVICES leaves of the GPUs, in its order.
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order.
 
     Args:
         gpus: All of them.
         wanted: The variable's value; None where it is not set.
 
     Returns:
-        CUDA reads the list up to the first entry that is no GPU. A part of a GPU (``MIG-…``) counts as one like the
+        CUDA reads the list up to the first entry that is not a GPU. A part of a GPU (``MIG-…``) counts as one like the
         first GPU, as all parts are of GPUs that have them.
     """
     if wanted is None:

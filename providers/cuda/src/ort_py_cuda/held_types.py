@@ -1,4 +1,4 @@
-"""What arrays of CuPy can hold, and which operators need a library of NVIDIA's that may be missing.
+"""The types that arrays of CuPy can hold, and the operators that need a library of NVIDIA's that may be missing.
 
 Comes before `provider`. Knows ONNX's element types and operators; imports no CuPy.
 """
@@ -34,7 +34,7 @@ def held_types() -> frozenset[DataType]:
 
 
 def unheld(data_type: DataType) -> str:
-    """Why CuPy has no arrays of a type, in words."""
+    """Explain why CuPy has no arrays of a type."""
     if data_type is DataType.STRING:
         return "texts live on the host"
     if data_type is DataType.BFLOAT16:
@@ -43,7 +43,9 @@ def unheld(data_type: DataType) -> str:
 
 
 def missing_library(node: NodeSpec) -> str | None:
-    """Why a node cannot be computed although its types can be held: a library that is not installed."""
+    """Name the library whose absence prevents a node from being computed although its types can be held, or return
+    None.
+    """
     needed = _NEEDS.get(node.op_type)
     if needed is None or libraries.find(needed) is not None:
         return None

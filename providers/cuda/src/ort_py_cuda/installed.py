@@ -1,4 +1,4 @@
-"""Which CuPy is installed here, as metadata tells: nothing of it is imported.
+"""The installed CuPy, as its metadata describes it: nothing of it is imported.
 
 Two distributions write the one folder `cupy`: cupy-cuda12x and cupy-cuda13x. Comes before `modules`, which imports it,
 and `libraries`, which looks for NVIDIA's libraries of the same CUDA.
@@ -52,7 +52,7 @@ class Missing:
 
 
 def install_command(major: int = 13) -> str:
-    """What to type for everything that one CUDA needs."""
+    """The command that installs everything that one version of CUDA needs."""
     return f'pip install "ort-py-cuda[cuda{major or 13}]"'
 
 

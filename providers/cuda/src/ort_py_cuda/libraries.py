@@ -207,7 +207,7 @@ def _patterns(library: Library, major: int) -> list[str]:
 
 
 def _sonames(name: str, major: int) -> list[str]:
-    """What the system's loader is asked for."""
+    """Names under which the system's loader looks for a library."""
     library = LIBRARIES[name]
     if not library.wheels:
         return ["nvcuda.dll"] if _WINDOWS else ["libcuda.so.1"]

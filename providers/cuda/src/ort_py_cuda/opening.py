@@ -64,7 +64,7 @@ class OpenDevice:
 
 
 def device_count() -> int:
-    """How many GPUs CUDA shows this process; starts CUDA.
+    """Number of GPUs that CUDA shows this process. Starts CUDA.
 
     Raises:
         EPFail: CUDA does not start.
@@ -85,7 +85,7 @@ def device_count() -> int:
 
 
 def open_device(wishes: Wishes) -> OpenDevice:
-    """Make the GPU ready that the options name.
+    """Prepare the GPU that the options name.
 
     Raises:
         EPFail: CUDA does not start, there is no GPU of this number, or it cannot be used.
@@ -146,7 +146,7 @@ def works(index: int) -> bool:
 
 
 def _not_started(error: Exception) -> EPFail:
-    """What a CUDA that does not start means, with what the probe says now."""
+    """The error for a CUDA that does not start, with the present result of the probe."""
     status = status_of(error)
     found = examine()
     reasons = [str(error)]

@@ -1,4 +1,4 @@
-"""What the entry point names: registers the factory of CUDAExecutionProvider.
+"""Target of the entry point: registers the factory of CUDAExecutionProvider.
 
 Light on purpose: discovery imports this file to list providers. The probe asks metadata, folders and the driver; CuPy's
 own import takes a sixth of a second.
@@ -39,7 +39,7 @@ class CUDAProviderFactory(ProviderFactory):
 
     @property
     def vendor(self) -> str:
-        """Who makes the devices and libraries."""
+        """Vendor of the devices and libraries."""
         return "NVIDIA"
 
     @property
@@ -62,10 +62,10 @@ class CUDAProviderFactory(ProviderFactory):
         return availability.examine()
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:
-        """A provider for one session.
+        """Create a provider for one session.
 
         Raises:
-            OptionError: An option's value is none, or two contradict each other.
+            OptionError: An option has an invalid value, or two contradict each other.
             EPFail: CuPy does not import, CUDA does not start, or there is no GPU of this number.
         """
         from ort_py_cuda.provider import CUDAProvider

@@ -1,4 +1,4 @@
-"""What a session holds: claims of kernels, regions and captured runs on one GPU, and what it does when that is lost.
+"""The provider of a session: claims of kernels, regions and captured runs on one GPU, and the handling of its loss.
 
 Comes after everything else of this package. Kernels are found by `kernels.catalog`, regions are compiled by `regions`,
 runs captured by `capture`; memory and streams are those of `opening`.
@@ -54,7 +54,7 @@ class CUDAProvider(ArrayModuleProvider):
         context: The session's wishes.
 
     Raises:
-        OptionError: An option's value is none, or two contradict each other.
+        OptionError: An option has an invalid value, or two contradict each other.
         EPFail: CuPy does not import, CUDA does not start, or there is no GPU of this number.
     """
 
@@ -81,7 +81,7 @@ class CUDAProvider(ArrayModuleProvider):
 
     @property
     def settings(self) -> Settings:
-        """What its kernels and regions read."""
+        """Settings that its kernels and regions read."""
         return self._settings
 
     def kernel_registry(self) -> KernelCatalog:
@@ -114,7 +114,7 @@ class CUDAProvider(ArrayModuleProvider):
         )
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-        """What is left of a region by itself: as the room says that compiles it."""
+        """Ask the room that compiles a region whether the rest of it can run."""
         room = capture if self._settings.graphs else float8 if float8.owns(nodes) else regions
         answer: str | None = applied(self._settings, room.group_refusal, nodes, graph)
         return answer
@@ -142,7 +142,9 @@ class CUDAProvider(ArrayModuleProvider):
         return frozenset() if self._settings.capability >= _BFLOAT16_FROM else frozenset({DataType.BFLOAT16})
 
     def prefers_channels_last(self, node: NodeSpec) -> bool:
-        """As `kernels.pictures` says, where the session allows it: without cuDNN a node pays for two transposes."""
+        """Apply the preference of `kernels.pictures`, if the session allows it: without cuDNN a node costs two
+        transposes.
+        """
         return self._settings.channels_last and prefers_channels_last(node)
 
     def failure_kind(self, error: BaseException) -> FailureKind | None:
@@ -183,7 +185,7 @@ class CUDAProvider(ArrayModuleProvider):
             device.synchronize()
 
     def _foreign(self, node: NodeSpec) -> str | None:
-        """Why CuPy cannot hold a value of a node, in words."""
+        """Explain why CuPy cannot hold a value of a node."""
         reason = super()._foreign(node)
         if reason is None:
             return None

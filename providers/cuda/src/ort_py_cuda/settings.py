@@ -1,4 +1,4 @@
-"""What a session wants of its kernels: read by their factories.
+"""A session's settings for its kernels, read by their factories.
 
 The catalogue makes a session's settings the current ones while it calls a factory of this package, so a factory asks
 `current` once and keeps what it needs. Knows no option's name and no kernel.
@@ -20,7 +20,7 @@ __all__ = ["Settings", "applied", "current", "with_settings"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Wishes and facts that hold for one session.
+    """Settings and facts that hold for one session.
 
     Attributes:
         tf32: Whether products of float32 may be computed in TF32.
@@ -30,7 +30,7 @@ class Settings:
         deterministic: Whether results must not depend on timing.
         graphs: Whether runs are captured: nothing may wait, allocate freshly or call cuBLAS through CuPy.
         device: Number of the GPU.
-        capability: Compute capability ×10, e.g. 90; 0 where there is no device to ask.
+        capability: Compute capability ×10, e.g. 90; 0 without a device.
     """
 
     tf32: bool = False

@@ -45,7 +45,7 @@ class CudaMemory(IDeviceMemory):
 
     @property
     def allocator(self) -> IAllocator:
-        """Of the pool that sessions without a limit share."""
+        """The allocator of the pool that sessions without a limit share."""
         return self._opened.allocator
 
     @property
@@ -54,7 +54,7 @@ class CudaMemory(IDeviceMemory):
         return self._opened.transfer
 
     def create_stream(self) -> IStream:
-        """A stream that waits for nobody's."""
+        """Create a stream that does not synchronise with others."""
         return self._opened.new_stream()
 
     def address(self, array: Any) -> int:

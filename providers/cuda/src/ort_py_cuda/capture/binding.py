@@ -31,7 +31,7 @@ def weights_of(region: RegionView, node: NodeSpec) -> dict[int, RegionWeight]:
 
 
 class RegionContext(KernelContext):
-    """What a kernel inside a region may know and use.
+    """Information and services for a kernel inside a region.
 
     Sizes are not asked about: no shape inside depends on values, and the provider's memory has a limit of its own.
 
@@ -57,7 +57,7 @@ class RegionContext(KernelContext):
     def packed(
         self, replaced: Sequence[int], form: str, make: Callable[..., T], others: Sequence[int] = ()
     ) -> T | None:
-        """As the contract says; shared with all regions of the session."""
+        """Return packed constants as the contract defines, shared with all regions of the session."""
         asked = (*replaced, *others)
         given = self.node.inputs
         present = [one for one in asked if one < len(given) and given[one] is not None]

@@ -1,4 +1,4 @@
-"""Which nodes go into captured regions, and why others do not.
+"""The nodes that go into captured regions, and the reasons why others do not.
 
 A captured kernel is launched again and again with the arguments it had: so it may not wait for the device, read a
 value on the host, draw random numbers, or make arrays whose shapes the data decide. Kernels of this package are
@@ -48,7 +48,7 @@ _BY_VALUE = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Range", "Str
 
 
 def refusal(node: NodeSpec, definition: KernelDef) -> str | None:
-    """Why a node is not captured, None where it is.
+    """Explain why a node is not captured, or return None.
 
     Args:
         node: The node.
@@ -111,7 +111,7 @@ def groups(
 
 
 def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-    """Why what is left of a claim is not worth a graph, None where it is.
+    """Explain why the rest of a claim is not worth a graph, or return None.
 
     Args:
         nodes: What is left.

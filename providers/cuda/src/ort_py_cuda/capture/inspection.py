@@ -1,4 +1,4 @@
-"""What a captured graph does with the host that a replay would repeat: copies to or from it, functions called on it.
+"""Host work of a captured graph that a replay would repeat: copies to or from the host, functions called on it.
 
 A kernel that uploads a small array in each call is recorded as a copy from memory that is somebody else's by the time
 the graph runs again: wrong results without an error. So the nodes of each graph are looked at, through the driver,
@@ -49,7 +49,7 @@ class _Side(ctypes.Structure):
 
 
 class Copy3D(ctypes.Structure):
-    """``CUDA_MEMCPY3D``: what a copy of a graph is told."""
+    """``CUDA_MEMCPY3D``: the parameters of a graph's copy."""
 
     _fields_ = (("source", _Side), ("target", _Side), ("width", c_size_t), ("rows", c_size_t), ("depth", c_size_t))
 
@@ -63,7 +63,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
 
 
 def host_work(graph: int, driver: Any) -> str | None:
-    """What a graph does that must not be repeated, in words; None where all of it may be.
+    """Describe work of a graph that must not be repeated, or return None.
 
     Args:
         graph: ``CUgraph``.

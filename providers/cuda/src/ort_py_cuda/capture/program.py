@@ -35,13 +35,13 @@ class Step:
 
     Attributes:
         label: For messages: the node.
-        inputs: Slots; -1 for what is absent.
-        outputs: Slots; -1 for what nobody wants.
+        inputs: Slots; -1 for an absent input.
+        outputs: Slots; -1 for an unused output.
         call: The kernel; None for a compiled part.
         part: The compiled part; None for a kernel.
         single: Whether the kernel returns a bare array.
         contiguous: Whether inputs have to be C-contiguous.
-        release: Slots that nobody reads after this step.
+        release: Slots that are not read after this step.
     """
 
     label: str

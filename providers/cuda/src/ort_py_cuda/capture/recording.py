@@ -1,7 +1,7 @@
 """One captured graph: arrays that inputs are copied to, the graph, and the arrays that its results appear in.
 
-All memory that the graph touches comes from a pool that nobody else uses: what the recorded kernels dropped is free for
-kernels of the same graph, which run in the same order again, and for nobody after them. Comes before `region`.
+All memory that the graph touches comes from a pool of its own: memory that the recorded kernels dropped is free for
+kernels of the same graph, which run in the same order again, but not for anything after them. Comes before `region`.
 """
 
 from __future__ import annotations

@@ -60,11 +60,11 @@ class CapturedRegion(CompiledRegion):
 
     @property
     def refused(self) -> bool:
-        """Whether capturing has failed: nobody tries again."""
+        """Whether capturing has failed, so that it is not tried again."""
         return self._refused
 
     def remarks(self) -> Sequence[str]:
-        """Why runs are not captured, in the order it was found; nothing where all are."""
+        """Reasons why runs are not captured, in the order of discovery; empty if all are."""
         return tuple(f"not captured: {reason}" for reason in self._reasons)
 
     def refuse(self, reason: str) -> None:
@@ -155,7 +155,7 @@ class _Instance(RegionInstance):
         self._pool = None
 
     def reserved_bytes(self) -> int:
-        """What the graphs' pool has taken."""
+        """Bytes that the graphs' pool has taken."""
         return 0 if self._pool is None else int(self._pool.total_bytes())
 
     def close(self) -> None:

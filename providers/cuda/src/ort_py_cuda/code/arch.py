@@ -1,4 +1,4 @@
-"""What to compile for: the architecture of the current device, or PTX where the compiler does not know it yet.
+"""The target of the compiler: the architecture of the current device, or PTX if the compiler does not support it yet.
 
 Comes after `driver` and `nvrtc`; before `kernel`.
 """
@@ -19,7 +19,7 @@ OLDEST = 75
 
 
 def target_of(architecture: int, known: Sequence[int]) -> str:
-    """What NVRTC is asked for: ``sm_90``, or ``compute_120`` where the device is newer than the compiler.
+    """The target for NVRTC: ``sm_90``, or ``compute_120`` if the device is newer than the compiler.
 
     Args:
         architecture: Ten times the device's major number plus its minor one.

@@ -1,8 +1,9 @@
 """Compiled kernels on disk, so that a process compiles what no process of this user compiled before.
 
 A file's name is a hash of everything its content depends on; its content starts with a hash of the rest. Files appear
-whole and are never changed, so processes need no lock. What comes out is run on the device: a folder or a file that
-others could write to is not used. A disk that is full, read-only or gone is no error. Knows no compiler.
+whole and are never changed, so processes need no lock. The content is run on the device, so a folder or a file that
+others could write to is not used. A disk that is full, read-only or gone is not an error. Does not depend on a
+compiler.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def code_key(parts: Iterable[str]) -> str:
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the files are, None where there shall be none: ``ORT_PY_CACHE`` is ``off``, a folder, or not set.
+    """The folder of the files. ``ORT_PY_CACHE`` is a folder, unset, or ``off``, which gives None.
 
     Its meaning is that of the session's own cache, whose files lie beside.
     """
@@ -89,7 +90,7 @@ class CodeCache:
         self._usable: bool | None = None
 
     def get(self, key: str) -> bytes | None:
-        """What was put under a key; None where nothing was, or it is damaged or not ours alone."""
+        """Return the content of a key, or None if it is missing, damaged or not exclusively ours."""
         if not self.usable:
             return None
         path = self._path(key)

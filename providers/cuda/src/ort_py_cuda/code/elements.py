@@ -39,7 +39,7 @@ _WARP_ROWS = 4
 
 
 def c_type(dtype: Any) -> str | None:
-    """How generated code spells a dtype, None where it has no such type."""
+    """The name of a dtype in generated code, or None if it has no such type."""
     return C_TYPES.get(dtype.name)
 
 
@@ -80,7 +80,7 @@ class Rows:
 
 
 def rows_of(rows: int, width: int, pack: int, values: int = _MOST_VALUES) -> Rows:
-    """How threads are laid over `rows` of `width` elements, loaded `pack` at once.
+    """The layout of threads over `rows` of `width` elements, loaded `pack` at once.
 
     Args:
         rows: How many.

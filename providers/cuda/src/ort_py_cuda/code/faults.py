@@ -1,4 +1,4 @@
-"""What kernels find wrong in their data - an index out of range, a zero divisor - without a wait at each node.
+"""Errors that kernels find in their data, such as an index out of range or a zero divisor, without a wait at each node.
 
 A kernel that meets such a value writes no result for it, reads nothing outside its arrays, and notes the first case in
 a record of its stream. Records are in pinned host memory, which the device writes to and the host reads without a copy;
@@ -82,7 +82,7 @@ class Site:
         )
 
     def error(self, value: int, bound: int) -> InvalidArgument:
-        """What is raised for a report."""
+        """The exception for a report."""
         return KernelInputError(
             self.what.format(value=value, bound=bound),
             where=self.where,

@@ -8,9 +8,9 @@ A, in this order, it writes the memory of Y, and nothing is moved. Where the mem
 of Y', one entry a row, is one entry a column of Y: ONNX's bias.
 
 Batches. Leading axes broadcast; a broadcast axis has stride 0. Axes that are one run in all three arrays are joined; an
-axis over which B is the same and A goes on row by row is no batch at all but more rows; the longest axis left becomes
-the library's strided batch, and the others become several calls. `tests/cublaslt/test_layout.py` interprets the calls
-on NumPy and compares them with `numpy.matmul`.
+axis over which B is the same and A continues row by row is not a batch but adds rows; the longest axis left becomes the
+library's strided batch, and the others become several calls. `tests/cublaslt/test_layout.py` interprets the calls on
+NumPy and compares them with `numpy.matmul`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What one call of the library computes: ``D = epilogue(alpha · op(first) · op(second) + beta · C)``, m × n.
+    """The computation of one library call: ``D = epilogue(alpha · op(first) · op(second) + beta · C)``, m × n.
 
     Attributes:
         first: The library's A: memory of our B.
@@ -99,7 +99,8 @@ def product_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
 
 
 def matrix_view(rows: int, columns: int, row_step: int, column_step: int) -> tuple[bool, int] | None:
-    """How a strided matrix can be read where it is: (whether its memory holds the transpose, leading dimension).
+    """The form in which a strided matrix can be read in place: (whether its memory holds the transpose, leading
+    dimension).
 
     Args:
         rows: Rows of our matrix.
@@ -238,7 +239,8 @@ def calls_of(
 
 
 def tn_refusal(problem: Problem, arithmetic: Arithmetic) -> str | None:
-    """Why the library has no product of this form for one-byte types, None where it has or the types are wider.
+    """Explain why the library has no product of this form for one-byte types. None if it has one or the types are
+    wider.
 
     It wants both operands contiguous along k ("TN": the first transposed, the second not), and lengths, leading
     dimensions and strides of whole units: 4 elements of int8, 16 of float8.

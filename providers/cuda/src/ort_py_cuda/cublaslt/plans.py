@@ -1,8 +1,8 @@
 """Plans: the library's descriptors of a problem and the algorithm it chose, made once and kept in a bounded store.
 
-Asking for an algorithm takes tens of microseconds, the product of a decoder's step about five: so a problem is asked
-about once. A plan's descriptors are freed when nobody uses it any more, also where the store dropped it in the middle
-of a call. Comes between `binding` and `products`; knows integer pointers and no arrays.
+The choice of an algorithm takes tens of microseconds, the product of a decoder's step about five, so it is made once
+for each problem. A plan's descriptors are freed when it is no longer in use, even if the store dropped it during a
+call. Comes between `binding` and `products`. Works with integer pointers and without arrays.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def alignment_of(pointer: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PlanKey:
-    """What a plan depends on.
+    """The facts that a plan depends on.
 
     Attributes:
         problem: What is computed.

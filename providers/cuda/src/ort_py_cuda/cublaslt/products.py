@@ -193,7 +193,7 @@ def _operands(
 
 
 def _alignments(problem: Problem, operands: Operands, size: int, result_size: int) -> tuple[int, int, int, int]:
-    """Of A, of B, of C and D together, and of the bias: what all matrices of a batch have."""
+    """Alignments of A, of B, of C and D together, and of the bias, common to all matrices of a batch."""
     return (
         alignment_of(operands.a | problem.second.stride * size),
         alignment_of(operands.b | problem.first.stride * size),
@@ -212,7 +212,7 @@ def _of_nothing(xp: Any, y: Array, bias: Array | None, added: Array | None, beta
 
 
 def _finished(xp: Any, y: Array, bias: Array | None, epilogue: Epilogue) -> Array:
-    """What an epilogue does, in place."""
+    """Apply an epilogue in place."""
     if bias is not None:
         xp.add(y, bias, out=y)
     if epilogue & Epilogue.RELU:

@@ -1,4 +1,4 @@
-"""How plans and algorithms are chosen: a session's settings, in the terms of both doors to cuDNN."""
+"""The choice of plans and algorithms: a session's settings, in the terms of both interfaces to cuDNN."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Choice:
 
     @staticmethod
     def of(settings: Settings) -> Choice:
-        """As a session wishes. onnxruntime's DEFAULT, one fixed algorithm, is no better than the heuristics' choice."""
+        """Make the choice from a session's settings. onnxruntime's DEFAULT, one fixed algorithm, is not better than the
+        heuristics' choice.
+        """
         return Choice(
             settings.convolution_search == "EXHAUSTIVE", settings.convolution_workspace, settings.deterministic
         )

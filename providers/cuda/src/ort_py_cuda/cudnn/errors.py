@@ -1,4 +1,4 @@
-"""What cuDNN says when a call fails, as exceptions.
+"""Exceptions for the errors that cuDNN's calls return.
 
 `Unsupported` is an answer and no failure: a kernel then goes another way. Everything else ends the run.
 """

@@ -1,7 +1,7 @@
 """The one door to the `cudnn` package of nvidia-cudnn-frontend.
 
-Its versions from 1.18 to 1.28 build graphs in the same way and need nothing beyond cuDNN; from 1.29 on it requires
-half a gigabyte of compilers, and its graphs cannot be made without a driver. Whether it is there is told from metadata.
+Its versions from 1.18 to 1.28 build graphs in the same way and need nothing beyond cuDNN; from 1.29 on it requires half
+a gigabyte of compilers, and its graphs cannot be made without a driver. Its presence is read from metadata.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def frontend() -> Any:
 
 
 def missing_frontend() -> str | None:
-    """Why the package cannot be used, None where nothing speaks against it; imports nothing."""
+    """Explain why the package cannot be used, or return None. Imports nothing."""
     return None if _module is not None else _unsuitable()
 
 

@@ -1,4 +1,5 @@
-"""What cuDNN is to compute, as plain data: tensors with explicit sizes and strides, and operations between them.
+"""Descriptions of cuDNN's computations as plain data: tensors with explicit sizes and strides, and operations between
+them.
 
 A `Graph` is frozen and hashable, so that it is its own key in the cache of plans, and can be interpreted on NumPy,
 which is how tests prove it right. Knows no library, no array and no ONNX; `lowering` hands it to the front end.
@@ -98,7 +99,7 @@ class WindowOf:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What follows a convolution. `name` is ONNX's; of its parameters those that it has."""
+    """The activation after a convolution. `name` is ONNX's; of its parameters, those that it has."""
 
     name: str
     alpha: float = 0.0

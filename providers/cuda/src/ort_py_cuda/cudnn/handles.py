@@ -20,7 +20,7 @@ class Handles:
 
     Args:
         create: Makes a handle for the current device.
-        destroy: Ends one; what it raises at the end of a thread is nobody's to handle and is left out.
+        destroy: Ends one; exceptions at the end of a thread cannot be handled and are ignored.
         set_stream: ``set_stream(handle, stream)``.
     """
 

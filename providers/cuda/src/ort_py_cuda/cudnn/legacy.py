@@ -53,7 +53,7 @@ def activation_mode(activation: Activation) -> tuple[int, float] | None:
 
 
 class _Call:
-    """What all of them share: the library, and this thread's handle on the current stream."""
+    """The common part of the calls: the library, and this thread's handle on the current stream."""
 
     __slots__ = ("_library",)
 
@@ -143,7 +143,7 @@ class BatchNorm(_Call):
 
 
 class Finish(_Call):
-    """What follows a convolution, in place: a picture and a bias are added, then comes an activation.
+    """Operations after a convolution, in place: a picture and a bias are added, then an activation is applied.
 
     Args:
         library: libcudnn.

@@ -190,7 +190,7 @@ def _opened() -> Cudnn:
 
 
 def missing_library() -> str | None:
-    """Why the library cannot be loaded, None where it is. Loads it, which needs no device."""
+    """Explain why the library cannot be loaded, or return None. Loads it, which needs no device."""
     try:
         cudnn()
     except EPFail as error:

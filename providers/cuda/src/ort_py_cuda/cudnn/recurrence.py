@@ -151,7 +151,7 @@ class Layer:
         return block
 
     def read(self, xp: Any, device: int, block: Any, dtype: Any) -> list[list[tuple[Any, Any]]]:
-        """What `filled` was given, as views of the block: for each direction, each gate's matrix and bias."""
+        """The arguments of `filled`, as views of the block: for each direction, each gate's matrix and bias."""
         found = []
         for gates in self.places(xp, device, block.data.ptr):
             parts = []
@@ -219,7 +219,7 @@ class Sequences:
             device: Number of the current device.
             weights: Address of the layer's block.
             addresses: Of x, y, the state before and after, and for an LSTM the cell's before and after; None for a
-                state of zeros before, and for one that nobody wants after. States are (directions, batch, hidden).
+                state of zeros before, and for one that is not used after. States are (directions, batch, hidden).
         """
         x, y, before, after, cell_before, cell_after = addresses
         layer = self._layer

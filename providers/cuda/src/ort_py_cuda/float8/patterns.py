@@ -1,4 +1,4 @@
-"""Which nodes are products of float8: found in a graph, each that is not with the reason.
+"""The nodes of a graph that are products of float8, and the reason for each that is not.
 
 A product is MatMul, Gemm, or what the core fuses them to, whose first factor is DequantizeLinear of QuantizeLinear
 to float8 and whose second is DequantizeLinear, perhaps a Transpose behind it, of a constant float8 matrix; scales are
@@ -33,7 +33,7 @@ _PRODUCTS = (("", "MatMul"), ("", "Gemm"), (_CONTRIB, "FusedGemm"), (_CONTRIB, "
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What a product's first factor is made of.
+    """Origin of a product's first factor.
 
     Attributes:
         x: Name of the numbers.
@@ -54,7 +54,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a product's second factor is made of.
+    """Origin of a product's second factor.
 
     Attributes:
         name: Name of the constant.
@@ -105,7 +105,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a graph has.
+    """Products found in a graph.
 
     Attributes:
         groups: Sorted indices of the nodes of one region each.
@@ -160,7 +160,7 @@ def owns(nodes: Iterable[NodeSpec]) -> bool:
 
 
 def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-    """What is left of a region by itself: only whole products of float8 can run."""
+    """Explain why the rest of a region cannot run: only whole products of float8 can."""
     indices = tuple(sorted(node.index for node in nodes))
     members = [found for node in nodes if isinstance(found := product_of(graph, node), Product)]
     nodes_of = frozenset[int]().union(*(one.nodes for one in members))
@@ -296,7 +296,7 @@ def _other_form(node: NodeSpec) -> str:
 
 
 def _parameters(graph: GraphView, node: NodeSpec) -> str | None:
-    """Why a node's scale or zero point does not fit, None where they do."""
+    """Explain why a node's scale or zero point does not fit, or return None."""
     scale = node.inputs[1] if len(node.inputs) > 1 else None
     value = None if scale is None else graph.constant(scale.name)
     if value is None:
@@ -331,7 +331,9 @@ def _together(products: Sequence[Product]) -> list[list[Product]]:
 
 
 def _escapes(graph: GraphView, members: Sequence[Product], nodes: frozenset[int]) -> str | None:
-    """Why products are no region: float8, or what is dequantised, is read elsewhere too, or a path goes out and in."""
+    """Explain why products do not form a region: float8 or dequantised values are read elsewhere too, or a path leaves
+    and returns.
+    """
     results = {value.name for value in graph.outputs}
     products = {one.node: one for one in members}
     for index in nodes - products.keys():

@@ -1,4 +1,4 @@
-"""What runs in place of the nodes: numbers become bytes, bytes are multiplied. Comes last."""
+"""Execution of a float8 region: numbers become bytes, and bytes are multiplied. Comes last."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _asks_for(ctx: KernelContext, output: int) -> bool:
 
 
 def _refusal(ctx: KernelContext) -> str | None:
-    """Why no call of an Attention node is cuDNN's, None where some may be."""
+    """Explain why no call of an Attention node can use cuDNN, or return None."""
     attributes = ctx.node.attributes
     missing = missing_frontend()
     if missing is not None:

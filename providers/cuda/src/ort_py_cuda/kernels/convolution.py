@@ -140,7 +140,9 @@ def convolution(ctx: KernelContext, library: KernelFactory | None = None) -> Ker
 
 
 def _uneven(place: Placement) -> list[tuple[int, int]]:
-    """What one side of each axis is padded more than the other, which cuDNN does not do; empty where nothing is."""
+    """The excess of one side's padding over the other's for each axis, which cuDNN does not support; empty if there is
+    none.
+    """
     pairs = list(zip(place.begin, place.end, strict=True))
     return [(b - min(b, e), e - min(b, e)) for b, e in pairs] if place.begin != place.end else []
 

@@ -172,7 +172,7 @@ def _older(ctx: KernelContext, problem: Problem, choice: Choice, arrays: Any) ->
 
 
 def _finish(ctx: KernelContext, problem: Problem) -> Callable[[Array | None, Array | None, Array], Any]:
-    """What follows a convolution, in place: by cuDNN's older calls as far as they have it."""
+    """The operations after a convolution, in place, by cuDNN's older calls as far as they support them."""
     xp, device = ctx.xp, ctx.device.index
     if problem.bare:
         return lambda bias, z, y: None

@@ -1,4 +1,4 @@
-"""What is left of a kernel's declaration where another one comes first.
+"""The part of a kernel's declaration that remains if another kernel comes first.
 
 A registry takes no two kernels for the same versions and types. What ours declare is cut out of the library's: its
 versions before and after stay, and in between the types that ours do not name. Knows no operator.

@@ -35,7 +35,7 @@ _LARGEST_HEAD = 256
 
 
 def causality(queries: int, keys: int, offset: int) -> str | None:
-    """How cuDNN calls the frontier of queries that stand at ``offset + i``; ``""`` where it hides nothing.
+    """cuDNN's name for the causal frontier of queries at ``offset + i``; ``""`` if it hides nothing.
 
     Returns:
         ``"top_left"``, ``"bottom_right"`` or ``""``; None for a frontier that it does not have.
@@ -62,7 +62,8 @@ class FusedAttention:
     def refusal(
         q: Array, k: Array, v: Array, *, causal: bool = False, offset: int = 0, masked: bool = False
     ) -> str | None:
-        """Why a problem is not cuDNN's, as far as shapes tell, None where it may be: asked before anything is made.
+        """Explain, from shapes alone, why cuDNN cannot be used for a problem, or return None. Called before anything is
+        allocated.
 
         Args:
             q, k, v: As for a call, but of the keys and values only those that are new.
@@ -156,7 +157,7 @@ def _told(name: str, x: Array) -> Tensor:
 
 
 def _refusal(q: Array, k: Array, v: Array) -> str | None:
-    """Why cuDNN does not serve these operands, None where it may."""
+    """Explain why cuDNN does not support these operands, or return None."""
     shapes = f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
     if type_name(q) not in HALVES or not q.dtype == k.dtype == v.dtype:
         return f"attention of {type_name(q)}: cuDNN has it for halves"
@@ -175,7 +176,7 @@ def _refusal(q: Array, k: Array, v: Array) -> str | None:
 
 
 def _bias(xp: Any, masks: Sequence[Array], scores: Sizes, dtype: Any) -> tuple[Array, Array] | str:
-    """What is added to the scores, in finite numbers, and which keys are seen; or why there is no such thing."""
+    """The finite summand of the scores and the mask of visible keys, or the reason why there is none."""
     total = seen = None
     for mask in masks:
         if not 1 <= mask.ndim <= 4 or mask.shape[-1] != scores[3]:

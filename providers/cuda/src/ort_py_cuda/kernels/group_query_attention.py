@@ -141,7 +141,7 @@ class _Node:
     def _turning(
         self, q: Array, places: Places, cos: Array | None, sin: Array | None, position_ids: Array | None
     ) -> Rotary | None:
-        """How heads are turned; None where positions have a shape that the library refuses."""
+        """The rotation of heads. None if positions have a shape that the library refuses."""
         if not self._rotary or cos is None or sin is None:
             return Rotary()
         ctx = self._ctx

@@ -258,5 +258,5 @@ def attend_many(
 
 
 def default_scale(size: int) -> float:
-    """Of heads of some size."""
+    """The default scale of heads of some size."""
     return 1.0 / math.sqrt(size or 1)

@@ -1,4 +1,4 @@
-"""What the kernels of grouped heads are told: lengths, rotation, scoring, places; and the kernels by name.
+"""Arguments of the kernels of grouped heads: lengths, rotation, scoring, places; and the kernels by name.
 
 Each record knows how it is laid out for `grouped.cuh`. Comes before `grouped_attention`; knows no node.
 """
@@ -84,7 +84,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Rotary:
-    """How heads are turned, and normalised before. Nothing where all is absent.
+    """The rotation of heads, and their normalisation before it. Absent values mean no such step.
 
     Attributes:
         cosines: Cache ``(positions, pairs)``.
@@ -121,7 +121,7 @@ NOT_TURNED = Rotary()
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How scores become probabilities.
+    """The rule by which scores become probabilities.
 
     Attributes:
         heads: Query heads.

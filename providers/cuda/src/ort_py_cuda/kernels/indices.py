@@ -1,4 +1,4 @@
-"""What the gathers and scatters share: units to move elements in, widths of positions, axes as kernels read them.
+"""Common parts of gathers and scatters: units to move elements in, widths of positions, axes as kernels read them.
 
 Knows no operator. Comes before `gather` and `scatter`.
 """
@@ -49,7 +49,7 @@ def unit_of(count: int, itemsize: int, *addresses: int) -> tuple[str, int]:
 
 
 def index_type(indices: Array) -> str | None:
-    """How generated code spells the indices' type, None where it has no code for that."""
+    """The name of the indices' type in generated code, or None if it is not supported."""
     return _INDICES.get(indices.dtype.name)
 
 

@@ -68,7 +68,7 @@ def paged_attention(ctx: KernelContext) -> KernelCallable:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What a call is about, with its numbers on the device."""
+    """The description of a call, with its numbers on the device."""
 
     q: Array
     keys: Array

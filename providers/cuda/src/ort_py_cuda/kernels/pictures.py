@@ -1,4 +1,4 @@
-"""Pictures in both layouts: how cuDNN is told of them, and nodes with the channels last in their standard form.
+"""Pictures in both layouts: their description for cuDNN, and nodes with the channels last in their standard form.
 
 cuDNN names axes (N, C, space…) whatever the order in memory, and knows two or three spatial axes: one is taken for two.
 Used by convolutions, pools and norms; knows none of them.
@@ -169,5 +169,5 @@ def weights_last(xp: Any, w: Array) -> Array:
 
 
 def weights_first(xp: Any, w: Array) -> Array:
-    """What `weights_last` was given."""
+    """The inverse of `weights_last`."""
     return xp.ascontiguousarray(xp.moveaxis(w, -1, 1))

@@ -38,7 +38,7 @@ _REMEMBERED = 16
 
 
 def refusal_of(place: Placement, mode: int) -> str | None:
-    """Why cuDNN cannot pool a window as laid, None where it can.
+    """Explain why cuDNN cannot pool with this window, or return None.
 
     Args:
         place: The window over the picture.

@@ -37,7 +37,7 @@ class _Right:
     Args:
         ctx: Context of the node.
         position: Of the operand among the inputs.
-        prepare: Whether its values are needed by nobody else.
+        prepare: Whether no other code needs its values.
     """
 
     def __init__(self, ctx: KernelContext, position: int, *, prepare: bool = True) -> None:

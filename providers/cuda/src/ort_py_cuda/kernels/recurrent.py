@@ -33,7 +33,7 @@ _DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 
 
 def cell_of(ctx: KernelContext) -> Cell | str:
-    """cuDNN's cell of a node, or why it has none, which is told by more than one word."""
+    """cuDNN's cell of a node, or the reason, of more than one word, why it has none."""
     kind, attributes = ctx.node.op_type, ctx.node.attributes
     two = attributes.get("direction", "forward") == "bidirectional"
     names = tuple(attributes.get("activations", ())) or None
@@ -124,7 +124,7 @@ class _Recurrent:
         return self._layer(w, r).filled(xp, self._ctx.device.index, part)
 
     def _unpacked(self, block: Array, w: Array, r: Array, b: Array | None) -> tuple[Array, Array, Array | None]:
-        """What `_block` was given."""
+        """The inverse of `_block`."""
         xp, gates = self._ctx.xp, GATES[self._cell]
         order, hidden = _ORDER[self._kind], r.shape[2]
         wide = [xp.empty(x.shape, x.dtype) for x in (w, r)]

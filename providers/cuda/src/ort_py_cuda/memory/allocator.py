@@ -63,7 +63,7 @@ class CudaAllocator(IAllocator):
         return self._pool.trim()
 
     def stats(self) -> AllocatorStats:
-        """What the pool has handed out and holds, and the most it was seen to have handed out.
+        """Statistics of the pool: bytes handed out, bytes held, and the peak of bytes handed out.
 
         A pool that sessions share answers for all of them; CuPy keeps no peak, so it is that of the moments asked at.
         """
@@ -72,6 +72,6 @@ class CudaAllocator(IAllocator):
         return AllocatorStats(used, self._pool.reserved_bytes(), self._peak)
 
     def close(self) -> None:
-        """Give back what nobody uses any more, where no other session shares the pool."""
+        """Release unused memory, unless another session shares the pool."""
         self._pinned.trim()
         self._pool.leave()

@@ -1,4 +1,4 @@
-"""What CUDA's errors mean: short memory, a device that is lost, or an error of the work.
+"""Classification of CUDA's errors: short memory, a lost device, or an error of the work.
 
 CUDA keeps an error of a kernel and gives it to every later call; the context is of no use then ("sticky"). Knows error
 numbers of the CUDA runtime and driver, and no session.
@@ -56,7 +56,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def failure_kind(error: BaseException) -> FailureKind | None:
-    """What an exception means; None where it is none of CUDA's. Causes are looked through."""
+    """Classify an exception. None if it is not one of CUDA's. Causes are searched too."""
     seen: BaseException | None = error
     for _ in range(8):  # a chain of causes may be a ring
         if seen is None:

@@ -44,11 +44,11 @@ class Pool:
     users: int = 0
 
     def used_bytes(self) -> int:
-        """Bytes handed out; 0 where nobody counts."""
+        """Bytes handed out; 0 if they are not counted."""
         return self._ask("used_bytes")
 
     def reserved_bytes(self) -> int:
-        """Bytes taken from the device; 0 where nobody counts."""
+        """Bytes taken from the device; 0 if they are not counted."""
         return self._ask("total_bytes")
 
     def trim(self) -> int:

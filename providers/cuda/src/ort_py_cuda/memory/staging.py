@@ -1,4 +1,5 @@
-"""What queued work still needs on the host: kept until a stream has passed it, finished when somebody waits.
+"""Host memory that queued work still needs: it is kept until a stream has passed the work, and released at the next
+wait.
 
 One object a stream, used by the thread that uses the stream. Knows events by their three methods, not CUDA.
 """
@@ -51,6 +52,6 @@ class Staging:
             call()
 
     def drop(self) -> None:
-        """Let go of everything: the work failed, and nobody reads its results. Only after the stream has ended."""
+        """Release everything after failed work whose results are not read. Call it only after the stream has ended."""
         self._finish.clear()
         self._kept.clear()

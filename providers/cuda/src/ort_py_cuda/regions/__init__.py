@@ -27,7 +27,7 @@ __all__ = ["RegionContext", "compile", "compile_region", "group_refusal", "group
 
 
 def groups(graph: GraphView, able: Iterable[int]) -> list[Claim]:
-    """What this room compiles of a graph: products with what follows, and of all else what is element-wise.
+    """Claims that this room compiles: products with the operations after them, and element-wise operations.
 
     Args:
         graph: The graph.
@@ -40,7 +40,7 @@ def groups(graph: GraphView, able: Iterable[int]) -> list[Claim]:
 
 
 def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-    """Why what is left of a claim is not worth a region, None where it is."""
+    """Explain why the rest of a claim is not worth a region, or return None."""
     return linear.group_refusal(nodes, graph) if linear.owns(nodes) else _elementwise_refusal(nodes, graph)
 
 

@@ -1,4 +1,4 @@
-"""How each operator becomes terms of a program.
+"""The terms of a program for each operator.
 
 Expressions are made of functions of ``elementwise.cuh`` and numbers: nothing that a model's author wrote as text gets
 into them. Comes after `program`; `operators` says which operator is which of these, for which versions and types.

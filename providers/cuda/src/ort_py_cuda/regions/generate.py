@@ -24,7 +24,7 @@ OPTIONS = ("--fmad=false",)
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """How the code of a program without reductions looks.
+    """Code of a program without reductions.
 
     Attributes:
         axes: How many, the last one in packs.
@@ -42,7 +42,7 @@ class Flat:
 
 @dataclass(frozen=True, slots=True)
 class ByRows:
-    """How the code of a program with reductions looks.
+    """Code of a program with reductions.
 
     Attributes:
         row_axes, column_axes: How many.
@@ -63,7 +63,7 @@ class ByRows:
 
 
 def scalar_letter(dtype: str) -> str:
-    """How a number that a launch is given travels, in the letters of `Kernel`."""
+    """The letter, as in `Kernel`, of a number that a launch receives."""
     kind = computed_type(dtype)
     return {"float": "f", "double": "d", "uint64": "Q"}.get(kind, "q")
 
@@ -202,7 +202,7 @@ def flat(program: Program, form: Flat) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """Which terms have an element a column, and behind how many reductions each comes."""
+    """Terms with an element per column, and the number of reductions that precede each."""
 
     full: tuple[bool, ...]
     stage: tuple[int, ...]

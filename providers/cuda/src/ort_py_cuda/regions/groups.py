@@ -1,4 +1,4 @@
-"""Which nodes are worth a region: connected ones that one kernel computes in place of several.
+"""The nodes that are worth a region: connected ones that one kernel computes in place of several.
 
 A group is cut where one kernel could not go on: where what follows a reduction has another shape, where a second
 reduction is over other rows, where it gets too large. Parts of an order that respects all edges are convex, so cuts
@@ -27,7 +27,7 @@ MOST_INPUTS = 32
 
 
 def refusal(node: NodeSpec, graph: GraphView) -> str | None:
-    """Why a node cannot be in a region, None where it can."""
+    """Explain why a node cannot be in a region, or return None."""
     reason = unsupported(node, partial(constant_of, graph, node))
     if reason is None and _is_arithmetic_of_shapes(node):
         return "it computes with sizes, which are used on the host"
@@ -48,7 +48,7 @@ def groups(graph: GraphView, able: Iterable[int]) -> list[Claim]:
 
 
 def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-    """Why what is left of a claim is not worth a region, None where it is."""
+    """Explain why the rest of a claim is not worth a region, or return None."""
     if not _pays(nodes):
         return "a region of one operator is that operator's kernel"
     indices = [node.index for node in nodes]

@@ -81,7 +81,7 @@ def find(graph: GraphView, node: NodeSpec) -> Linear | None:
 
 
 def _only_reader(graph: GraphView, value: ValueSpec) -> NodeSpec | None:
-    """The one node that reads a value, where nobody else gets it."""
+    """The only node that reads a value, or None if it has other readers."""
     readers = graph.consumers(value.name)
     if len(readers) != 1 or any(one.name == value.name for one in graph.outputs):
         return None
@@ -141,7 +141,7 @@ def owns(nodes: Iterable[NodeSpec]) -> bool:
 
 
 def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-    """Why what is left of a layer is none, None where it is one."""
+    """Explain why the rest of a layer is not a layer, or return None."""
     indices = tuple(sorted(node.index for node in nodes))
     whole = any(found is not None and found.nodes == indices for found in (find(graph, node) for node in nodes))
     return None if whole else "what is left is not a product with what follows it"

@@ -1,4 +1,4 @@
-"""Which operators get into a region, for which versions and element types; and why a node does not.
+"""The operators of regions with their versions and element types, and the reasons why a node is refused.
 
 A new operator is an entry of `RULES`: what it adds to a program (`emitters`), and what it asks for (`refusals`).
 Knows no shapes.
@@ -30,7 +30,7 @@ _ALL = frozenset(C_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How an operator gets into a program.
+    """The rule by which an operator enters a program.
 
     Attributes:
         since, until: Versions of its schema.
@@ -166,7 +166,7 @@ RULES: dict[tuple[str, str], Rule] = {
 
 
 def unsupported(node: NodeSpec, constant: Constant) -> str | None:
-    """Why generated code cannot compute a node, None where it can."""
+    """Explain why generated code cannot compute a node, or return None."""
     rule = RULES.get((node.domain, node.op_type))
     if rule is None:
         return f"no generated code for {node.op_type}"

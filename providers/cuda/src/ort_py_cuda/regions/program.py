@@ -1,4 +1,4 @@
-"""What a region computes: terms, each of earlier ones, without names, shapes or values.
+"""The computation of a region: terms, each of earlier ones, without names, shapes or values.
 
 Equal regions of a model, and of all models, have equal programs, and so one kernel: constants of one element are
 arguments of the kernel, not part of it. Comes before `operators`, which adds terms, and `generate`, which writes them.

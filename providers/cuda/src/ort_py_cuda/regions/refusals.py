@@ -1,4 +1,4 @@
-"""Why nodes of the right version and type cannot be in a region: their shapes, their axes, their constants.
+"""Reasons why nodes of the right version and type cannot be in a region: their shapes, their axes, their constants.
 
 Comes after `emitters`; `operators` names these for the operators that they are for.
 """
@@ -16,7 +16,7 @@ __all__ = ["no_axis", "one_slope", "reduced_axes_of", "scalar_bounds", "two_roun
 
 
 def reduced_axes_of(node: NodeSpec, constant: Constant) -> int | str:
-    """How many of the last axes a node reduces; or why it is not to be in a region."""
+    """Number of trailing axes that a node reduces, or the reason why it cannot be in a region."""
     first = node.inputs[0]
     shape = None if first is None else first.shape
     if shape is None or None in shape:

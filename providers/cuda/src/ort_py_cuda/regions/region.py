@@ -45,7 +45,7 @@ _BY_NAME = {str(numpy_dtype(one).name): one for one in _TYPES}
 
 @dataclass(frozen=True, slots=True)
 class RegionContext:
-    """What a region takes from its provider.
+    """Services that a region takes from its provider.
 
     Attributes:
         xp: The array module.
@@ -179,7 +179,7 @@ def elementwise(program: Program, context: RegionContext, where: Any) -> CodeReg
 
 
 def plan_of(program: Program, numbers: Sequence[Number], arrays: Sequence[Array], where: Any) -> _Plan:
-    """What is launched for arrays of these shapes, strides and alignments."""
+    """The launch for arrays of these shapes, strides and alignments."""
     shapes = _shapes(program, numbers, arrays, where)
     results = [
         shapes[number][: -program.reduced_axes] if dropped else shapes[number]
