@@ -8,7 +8,7 @@ import pytest
 
 from ort_py.constraints import Gate
 from ort_py.graph.view import SubsetView
-from ort_py.testing.graphs import typed_model
+from ort_py_kit.graphs import typed_model
 
 
 @pytest.mark.parametrize("inputs", ["a, a", "a, a, a"])
