@@ -77,7 +77,11 @@ def _may_fail(node: NodeSpec, target: list[int], graph: GraphEditor) -> str:
     sizes = None if result is None else result.shape
     if node.op_type == "Reshape" and sizes is not None and -1 not in target:
         source = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
-        if source is not None and prod(target) == prod([size if isinstance(size, int) else -1 for size in sizes]):
+        if (
+            source is not None
+            and source.ndim == 1
+            and prod(target) == prod([size if isinstance(size, int) else -1 for size in sizes])
+        ):
             return ""
     return unsafe(node, graph)
 

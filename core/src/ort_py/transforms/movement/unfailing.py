@@ -182,7 +182,7 @@ def _gather(node: NodeSpec, graph: GraphEditor) -> bool:
 def _reshape(node: NodeSpec, graph: GraphEditor) -> bool:
     """Whether the product of the sizes that are not copied is divided, or completed, by the others."""
     value = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
-    if not _ranked(node, graph) or value is None:
+    if not _ranked(node, graph) or value is None or value.ndim != 1:
         return False
     shape = _shape(node, 0)
     target = [int(size) for size in np.ravel(value)]

@@ -24,7 +24,8 @@ def softmax(planner: Planner, operation: Operation) -> None:
         axis = operation.attributes.get("axis", -1) % max(rank, 1)
         value = source
     else:
-        axis = operation.attributes.get("axis", 1) % max(rank, 1)
+        axis = operation.attributes.get("axis", 1)
+        axis += rank if axis < 0 else 0  # behind the last axis, each element is a row
         if axis != rank - 1:
             value = planner.reshaped(source, (math.prod(source.dims[:axis]), math.prod(source.dims[axis:])))
             axis = 1
