@@ -1,8 +1,7 @@
-"""Runs that the caller does not wait for in place: `run_async` with a callback, `run_asyncio` to be awaited.
+"""Asynchronous runs: `run_async` with a callback, and `run_asyncio` to be awaited.
 
-Both put an ordinary run on a thread of the session's queue. Stopping one is setting the run
-options' `terminate`, which the executor looks at between steps: there is no second way to run or to stop. Knows
-nothing of frames or plans.
+Both put an ordinary run on a thread of the session's queue. To stop one, the run options' `terminate` is set, which the
+executor checks between steps, as for any other run. Does not depend on frames or plans.
 """
 
 from __future__ import annotations

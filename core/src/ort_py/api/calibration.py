@@ -41,7 +41,7 @@ _TINY = 4
 
 @dataclass(frozen=True, slots=True)
 class CalibratedProvider:
-    """What was found of one provider.
+    """Measurements of one provider.
 
     Attributes:
         provider: Its name.
@@ -85,7 +85,7 @@ def calibrate(
         threads: Threads of a run, as `SessionOptions.intra_op_num_threads`.
         seconds: About how long to measure, all providers together.
         remember: Whether the figures are kept.
-        progress: Told what is being done, in words.
+        progress: Called with a description of each activity.
 
     Raises:
         InvalidArgument: `seconds` is not positive.
@@ -181,7 +181,7 @@ class _Bench:
 
 
 def _nowhere(rates: Rates) -> bool:
-    """There is no cache."""
+    """Explain that there is no cache to keep the rates in."""
     return False
 
 

@@ -246,12 +246,12 @@ def _expect_source(source: Any) -> None:
 
 
 def _place_constants(proto: onnx.ModelProto, model: Model, folder: Path, locate: InitializerLocation) -> None:
-    """Ask for the place of every constant, and refer to those that are outside.
+    """Ask the caller for the place of every constant, and refer to those that are stored outside.
 
     Args:
         proto: The compiled model; changed.
-        model: What it was written from.
-        folder: Where the model came from; present places are told relative to it.
+        model: The model it was written from.
+        folder: Folder of the original model; present places are given relative to it.
         locate: The caller's function.
     """
     for tensor in proto.graph.initializer:

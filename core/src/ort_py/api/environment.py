@@ -85,7 +85,7 @@ def set_default_logger_severity(severity: int, /) -> None:
         severity: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
 
     Raises:
-        TypeError: It is no integer.
+        TypeError: It is not an integer.
         UsageError: It is another number; a builtin RuntimeError too.
     """
     number = _whole("A severity", severity)
@@ -97,10 +97,10 @@ def set_default_logger_severity(severity: int, /) -> None:
 
 
 def set_default_logger_verbosity(verbosity: int, /) -> None:
-    """Accepted for compatibility: messages have levels and no verbosity within them.
+    """Do nothing, for compatibility: messages have levels and no verbosity within them.
 
     Raises:
-        TypeError: It is no integer.
+        TypeError: It is not an integer.
     """
     _logger.debug("verbosity %d has no effect; set the level instead", _whole("A verbosity", verbosity))
 
@@ -115,7 +115,7 @@ def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_thr
         inter_op_num_threads: Accepted for compatibility.
 
     Raises:
-        TypeError: One of them is no integer.
+        TypeError: One of them is not an integer.
     """
     threads = _whole("A number of threads", intra_op_num_threads)
     _whole("A number of threads", inter_op_num_threads)
@@ -123,11 +123,11 @@ def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_thr
 
 
 def enable_telemetry_events() -> None:
-    """Does nothing: ort-py tells nobody anything."""
+    """Do nothing: ort-py has no telemetry."""
 
 
 def disable_telemetry_events() -> None:
-    """Does nothing: ort-py tells nobody anything."""
+    """Do nothing: ort-py has no telemetry."""
 
 
 def print_debug_info() -> None:

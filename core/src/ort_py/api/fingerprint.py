@@ -1,4 +1,4 @@
-"""What a session is, in twelve letters: equal where the same would run, on every machine of a fleet.
+"""A session's identity in twelve letters: equal on every machine of a fleet that would run the same.
 
 Model, versions, providers with their options, the session's options and the plan each have a part, so that two that
 differ say where. Computed from an engine when somebody asks; knows no runs.
@@ -139,7 +139,7 @@ def _implementation(step: Step) -> str:
 
 
 def _name_of(call: Callable[..., Any]) -> str:
-    """What a callable is called, without anything that another process calls differently."""
+    """A callable's name, without parts that differ between processes."""
     while isinstance(call, functools.partial):
         call = call.func
     owner = getattr(call, "__self__", None)

@@ -34,7 +34,7 @@ SEQUENCE_LENGTH = 2
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How inputs are made up.
+    """The recipe for generated inputs.
 
     Attributes:
         mode: ``random``, ``zeros`` or ``ones``.

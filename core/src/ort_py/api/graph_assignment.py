@@ -1,4 +1,4 @@
-"""Which provider got which nodes, in onnxruntime's words; `placement` says more, and always.
+"""The nodes of each provider in onnxruntime's form; `placement` gives more detail and is always available.
 
 Comes after a session's placement is known.
 """

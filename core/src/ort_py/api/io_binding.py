@@ -62,7 +62,7 @@ class IOBinding:
 
         Raises:
             UsageError: No such input.
-            ArgumentTypeError: It is no OrtValue.
+            ArgumentTypeError: It is not an OrtValue.
         """
         self._iobinding.bind_ortvalue_input(name, ortvalue)
 
@@ -102,7 +102,7 @@ class IOBinding:
 
         Raises:
             UsageError: It is over read-only memory.
-            ArgumentTypeError: It is no OrtValue.
+            ArgumentTypeError: It is not an OrtValue.
         """
         self._iobinding.bind_ortvalue_output(name, ortvalue)
 

@@ -1,4 +1,4 @@
-"""What a manager asks about the sessions that it shares: which files they were made of, and what they take in memory.
+"""Facts that a manager needs about the sessions it shares: the files they were made from, and the memory they take.
 
 Comes before `session_manager`. Knows the inside of sessions, which the manager does not.
 """

@@ -38,7 +38,7 @@ def _bytes(session: Any) -> bytes | None:
 
 
 class PrivateNames:
-    """What programs read of a session behind its back.
+    """Private names of onnxruntime's session that programs read.
 
     Attributes:
         _sess: The session as onnxruntime's handle in C, which programs pass on to `SessionIOBinding` and call.

@@ -20,7 +20,7 @@ RequestKey: TypeAlias = tuple[Any, ...]
 
 
 def request_key(source: Any, options: SessionOptions | None, providers: Any, provider_options: Any) -> RequestKey:
-    """What tells a session from others.
+    """The key that distinguishes a session from others.
 
     Args:
         source: A path, bytes, or a ModelProto.
@@ -29,7 +29,7 @@ def request_key(source: Any, options: SessionOptions | None, providers: Any, pro
         provider_options: A mapping a provider.
 
     Raises:
-        ArgumentTypeError: The source is no model.
+        ArgumentTypeError: The source is not a model.
     """
     return (
         _of_source(source),

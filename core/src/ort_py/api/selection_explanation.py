@@ -26,7 +26,8 @@ def explain_selection(
     provider_options: Sequence[Mapping[str, Any]] | None = None,
     sess_options: SessionOptions | None = None,
 ) -> SelectionExplanation:
-    """Which providers were considered, in rank order, and why each is taken or not. Makes no provider and no session.
+    """List the providers that were considered, in rank order, with the reason why each is taken or not. Creates no
+    provider and no session.
 
     Args:
         providers, provider_options, sess_options: As for a session.

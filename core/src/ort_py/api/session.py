@@ -168,7 +168,7 @@ class InferenceSession(PrivateNames):
         user_data: Any,
         run_options: RunOptions | None = None,
     ) -> None:
-        """Run on a thread of the session and tell `callback`; returns at once.
+        """Run on a thread of the session and call `callback` with the result. Returns at once.
 
         Args:
             output_names: Names of the outputs wanted, in order; None or empty for all.
@@ -180,7 +180,7 @@ class InferenceSession(PrivateNames):
 
         Raises:
             MissingInputError: A required input was not fed.
-            InvalidArgument: A feed that is no array cannot be made one. All later failures are told to `callback`.
+            InvalidArgument: A feed cannot be converted to an array. All later failures are passed to `callback`.
         """
         from ort_py.api.asynchronous import submit
 
@@ -283,7 +283,7 @@ class InferenceSession(PrivateNames):
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Run with what is bound; results are asked of the binding.
+        """Run with the bound values; the binding provides the results.
 
         Args:
             iobinding: A binding of this session.
@@ -291,7 +291,7 @@ class InferenceSession(PrivateNames):
 
         Raises:
             ValueError: The binding belongs to another session.
-            ArgumentTypeError: It is no binding, or the options are none.
+            ArgumentTypeError: It is not a binding, or the options are not RunOptions.
             BindingError: No output is bound, the run failed, or a bound buffer does not fit its result.
         """
         if not isinstance(iobinding, IOBinding):
@@ -317,8 +317,8 @@ class InferenceSession(PrivateNames):
             run_options: Options of this run.
 
         Raises:
-            ArgumentTypeError: A feed is no OrtValue, or another argument of a wrong type.
-            OrtPyError: As `run`.
+            ArgumentTypeError: A feed is not an OrtValue, or another argument of a wrong type.
+            OrtPyError: Any error of `run`.
         """
         feed = {name: _bare(name, value) for name, value in input_dict_ort_values.items()}
         names = name_list(output_names)
@@ -397,7 +397,7 @@ class InferenceSession(PrivateNames):
         return self._engine.description.overridable
 
     def get_modelmeta(self) -> ModelMetadata:
-        """What the model's file says about itself."""
+        """The metadata in the model's file."""
         return self._engine.description.metadata
 
     def get_session_options(self) -> SessionOptions:
@@ -414,7 +414,7 @@ class InferenceSession(PrivateNames):
 
     @property
     def placement(self) -> Placement:
-        """Who runs each node and why, and who refused it."""
+        """The provider of each node with the reason, and the refusals of other providers."""
         assembled = self._engine.assembled
         known = self._placement
         if assembled is not None and (known is None or known[0] is not assembled.assignment):
@@ -466,7 +466,7 @@ class InferenceSession(PrivateNames):
         return input_devices(len(self._engine.description.inputs))
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
-        """Which provider got which nodes; see `ort_py.api.graph_assignment`, and `placement` for more.
+        """The nodes of each provider; see `ort_py.api.graph_assignment`, and `placement` for more.
 
         Raises:
             Fail: ``session.record_ep_graph_assignment_info`` was not set to ``"1"``.
@@ -506,20 +506,20 @@ class InferenceSession(PrivateNames):
         former.close()
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Tell the providers about options that may change between runs; those no provider knows are ignored.
+        """Pass options that may change between runs to the providers. Options that no provider supports are ignored.
 
         Raises:
-            TypeError: It is no mapping.
+            TypeError: It is not a mapping.
             UsageError: It is empty; a builtin RuntimeError too.
         """
         check_dynamic_options(options)
 
     def get_tuning_results(self) -> list[dict[str, Any]]:
-        """What providers have found out about their kernels' speed: none tells of it yet."""
+        """Measured speeds of providers' kernels. No provider reports any yet."""
         return []
 
     def set_tuning_results(self, results: Sequence[Mapping[str, Any]], *, error_on_invalid: bool = False) -> None:
-        """Give providers what another session's `get_tuning_results` returned; foreign results are ignored.
+        """Pass the result of another session's `get_tuning_results` to the providers. Foreign results are ignored.
 
         Raises:
             TypeError, KeyError: `results` is no list of such results.
@@ -540,7 +540,9 @@ class InferenceSession(PrivateNames):
 
     @property
     def threads(self) -> ThreadCount:
-        """Threads one run may use, the reason for it, what native libraries are told, and how steps are executed."""
+        """Threads that one run may use, with the reason, the settings of native libraries, and the way steps are
+        executed.
+        """
         runner = self._engine.runner
         executor = "" if runner is None else runner.executor()
         return replace(self._engine.threads, native=active_runs.describe(), executor=executor)
@@ -579,7 +581,9 @@ class InferenceSession(PrivateNames):
         return warm_up(self.run, self._engine.description, shapes, progress, seconds)
 
     def explain_selection(self) -> SelectionExplanation:
-        """Which providers were considered for the session, in rank order, and why each was taken or not."""
+        """The providers that were considered for the session, in rank order, and the reason why each was taken or
+        not.
+        """
         from ort_py.api.selection_explanation import selection_of
 
         return selection_of(self._engine)
@@ -614,7 +618,7 @@ class InferenceSession(PrivateNames):
 
     @property
     def verification(self) -> VerificationReport:
-        """What repeating runs with the NumPy provider has found so far; see `SessionOptions.verify`."""
+        """Results of repeating runs with the NumPy provider so far; see `SessionOptions.verify`."""
         return self._verification.report()
 
     def finish_verification(self, seconds: float | None = None) -> VerificationReport:
@@ -719,7 +723,7 @@ class InferenceSession(PrivateNames):
         return SessionEvent(self._id, engine.description.title, names, self.placement.counts(), seconds)
 
     def _profile_facts(self) -> dict[str, str]:
-        """What the profile says about the session, where there is one to write."""
+        """Facts about the session for the profile, if one is written."""
         if self._engine.recorder is None or self._engine.assembled is None:
             return {}
         return {"fingerprint": str(self.fingerprint)}

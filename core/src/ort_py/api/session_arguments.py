@@ -1,5 +1,5 @@
-"""What ``InferenceSession(...)`` is called with, made into options: onnxruntime's keyword arguments, and the settings
-that a model may carry.
+"""Conversion of the arguments of ``InferenceSession(...)`` to options: onnxruntime's keyword arguments, and
+the settings that a model may carry.
 
 Comes first in a session's life, before providers are chosen.
 """
@@ -29,10 +29,10 @@ _CONFIG_KEY = "ort_config"
 
 
 def fallback_enabled(arguments: Mapping[str, Any]) -> bool:
-    """Whether failures of a provider may be answered by another one.
+    """Whether another provider may take over after a failure.
 
     Raises:
-        ValueError, TypeError: `enable_fallback` is no number, as in onnxruntime.
+        ValueError, TypeError: `enable_fallback` is not a number, as in onnxruntime.
     """
     return int(arguments.get("enable_fallback", 1)) == 1
 

@@ -80,30 +80,30 @@ class SessionHandle:
 
     @property
     def inputs_meta(self) -> list[NodeArg]:
-        """As `InferenceSession.get_inputs`."""
+        """The same as `InferenceSession.get_inputs`."""
         return self._engine.description.inputs
 
     @property
     def outputs_meta(self) -> list[NodeArg]:
-        """As `InferenceSession.get_outputs`."""
+        """The same as `InferenceSession.get_outputs`."""
         return self._engine.description.outputs
 
     @property
     def overridable_initializers(self) -> list[NodeArg]:
-        """As `InferenceSession.get_overridable_initializers`."""
+        """The same as `InferenceSession.get_overridable_initializers`."""
         return self._engine.description.overridable
 
     @property
     def model_meta(self) -> ModelMetadata:
-        """As `InferenceSession.get_modelmeta`."""
+        """The same as `InferenceSession.get_modelmeta`."""
         return self._engine.description.metadata
 
     @property
     def session_options(self) -> SessionOptions:
-        """As `InferenceSession.get_session_options`."""
+        """The same as `InferenceSession.get_session_options`."""
         return copy.copy(self._engine.options)
 
     @property
     def get_profiling_start_time_ns(self) -> int:
-        """As the session's method of this name: the binding has a property."""
+        """The same as the session's method of this name, which is a property in onnxruntime's binding."""
         return self._engine.profiling_started_ns

@@ -1,8 +1,8 @@
-"""What is bound to inputs and outputs of a session, and runs of that: the part of a binding onnxruntime has in C.
+"""Values bound to inputs and outputs of a session, and runs with them: the part of a binding that onnxruntime has in C.
 
 A few applications call it directly, others by `IOBinding`. Inputs are not copied: what is written to a bound array
 before a run is seen by it. A bound output is written by the step that makes it, from the second run of the same shapes
-on, where that can be told where to write; else it receives the result by a copy at the end of the run. A buffer that
+on, if the step can write into a given array; otherwise the result is copied at the end of the run. A buffer that
 overlaps an input is always copied to, so it is read in full before it is written. A run that fails may have written to
 the others.
 
@@ -101,7 +101,7 @@ class SessionIOBinding:
 
         Raises:
             UsageError: No such input.
-            ArgumentTypeError: It is no OrtValue.
+            ArgumentTypeError: It is not an OrtValue.
         """
         _expect_value(value)
         # A tensor stays the same array for the life of its value; other values may be exchanged by a run that they are
@@ -132,7 +132,7 @@ class SessionIOBinding:
 
         Raises:
             UsageError: The value is over read-only memory.
-            ArgumentTypeError: It is no OrtValue.
+            ArgumentTypeError: It is not an OrtValue.
         """
         _expect_name(name)
         content = _expect_value(value)._value

@@ -1,7 +1,7 @@
-"""Many models in one process: sessions shared by all who ask for the same one, within a budget of memory.
+"""Many models in one process: requests for the same model share a session, within a memory budget.
 
-A session is borrowed; what nobody has borrowed may be closed, the longest unused first. Weights, threads and caches are
-the process's own already and are not managed here. Comes after `session`.
+Callers borrow sessions. A session that is not borrowed may be closed, the longest unused first. Weights, threads and
+caches are the process's own already and are not managed here. Comes after `session`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _logger = logging.getLogger("ort_py.session")
 
 @dataclass(frozen=True, slots=True)
 class SessionManagerStats:
-    """What a manager holds and has done.
+    """Statistics of a manager.
 
     Attributes:
         sessions: Sessions that are open.
@@ -128,10 +128,10 @@ class SessionManager:
     """Sessions by model, options and providers.
 
     Args:
-        memory_budget: Bytes that all sessions together may take; None for no bound. Sessions that nobody has borrowed
-            are closed to stay below, the longest unused first; borrowed ones never are, so more may be taken for a
-            while.
-        sess_options, providers, provider_options: For requests that say nothing else.
+        memory_budget: Bytes that all sessions together may take; None for no bound. Sessions that are not borrowed are
+            closed to stay below it, the longest unused first. Borrowed ones are never closed, so the budget may be
+            exceeded for a while.
+        sess_options, providers, provider_options: Defaults of requests.
         create: Makes a session; `InferenceSession`.
 
     Usable from any thread, and in a forked child: it goes on with its parent's sessions. A context manager.
@@ -203,7 +203,7 @@ class SessionManager:
 
         Raises:
             UsageError: The manager is closed.
-            NoSuchFile: There is no such name and no such file.
+            NoSuchFile: No model of this name is registered, and no such file exists.
             OrtPyError: The session cannot be made.
         """
         given = (sess_options, providers, provider_options)
@@ -232,7 +232,7 @@ class SessionManager:
             return session.run(output_names, input_feed, run_options)
 
     def stats(self) -> SessionManagerStats:
-        """What it holds and has done."""
+        """Statistics of the manager."""
         with self._lock.held():
             self._settle()
             open_ = [entry for entry in self._entries.values() if entry.session is not None]
@@ -306,7 +306,7 @@ class SessionManager:
         return lease
 
     def _set_aside(self, entry: _Entry) -> None:
-        """Keep a session whose files have changed out of the way: it is closed like any other, and found by nobody."""
+        """Set aside a session whose files have changed: it is closed like any other, but no request finds it."""
         with self._lock.held():
             if self._entries.get(entry.key) is entry:
                 del self._entries[entry.key]
@@ -364,7 +364,7 @@ class SessionManager:
     # -- closing -----------------------------------------------------------------------------------------------
 
     def _evict(self) -> None:
-        """Close what nobody has borrowed until the budget is kept; all of it where the manager is closed."""
+        """Close sessions that are not borrowed until the budget is kept, or all of them if the manager is closed."""
         while True:
             with self._lock.held():
                 open_ = [entry for entry in self._entries.values() if entry.session is not None]

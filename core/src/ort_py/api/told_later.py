@@ -16,10 +16,10 @@ _TUNING_KEYS = ("ep", "results", "validators")
 
 
 def check_dynamic_options(options: Any) -> None:
-    """Refuse what is no set of options.
+    """Check that the argument is a set of options.
 
     Raises:
-        TypeError: It is no mapping.
+        TypeError: It is not a mapping.
         UsageError: It is empty.
     """
     if not isinstance(options, Mapping):
@@ -29,13 +29,13 @@ def check_dynamic_options(options: Any) -> None:
 
 
 def check_tuning_results(results: Any, *, error_on_invalid: bool) -> None:
-    """Refuse what is no list of tuning results.
+    """Check that the argument is a list of tuning results.
 
     Raises:
-        TypeError: It is no list, or a part of a result is no mapping.
+        TypeError: It is not a list, or a part of a result is not a mapping.
         KeyError: A result lacks one of its parts.
-        ValueError: The number of a kernel is none.
-        UsageError: There is one, `error_on_invalid` is set, and no provider here takes any.
+        ValueError: The number of a kernel is not a number.
+        UsageError: There is a result, `error_on_invalid` is set, and no provider here accepts any.
     """
     if not isinstance(results, list):
         raise TypeError(f"Tuning results are a list, not {results!r}.")

@@ -1,7 +1,7 @@
 """Tensors of PyTorch in and out of a run, without copies where the memory is the host's.
 
-PyTorch is imported when it is asked for and is no dependency. A tensor of another device is brought to the host. What
-PyTorch has no tensor for (strings, sub-byte elements) stays a NumPy array.
+PyTorch is imported when it is needed and is not a dependency. A tensor of another device is brought to the host. Values
+without a PyTorch type (strings, sub-byte elements) stay NumPy arrays.
 """
 
 from __future__ import annotations

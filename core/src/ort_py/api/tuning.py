@@ -72,11 +72,11 @@ def tune(
         model: A path, bytes or message, as for a session.
         sess_options: Options of the sessions.
         providers, provider_options: As for a session; all usable ones where None.
-        inputs: What to feed; made up from what the model declares where None.
-        seed: Seed of made-up inputs.
+        inputs: Feeds; None generates them from the model's declarations.
+        seed: Seed of generated inputs.
         seconds: About how long to measure, making the sessions not counted.
         remember: Whether the answer is kept.
-        progress: Told what is being done, in words.
+        progress: Called with a description of each activity.
 
     Returns:
         What was tried and chosen.
@@ -238,4 +238,4 @@ def _kept(participants: Participants, title: str, tuned: TunedPlacement) -> str:
 
 
 def _silent(text: str) -> None:
-    """Nobody wants to hear."""
+    """Ignore progress messages."""

@@ -1,4 +1,5 @@
-"""Which placements `tune` tries: each provider alone, the host alone, all but one, and others that fill the CPU role.
+"""The placements that `tune` tries: each provider alone, the host alone, all but one, and others that fill the CPU
+role.
 
 Names and devices only. The order in which they are given is that in which they are tried.
 """

@@ -1,4 +1,4 @@
-"""What `ort_py.tune` found: a row for each placement that was tried, the fastest, and whether it is remembered.
+"""Results of `ort_py.tune`: a row for each placement that was tried, the fastest, and whether it is remembered.
 
 Plain values with a table and JSON. Knows no session and no clock.
 """
@@ -59,7 +59,7 @@ class TuningReport:
 
     @property
     def gain(self) -> float:
-        """How many times as fast the chosen placement is as the session's own order; 1 where that was not measured."""
+        """Speed of the chosen placement relative to the session's own order; 1 if that was not measured."""
         first, best = self.candidates[0].milliseconds, self.chosen.milliseconds
         return first / best if first and best else 1.0
 

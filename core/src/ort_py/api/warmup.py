@@ -37,7 +37,7 @@ class WarmedShape:
 
 @dataclass(frozen=True, slots=True)
 class WarmupReport:
-    """What a warm-up did.
+    """The result of a warm-up.
 
     Attributes:
         warmed: Shapes that ran, in order.

@@ -42,7 +42,7 @@ def warmup_feeds(
     overridable: Sequence[NodeArg],
     shapes: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
 ) -> list[WarmupFeed]:
-    """All feeds that `InferenceSession.warmup` shall run.
+    """All feeds that `InferenceSession.warmup` runs.
 
     Args:
         inputs: What must be fed.

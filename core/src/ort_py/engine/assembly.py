@@ -71,15 +71,15 @@ class Assembler:
         model: Loaded and typed; transforms change it.
         options: The session's options.
         schemas: Makes the operator schemas, when they are first needed.
-        services: What kernels are bound with.
+        services: Services that kernels are bound with.
         contributions: Kernels, transforms and copies of providers and plug-ins.
-        on_provider_error: Told about a provider that failed while asked or compiling: (provider, error, node).
+        on_provider_error: Called for a provider that failed in a survey or while compiling: (provider, error, node).
         compile_region: Compiles one region, or restores it from the cache.
         threads: Threads of one run.
-        calibration: What is known of the providers' times on this machine.
+        calibration: Known times of the providers on this machine.
         explicit: Whether the user named the providers in this order.
-        named: Names of the providers that the user asked for, without the CPU provider's role.
-        on_declined: Told about each run that a region left to other kernels.
+        named: Names of the providers that the user requested, without the CPU provider's role.
+        on_declined: Called for each run that a region left to other kernels.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Assembler:
         """Partition, compile and plan.
 
         Raises:
-            KernelNotFoundError: Nodes nobody runs, with every refusal.
+            KernelNotFoundError: No provider runs some nodes; lists every refusal.
             OrtPyError: A kernel refused its node, or a provider failed and may not be replaced.
         """
         providers = list(providers)

@@ -1,4 +1,4 @@
-"""Who runs each node, as plain data and back: with a cached graph, all that planning needs.
+"""Conversion of an assignment to plain data and back: with a cached graph, it is all that planning needs.
 
 Comes after `cache.model_record`. Kernels are named, never stored: reading finds them again in this process's registry,
 and refuses an assignment whose kernels are not the same any more.

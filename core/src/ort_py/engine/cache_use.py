@@ -1,4 +1,4 @@
-"""How one session uses the cache: looked at before a model is loaded, told about it afterwards, behind its back.
+"""A session's use of the cache: it is read before a model is loaded, and written in the background afterwards.
 
 Between `engine` and `session_cache`. Prepared models and the artifacts of compiled regions share one folder.
 """
@@ -43,19 +43,19 @@ _NOT_PREPARATION = frozenset({"providers", "restore"})
 
 
 def named_folder(options: SessionOptions) -> str | None:
-    """The folder that the program names for caches, None where it names none: what providers are told."""
+    """The folder that the program names for caches, as providers receive it, or None."""
     named = os.fspath(options.cache_dir)
     found = cache_folder(named) if named else None
     return None if found is None else os.fspath(found)
 
 
 def may_keep(options: SessionOptions) -> bool:
-    """Whether anything compiled may be kept on disk: what providers with files of their own are told."""
+    """Whether compiled data may be kept on disk, as providers with files of their own are informed."""
     return cache_folder(os.fspath(options.cache_dir)) is not None
 
 
 def session_context(options: SessionOptions, threads: int) -> SessionContext:
-    """What the providers of a session are told about it."""
+    """Facts about a session for its providers."""
     return SessionContext(
         threads=threads,
         precision=options.precision,
@@ -138,13 +138,13 @@ class CacheUse:
         return restored
 
     def calibration(self, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], threads: int) -> Calibration:
-        """What was measured of the providers on this machine."""
+        """Measurements of the providers on this machine."""
         return read_calibration(self._store, providers, threads)
 
     def placement_key(
         self, source: Any, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
     ) -> str:
-        """What a measured placement of the model is kept under; ``""`` where none can be. Arguments as of `look`."""
+        """The key of a model's measured placement; ``""`` if it has none. The arguments are those of `look`."""
         if self._store is None or entry_of(self._options, MODEL_CACHE_KEY) == "0":
             return ""
         content = entry_of(self._options, MODEL_CACHE_KEY) == "1"
@@ -164,7 +164,7 @@ class CacheUse:
         return self._around[0]
 
     def tuned(self, key: str, names: Collection[str]) -> TunedPlacement | None:
-        """What was measured under a key from `placement_key`, of providers with these names."""
+        """The measurement under a key from `placement_key`, if its providers have these names, or None."""
         return read_tuned(self._store, key, names) if key and self._store is not None else None
 
     def remember(self, key: str, title: str, tuned: TunedPlacement) -> bool:
@@ -182,6 +182,6 @@ class CacheUse:
             self._writing = process_queue().add(work)
 
     def settle(self) -> None:
-        """Return when nobody reads the model any more, which is about to change."""
+        """Wait until no background work reads the model, which is about to change."""
         if self._writing is not None:
             self._writing.settle()

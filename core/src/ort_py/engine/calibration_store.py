@@ -25,7 +25,7 @@ _KIND = "rates"
 def read_calibration(
     store: CacheStore | None, pairs: Iterable[tuple[ProviderRecord, IExecutionProvider]], threads: int
 ) -> Calibration:
-    """What was measured of some providers.
+    """Read the measurements of some providers.
 
     Args:
         store: The folder; None for nowhere.

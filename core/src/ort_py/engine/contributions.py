@@ -1,4 +1,4 @@
-"""What providers and plug-ins bring to one session: kernels, transforms, copies, allocators.
+"""Contributions of providers and plug-ins to one session: kernels, transforms, copies, allocators.
 
 Filled once, before the model is loaded, so that a provider whose code raises is known before anything depends on it.
 Knows no model and no plan; `assembly` takes everything from here. Allocators are released here too.
@@ -105,7 +105,7 @@ class Contributions:
         self.transfers += [transfer for _, transfer in hooks.contributions("ort_py_data_transfers")]
 
     def allocators_on(self, providers: Iterable[IExecutionProvider]) -> dict[Device, IAllocator]:
-        """Who makes memory on each device but the host: the allocator of the first provider there that has one."""
+        """The allocator of each device but the host: that of the first provider there that has one."""
         found: dict[Device, IAllocator] = {}
         for provider in providers:
             allocator = self._allocators.get(provider.name)
@@ -114,7 +114,7 @@ class Contributions:
         return found
 
     def allocator_stats(self) -> dict[str, AllocatorStats]:
-        """What the allocator of each provider says, where it has one."""
+        """Statistics of each provider's allocator, if it has one."""
         return {name: allocator.stats() for name, allocator in self._allocators.items()}
 
     def trim(self) -> None:
@@ -137,11 +137,11 @@ def quietly(what: str, call: Callable[[], object]) -> None:
 
 
 def provider_failure(provider: str, error: Exception, node: str, *, alone: bool) -> PluginError:
-    """What a session raises for a provider that failed and that nobody may replace.
+    """The error of a session for a provider that failed and may not be replaced.
 
     Args:
         provider: Its name.
-        error: What it raised.
+        error: Its exception.
         node: The node it was about, ``""`` for none.
         alone: Whether there is no other provider.
     """

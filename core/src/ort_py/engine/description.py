@@ -19,7 +19,7 @@ __all__ = ["ModelDescription", "describe"]
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What a model says about itself.
+    """The description that a model's file contains.
 
     Attributes:
         title: Name of the model's file, else of its graph; for messages.

@@ -311,7 +311,7 @@ class Engine:
         return min(threads, options.inter_op_num_threads) if options.inter_op_num_threads > 0 else threads
 
     def _pressure(self) -> MemoryPressure | None:
-        """What tells when memory is short and then trims this engine; None where nothing limits memory."""
+        """The watcher that trims this engine when memory is short. None if nothing limits memory."""
         if entry_of(self.options, TRIM_KEY, "1") == "0":
             return None
         pressure = pressure_of_process()
@@ -364,7 +364,7 @@ class Engine:
             facts: Written with it, by name.
 
         Returns:
-            The file's path, also where it could not be written; ``""`` where there is no profile.
+            The file's path, also where it could not be written; ``""`` if there is no profile.
         """
         recorder, self.recorder = self.recorder, None
         if recorder is None:

@@ -84,7 +84,7 @@ def feed_spec(value: PlanInput) -> FeedSpec:
 
 
 def no_mapping(feed: Any) -> ArgumentTypeError:
-    """The error for a feed that is no mapping of names to values."""
+    """The error for a feed that is not a mapping of names to values."""
     return ArgumentTypeError(
         f"The feed of a run is a mapping of input names to values, not {type(feed).__name__}.",
         fix="Pass e.g. {session.get_inputs()[0].name: array}.",
@@ -92,7 +92,7 @@ def no_mapping(feed: Any) -> ArgumentTypeError:
 
 
 def convert_feed(spec: FeedSpec, value: Any) -> Any:
-    """What goes into the slot for a feed that is not already exactly right.
+    """Convert a feed that does not exactly fit to the content of its slot.
 
     Args:
         spec: The input.
@@ -167,7 +167,7 @@ def _convert_tensor(declared: TensorType, value: Any, name: str, refusal: type[I
 
 
 def placed_feed(spec: FeedSpec, value: DeviceTensor) -> Any:
-    """What goes into a slot on a device: the array of a tensor that is there.
+    """The content of a slot on a device: the array of a tensor that is there.
 
     Raises:
         InvalidArgument: Wrong dtype, rank or dimension; names the input.

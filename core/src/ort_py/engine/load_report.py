@@ -1,4 +1,4 @@
-"""What happened while a session was made: seconds a stage, transforms. Plain values for users."""
+"""The report of a session's creation: seconds per stage, and transforms. Plain values for users."""
 
 from __future__ import annotations
 

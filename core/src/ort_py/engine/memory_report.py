@@ -1,4 +1,4 @@
-"""What a session keeps in memory: constants, what was made of them, and the memory of its runs.
+"""Memory of a session: constants, their packed forms, and the memory of its runs.
 
 Plain values with a table and JSON. Comes after planning, whose rooms are asked here; the bound on all of it is
 checked by `memory_limit`.

@@ -1,4 +1,4 @@
-"""What a session says about its model: NodeArg and ModelMetadata, as in onnxruntime."""
+"""Description of a session's model: NodeArg and ModelMetadata, as in onnxruntime."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _shown(inferred: Shape | None, declared: Shape | None) -> Shape | None:
 
 @dataclass(slots=True)
 class ModelMetadata:
-    """What the model's file says about itself.
+    """The metadata in the model's file.
 
     Attributes:
         producer_name: Tool that wrote the model.

@@ -28,9 +28,9 @@ def open_engine(
 
     Args:
         source: Path of a model, its bytes, or a message.
-        options: The engine's own options: nobody changes them later.
+        options: The engine's own options, which must not change later.
         providers: Names, or (name, options) pairs, in order of preference; None for every usable provider by rank.
-        provider_options: One mapping a provider, where `providers` has names only.
+        provider_options: One mapping per provider, if `providers` has names only.
         fallback_enabled: Whether another provider may answer failures.
         session_id: Identifier for hooks and records; a new one where empty.
         make_runner: Makes the runner of each program; plain runners where None.

@@ -25,11 +25,12 @@ _ALIGNMENT = 4096
 
 
 def write_optimised(model: Model, options: SessionOptions) -> None:
-    """Write the graph as it is now where the options ask for it.
+    """Write the graph in its present form if the options request it.
 
     Raises:
         UsageError: The file cannot be written; a builtin RuntimeError too, as in onnxruntime for some reasons.
-        Fail: The file for constants cannot be written, or is not named plainly, or the entry for the size is no number.
+        Fail: The file for constants cannot be written, or its name is not plain, or the entry for the size is not a
+            number.
         LimitError: The model passes protobuf's 2 GiB.
     """
     path = os.fspath(options.optimized_model_filepath)

@@ -1,4 +1,4 @@
-"""What a session knows before it places nodes: who takes part, in which order, and what is known of their times.
+"""Decisions of a session before it places nodes: the participating providers, their order, and their known times.
 
 Between `engine`, which holds one, and `partition`, which decides. The order is that of the config entry, else the
 one that was measured for this model here, else the session's own. Strict sessions take no measured order: it may leave
@@ -54,7 +54,7 @@ class Participants:
         explicit: bool,
         reserve: Collection[str] = (),
     ) -> None:
-        """Look what is named or was measured.
+        """Look up the placement that is named or was measured.
 
         Args:
             source: The model.
@@ -66,7 +66,7 @@ class Participants:
             reserve: Names of providers that can join the session where they were measured to make it faster.
 
         Raises:
-            OptionError: The config entry names what is no provider of the session.
+            OptionError: The config entry names a provider that the session does not have.
         """
         self.explicit = explicit
         if len(pairs) < 2:

@@ -140,7 +140,7 @@ def _on_host(feed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _brought(value: Any, place: Device | None) -> Any:
-    """A result at its place; what is no tensor of numbers stays on the host."""
+    """Bring a result to its place. A value that is not a numeric tensor stays on the host."""
     if place is None or place == HOST or not isinstance(value, np.ndarray) or value.dtype.hasobject:
         return value
     return DeviceTensor.of_host(place, value)

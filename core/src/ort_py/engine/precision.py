@@ -1,4 +1,5 @@
-"""What the session's report says of a precision that was asked for: who computes in it, and who does not, and why.
+"""Notes in the session's report about a requested precision: the providers that compute in it, and the reasons of those
+that do not.
 
 Comes after the providers were created. What computing in it means is each provider's own business.
 """
@@ -16,7 +17,7 @@ _logger = logging.getLogger("ort_py.session")
 
 
 def precision_notes(providers: Sequence[IExecutionProvider], precision: str) -> list[str]:
-    """A line for each provider that does not compute as it was asked to; a warning is logged where nobody does.
+    """Return a line for each provider that does not compute in the requested precision. If none does, log a warning.
 
     Args:
         providers: The session's, in rank order.

@@ -1,8 +1,8 @@
-"""Changing a model before it is planned: the transforms of the session's level, and functions in place of operators
-that nobody runs.
+"""Changes of a model before it is planned: the transforms of the session's level, and functions in place of operators
+that no provider runs.
 
-Called by `assembly`, and imported only where a graph is really changed: a session restored from the cache has its
-graph as it shall be.
+Called by `assembly`, and imported only where a graph is really changed: a session restored from the cache already has
+its final graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which providers a session asks `discovery` for: its arguments, else its options, else a policy or a delegate.
+"""The providers that a session requests from `discovery`: its arguments, else its options, else a policy or a delegate.
 
 Comes before `provider_set`, which creates what is chosen. Here is also what compatibility mode makes of a request that
 onnxruntime would refuse and then answer with its CPU provider.
@@ -120,7 +120,7 @@ def _names(providers: Any) -> list[str]:
 
 
 def _refuse_unknown(providers: Any) -> None:
-    """Without fallback onnxruntime raises for a name nobody knows, and only for that."""
+    """Raise for unknown names, and only for these, as onnxruntime does without fallback."""
     catalog = default_catalog()
     for name in _names(providers):
         if isinstance(name, str) and catalog.record(name) is None and not is_known(name):
@@ -171,7 +171,7 @@ def _shown(devices: Sequence[OrtEpDevice]) -> str:
 
 
 def _described(options: SessionOptions, source: Any) -> Mapping[str, str]:
-    """What the model says about itself; it is read once more for this, since a delegate is asked before loading."""
+    """The description in the model's file. It is read once more for this, since a delegate is asked before loading."""
     from ort_py.graph.reading.sources import read_source
 
     proto = read_source(source, options.limits, None).proto

@@ -111,11 +111,11 @@ class ProviderSet:
         return [pair for pair in self._instances or () if pair[1].name not in self._unusable]
 
     def create(self, selection: Selection, context: SessionContext, report: LoadReport) -> None:
-        """Create the selected providers and take what they and the plug-ins contribute.
+        """Create the selected providers and collect their contributions and those of plug-ins.
 
         Args:
             selection: The providers.
-            context: What each of them is told about the session.
+            context: Facts about the session for each of them.
             report: Gets a stage with notes.
 
         Raises:

@@ -1,6 +1,6 @@
-"""Who would run each node of a graph, asked while it is optimised: for transforms that serve one provider's wishes.
+"""The provider of each node of a graph during optimisation, for transforms that serve one provider's wishes.
 
-Comes before partitioning, which asks again and decides with regions and costs. Where no provider has a wish, nobody is
+Comes before partitioning, which asks again and decides with regions and costs. If no provider has a wish, none is
 asked.
 """
 

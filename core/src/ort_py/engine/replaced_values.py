@@ -1,4 +1,4 @@
-"""What a session's options say about the model's own values: initializers given by the caller, sizes of dimensions.
+"""Replacements of the model's own values in a session's options: initializers given by the caller, sizes of dimensions.
 
 Between `options` and `graph.reading`: turns `OrtValue`s into arrays, and replaces initializers of a model that was
 read and is not typed yet. Knows no provider.
@@ -30,7 +30,7 @@ _FOLDER_KEY = "session.model_external_initializers_file_folder_path"
 
 
 def supplied_by(added: Added) -> Supplied:
-    """What the loader has to know of the options."""
+    """The parts of the options that the loader needs."""
     return Supplied(
         {name: _array(name, value) for name, value in added.external_initializers.items()},
         added.files,

@@ -1,4 +1,4 @@
-"""What a run is called with besides its feed, the names of outputs and run options: refused where it is neither.
+"""Checks of a run's arguments besides its feed: the names of outputs, and run options.
 
 Without this, a wrong object would fail somewhere inside, as something else, or be taken for what it is not: a text for
 a list of letters, a feed for the names of outputs. Comes before `runner`. Knows no model: which names there are, the
@@ -17,13 +17,13 @@ __all__ = ["check_run_options", "name_list", "not_a_name"]
 
 
 def name_list(names: Any) -> list[str]:
-    """The names of outputs that a run was asked for, as a list.
+    """The requested names of outputs, as a list.
 
     Args:
         names: The argument of a run. Whatever is false stands for all outputs, and gives an empty list.
 
     Raises:
-        ArgumentTypeError: It is no collection of names; a builtin TypeError too.
+        ArgumentTypeError: It is not a collection of names; a builtin TypeError too.
     """
     if not names:
         return []
@@ -44,7 +44,7 @@ def name_list(names: Any) -> list[str]:
 
 
 def not_a_name(name: Any) -> ArgumentTypeError:
-    """The error for an entry of `output_names` that is no text."""
+    """The error for an entry of `output_names` that is not text."""
     return ArgumentTypeError(
         f"output_names contains {name!r}, which is no name.", fix="Pass names that get_outputs() lists, as texts."
     )

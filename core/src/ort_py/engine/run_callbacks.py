@@ -1,4 +1,6 @@
-"""What providers are told of runs: `on_run_start` and `on_run_end`, each in its own guard. Knows no session."""
+"""Notification of providers about runs: `on_run_start` and `on_run_end`, each in its own guard. Does not depend on
+sessions.
+"""
 
 from __future__ import annotations
 

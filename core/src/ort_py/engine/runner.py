@@ -67,7 +67,7 @@ class Runner:
         self._output_by_name = {output.name: output for output in plan.outputs}
 
     def prepare(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        """A feed to be run later: a mapping of its own, in which what is no array is converted already.
+        """Copy a feed for a later run, with values that are not arrays already converted.
 
         Raises:
             MissingInputError: A required input is not in it.
@@ -123,7 +123,8 @@ class Runner:
         return False
 
     def writing_to(self, memory: Mapping[str, Any]) -> Callable[[Frame], object] | None:
-        """What to call before a run whose outputs shall be written to arrays where a step can; None where none can.
+        """Return a function to call before a run whose outputs steps can write into given arrays, or None if no step
+        can.
 
         Args:
             memory: Arrays by the name of an output. What a run returns is another array where one was not used.

@@ -72,7 +72,7 @@ def open_store(options: SessionOptions) -> CacheStore | None:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the cache had.
+    """The content that the cache had.
 
     Attributes:
         model: The model, optimised.
@@ -238,13 +238,13 @@ class SessionCache:
     def writer(
         self, model: Model, assignment: Assignment, keys: Mapping[Region, str], notes: Sequence[str]
     ) -> Callable[[], None] | None:
-        """What writes an entry, to be called when nobody waits for it; None where the model's files have changed.
+        """Return a function that writes an entry in the background, or None if the model's files have changed.
 
         Args:
-            model: As it was planned. Nobody may change it until this was called.
-            assignment: Who runs each node.
+            model: The planned model. It must not change until the function was called.
+            assignment: Provider of each node.
             keys: Key of each region's artifact.
-            notes: What the preparation did, in lines.
+            notes: Lines about the preparation.
         """
         if not self._source.unchanged:
             return None

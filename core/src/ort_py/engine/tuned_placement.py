@@ -1,4 +1,4 @@
-"""Which of a session's providers take part, and in which order: named by a config entry, or measured and remembered.
+"""The participating providers of a session and their order: named by a config entry, or measured and remembered.
 
 Between `engine`, which asks before it looks for a prepared model, and the cache's store. `tuning` measures and
 writes what is read here. A remembered order is a file of a few names under a key over the model, the machine, the
@@ -43,7 +43,7 @@ _logger = logging.getLogger("ort_py.cache")
 
 @dataclass(frozen=True, slots=True)
 class TunedPlacement:
-    """What was measured for a model.
+    """Measurements for a model.
 
     Attributes:
         providers: Who takes part, in order; all of them in the session's order where that was the fastest.
@@ -106,7 +106,7 @@ def in_placement(providers: Sequence[IExecutionProvider], names: Sequence[str]) 
 
 
 def read_tuned(store: CacheStore, key: str, names: Collection[str]) -> TunedPlacement | None:
-    """What was measured under a key; None where nothing was, or a provider of it is none of `names`."""
+    """The measurement under a key. None if there is none, or if it includes a provider that is not in `names`."""
     content = store.read(key, _KIND)
     if content is None:
         return None

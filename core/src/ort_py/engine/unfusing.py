@@ -62,7 +62,7 @@ def write_out(
 
 
 class _Claims:
-    """What each provider claims of a graph as it is now; each is asked when it is first looked up."""
+    """The claims of each provider for the present graph. Each provider is asked at the first request."""
 
     def __init__(self, graph: Graph, kernels: KernelRegistry) -> None:
         self._view = ModelGraphView(graph)

@@ -41,7 +41,7 @@ _VTABLE = struct.pack("<6H", 4 + 2 * _FIELDS, _TABLE.size, 4, 8, 12, 16)
 
 @dataclass(frozen=True, slots=True)
 class AdapterContent:
-    """What is in a file.
+    """The content of a file.
 
     Attributes:
         format_version: Of the format.
@@ -62,7 +62,7 @@ def read_adapter_bytes(data: bytes) -> AdapterContent:
         data: The whole file.
 
     Raises:
-        UsageError: It is no adapter, or a malformed one; a builtin RuntimeError too.
+        UsageError: It is not an adapter, or it is malformed; a builtin RuntimeError too.
     """
     if data[4:8] != _IDENTIFIER:
         raise _malformed(f"bytes 4 to 7 are {data[4:8]!r} instead of {_IDENTIFIER!r}")

@@ -100,7 +100,7 @@ class AdapterFormat:
             params: Tensors by name, shared and not copied.
 
         Raises:
-            ArgumentTypeError: A value is no OrtValue with a tensor on the host.
+            ArgumentTypeError: A value is not an OrtValue with a tensor on the host.
         """
         self._replace(parameters={name: _array(name, value) for name, value in params.items()})
 

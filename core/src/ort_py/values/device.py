@@ -18,14 +18,14 @@ __all__ = ["OrtDevice", "expect_host"]
 
 
 class OrtDevice:
-    """A device by number: its kind, its memory, its maker, and which one of its kind.
+    """A device by number: its kind, its memory, its vendor, and its index.
 
     Make one with `make`. The constructor takes another `OrtDevice`, or the numbers `(type, memory, id)` or
     `(type, memory, vendor, id)`, as onnxruntime's internal class of this name does.
 
     Raises:
-        ValueError: The only argument is no device.
-        TypeError: The numbers are no integers, or not three or four.
+        ValueError: The only argument is not a device.
+        TypeError: The numbers are not integers, or not three or four.
     """
 
     __slots__ = ("_kind", "_numbers")
@@ -91,7 +91,7 @@ class OrtDevice:
         return self._numbers[2]
 
     def device_id(self) -> int:
-        """Which one of its kind."""
+        """Index among devices of its kind."""
         return self._numbers[3]
 
     mem_type = device_mem_type

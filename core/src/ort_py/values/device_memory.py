@@ -27,7 +27,7 @@ _Made = TypeVar("_Made")
 
 
 class DeviceMemory:
-    """What a provider offers for one device, each use of it waited for.
+    """A provider's memory functions for one device. Each use is synchronous.
 
     Args:
         offered: The provider's.

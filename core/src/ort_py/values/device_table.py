@@ -43,7 +43,7 @@ SPARSE_COPY_METHOD = "to_cuda"
 
 
 class DeviceRow(NamedTuple):
-    """What `OrtDevice.make` makes of a name: number of the kind, and of the maker where none is given."""
+    """The meaning of a name for `OrtDevice.make`: number of the kind, and of the vendor if none is given."""
 
     device_type: int
     vendor_id: int
@@ -61,7 +61,7 @@ DEVICES = {
 
 
 class MemoryRow(NamedTuple):
-    """What `OrtMemoryInfo` makes of a name: the name it shows, the maker, and the kind of memory."""
+    """The meaning of a name for `OrtMemoryInfo`: the name it shows, the vendor, and the kind of memory."""
 
     shown: str
     vendor_id: int

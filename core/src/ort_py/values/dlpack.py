@@ -50,7 +50,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _VersionedHead(ctypes.Structure):
-    """What comes before the tensor in a record of the second generation; the first has nothing there."""
+    """The fields before the tensor in a record of the second generation; the first has none."""
 
     _fields_ = (
         ("major", ctypes.c_uint32),
@@ -70,15 +70,15 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 
 
 def is_capsule(value: Any) -> bool:
-    """Whether it is a DLPack capsule that nobody has consumed yet."""
+    """Whether it is a DLPack capsule that has not been consumed."""
     return type(value).__name__ == "PyCapsule" and bool(_is_valid(value, _OLD) or _is_valid(value, _NEW))
 
 
 def is_uint8(capsule: Any) -> bool:
-    """Whether a capsule holds bytes; truth values cross as bytes where the producer's DLPack has no type for them.
+    """Whether a capsule holds bytes. Booleans are transferred as bytes if the producer's DLPack has no type for them.
 
     Raises:
-        ArgumentTypeError: It is no capsule, or was used already.
+        ArgumentTypeError: It is not a capsule, or was used already.
     """
     if not is_capsule(capsule):
         raise ArgumentTypeError(f"{capsule!r} is no DLPack capsule.", fix="Pass what __dlpack__() gives, unused.")
@@ -212,7 +212,7 @@ def from_dlpack(source: Any) -> tuple[np.ndarray[Any, Any], bool]:
 
     Raises:
         ArgumentTypeError: Neither of the two.
-        UsageError: Another device than the host, or a type there is no ONNX type for.
+        UsageError: A device other than the host, or a type without an ONNX type.
         BufferError: The producer refuses.
     """
     if not is_capsule(source) and not hasattr(source, "__dlpack__"):

@@ -1,4 +1,4 @@
-"""What callers name element types by, and arrays over memory they give the address of.
+"""Names of element types that callers use, and arrays over memory at a given address.
 
 Before values and bindings, which both take types and addresses from users.
 """
@@ -21,14 +21,14 @@ SUB_BYTE = frozenset({DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UIN
 
 
 def element_type_of(element_type: Any) -> DataType:
-    """The element type a caller means.
+    """The element type that a caller names.
 
     Args:
         element_type: A number of ``TensorProto.DataType``, or what NumPy takes for a dtype: a dtype, its name, a NumPy
             or Python type.
 
     Raises:
-        UsageError: There is no such element type.
+        UsageError: The element type does not exist.
     """
     try:
         if isinstance(element_type, int | np.integer) and not isinstance(element_type, bool):
@@ -53,7 +53,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
         shape: Sequence of non-negative integers.
 
     Raises:
-        ArgumentTypeError: It is no sequence of integers.
+        ArgumentTypeError: It is not a sequence of integers.
         UsageError: A size is negative.
     """
     try:

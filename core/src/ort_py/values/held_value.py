@@ -1,4 +1,4 @@
-"""What a value says about itself and gives out: the half of `OrtValue` that does not make new ones.
+"""The attributes and the data of a value: the half of `OrtValue` that does not make new ones.
 
 After element types, DLPack and sparse tensors; `ort_value` adds the constructors.
 """
@@ -53,7 +53,7 @@ class HeldValue:
         """The tensor as a NumPy array over the same memory; a copy where it is on a device.
 
         Raises:
-            UsageError: It is no tensor.
+            UsageError: It is not a tensor.
         """
         tensor = self._tensor("numpy()")
         return tensor.to_host() if isinstance(tensor, DeviceTensor) else tensor
@@ -72,7 +72,7 @@ class HeldValue:
         """The tensor as a DLPack capsule over the same memory, of the newest generation the consumer reads.
 
         Raises:
-            UsageError: It is no tensor.
+            UsageError: It is not a tensor.
             BufferError: DLPack lacks the type, its first generation cannot say that the memory is read-only, or arrays
                 of the device have no DLPack.
         """
@@ -89,7 +89,7 @@ class HeldValue:
         """DLPack's kind and number of the device.
 
         Raises:
-            UsageError: It is no tensor.
+            UsageError: It is not a tensor.
         """
         tensor = self._tensor("__dlpack_device__()")
         return tensor.dlpack_device() if isinstance(tensor, DeviceTensor) else (1, 0)
@@ -110,7 +110,7 @@ class HeldValue:
         """Shape of the tensor, dense or sparse.
 
         Raises:
-            UsageError: It is no tensor.
+            UsageError: It is not a tensor.
         """
         if isinstance(self._value, SparseTensor):
             return self._value.dense_shape()
@@ -131,7 +131,7 @@ class HeldValue:
         """Bytes of the tensor as ONNX stores it: sub-byte types packed.
 
         Raises:
-            UsageError: It is no tensor.
+            UsageError: It is not a tensor.
         """
         array = self._tensor("tensor_size_in_bytes()")
         return nbytes_of(data_type_of(array.dtype), tuple(array.shape))
@@ -140,7 +140,7 @@ class HeldValue:
         """Address of the tensor's memory, on its device.
 
         Raises:
-            UsageError: It is no tensor.
+            UsageError: It is not a tensor.
         """
         tensor = self._tensor("data_ptr()")
         return tensor.address() if isinstance(tensor, DeviceTensor) else int(tensor.ctypes.data)
@@ -149,7 +149,7 @@ class HeldValue:
         """Kind of the device, lower case.
 
         Raises:
-            UsageError: It is no tensor.
+            UsageError: It is not a tensor.
         """
         if not isinstance(self._value, SparseTensor):
             self._tensor("device_name()")

@@ -19,7 +19,7 @@ __all__ = ["OrtArenaCfg", "OrtMemoryInfo", "create_and_register_allocator", "cre
 
 
 class OrtMemoryInfo:
-    """Which memory: on which device, of which kind, from which allocator. Read-only.
+    """A description of memory: its device, its kind and its allocator. Read-only.
 
     Args:
         name: One of onnxruntime's names, e.g. ``"Cpu"``; others are described with `create_v2`.
@@ -121,12 +121,12 @@ class OrtMemoryInfo:
 
     @property
     def device_id(self) -> int:
-        """Which device of its kind."""
+        """Index of the device among those of its kind."""
         return self._device_id
 
     @property
     def mem_type(self) -> OrtMemType:
-        """What it is for."""
+        """Purpose of the memory."""
         return self._mem_type
 
     @property
@@ -159,7 +159,7 @@ _ARENA_KEYS = {
 
 
 class OrtArenaCfg:
-    """How an arena grows: `OrtArenaCfg(max_mem, strategy, initial_chunk, max_dead)`, or a dict of its attributes.
+    """The growth of an arena: `OrtArenaCfg(max_mem, strategy, initial_chunk, max_dead)`, or a dict of its attributes.
 
     Attributes:
         max_mem: Bytes at most, 0 for no bound.
@@ -168,7 +168,7 @@ class OrtArenaCfg:
             max_power_of_two_extend_bytes: -1 for the default.
 
     Raises:
-        UsageError: An unknown key, or a value that is no integer.
+        UsageError: An unknown key, or a value that is not an integer.
         TypeError: Other arguments.
     """
 
@@ -210,7 +210,7 @@ class OrtArenaCfg:
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None, /) -> None:
-    """Accepted for compatibility: sessions share what their providers' allocators hold without being told to.
+    """Do nothing, for compatibility: sessions already share the memory of their providers' allocators.
 
     Raises:
         UsageError: The memory is not the host's.

@@ -104,7 +104,7 @@ class OrtValue(HeldValue):
             vendor_id: Number of its maker, negative for the usual one.
 
         Raises:
-            UsageError: It is no array, its dtype has no ONNX type, or there is no memory of the device here.
+            UsageError: It is not an array, its dtype has no ONNX type, or no memory of the device is available here.
         """
         device = place_of(device_type, device_id, vendor_id)
         if isinstance(numpy_obj, list | tuple | dict | int | float | str | bytes) and not isinstance(
@@ -136,7 +136,7 @@ class OrtValue(HeldValue):
             onnx_element_type: Number of ``TensorProto.DataType``.
 
         Raises:
-            ArgumentTypeError: `data` is no array, or the type no number.
+            ArgumentTypeError: `data` is not an array, or the type is not a number.
             UsageError: The widths differ, or the type is that of strings.
         """
         if not isinstance(data, np.ndarray):
@@ -177,7 +177,7 @@ class OrtValue(HeldValue):
             memory_info: Memory to take it from, instead of the three.
 
         Raises:
-            ArgumentTypeError: The shape is no sequence of integers.
+            ArgumentTypeError: The shape is not a sequence of integers.
             UsageError: A negative size, no such type, or memory of another device.
         """
         if memory_info is None:

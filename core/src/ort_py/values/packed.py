@@ -14,7 +14,7 @@ _SIGNED = frozenset({DataType.INT4, DataType.INT2})
 
 
 def unpack(raw: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, Any]:
-    """As many elements as there are bytes, from the first of the bytes; the rest of them is not read.
+    """Unpack as many elements as the array has bytes, from its leading bytes; the other bytes are not read.
 
     onnxruntime keeps the shape of the byte array, so a caller who packs must pass twice the bytes that it reads.
 

@@ -264,7 +264,7 @@ class SparseTensor:
         return "cpu"
 
     def to_dense(self) -> _Array:
-        """The dense tensor: zeros, or empty texts, where there is no value."""
+        """The dense tensor, with zeros or empty strings for missing values."""
         text = self._type is DataType.STRING
         dense: _Array = np.full(self._shape, "", object) if text else np.zeros(self._shape, self._values.dtype)
         if self._format is OrtSparseFormat.ORT_SPARSE_COO:

@@ -44,13 +44,13 @@ def bisect(
 
     Args:
         model: Path of a model, its bytes, or an ``onnx.ModelProto``.
-        inputs: A feed, a list of feeds, or None for made-up inputs.
+        inputs: A feed, a list of feeds, or None for generated inputs.
         levels: The optimisation level whose results are expected, and a higher one whose transforms are searched.
         providers: As for a session; the same on both sides.
         options: Further options of the sessions.
         tolerances: As for `compare`.
-        seed: Of made-up inputs.
-        progress: Told about each trial.
+        seed: Seed of generated inputs.
+        progress: Called for each trial.
 
     Raises:
         InvalidArgument: The levels are no two levels, the lower one first, or an input is wrong.
@@ -166,7 +166,7 @@ class _Search:
             enabled: What is left, in words, where it was not tried before.
 
         Returns:
-            How it went, and what the transforms did; None where there is no session.
+            The result, and the report of the transforms; None if no session could be created.
         """
         key = tuple(disabled)
         if key in self._tried:

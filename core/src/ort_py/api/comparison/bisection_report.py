@@ -1,4 +1,4 @@
-"""What `bisect` found: plain records with a text and a dictionary. Knows no session."""
+"""Results of `bisect`: plain records with a text and a dictionary. Does not depend on sessions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Trial:
 
 @dataclass(slots=True)
 class BisectionReport:
-    """Which graph transform changed a model's results.
+    """The graph transform that changed a model's results.
 
     Attributes:
         title: The model.
@@ -45,15 +45,15 @@ class BisectionReport:
         levels: The level whose results are expected, and the one whose transforms were searched.
         trials: Sessions that were tried.
         candidates: Number of transforms searched.
-        culprit: Name of the transform with which results change; None where none does.
+        culprit: Name of the transform with which results change; None if there is none.
         level: The level it belongs to.
         alone: Whether it changes results without any other of them; else it needs some that run before it.
         needed: Whether results are as expected once it alone is switched off; else another one changes them too.
-        rewrites: What it rewrote where the first difference is, as far as that can be told.
+        rewrites: Its rewrites at the first difference, as far as they can be determined.
         outputs: Outputs that differ with all transforms on.
-        failure: What the session raised with all transforms on, where it failed.
+        failure: Exception of the session with all transforms on, if it failed.
         comparison: The model without and with the transform; None where it fails.
-        note: Why there is no culprit though results differ.
+        note: Reason why there is no culprit although results differ.
     """
 
     title: str

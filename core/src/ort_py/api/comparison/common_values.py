@@ -1,4 +1,4 @@
-"""Which values two runs of one model have in common, and which nodes compute one of them from the others.
+"""Values that two runs of one model have in common, and the nodes that compute one of them from the others.
 
 Used by `forcing`. Transforms take values away and make others; what both sides have is where they can be compared. A
 value of the model as it was written means the same on both sides. One that a transform made has a name that may be

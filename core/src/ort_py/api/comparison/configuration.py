@@ -32,7 +32,7 @@ LEVELS: Mapping[str, GraphOptimizationLevel] = {
 
 @dataclass(frozen=True, slots=True)
 class SessionConfiguration:
-    """How a session is made of a model.
+    """Settings for a session of a model.
 
     Attributes:
         options: Its options; the defaults where None.

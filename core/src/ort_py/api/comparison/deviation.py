@@ -1,4 +1,4 @@
-"""What there is to say about two values that should be one: errors, units in the last place, NaN, shapes and types.
+"""Differences of two values that should be equal: errors, units in the last place, NaN, shapes and types.
 
 Plain records with a text; `measuring` fills them in.
 """
@@ -15,12 +15,13 @@ __all__ = ["Deviation", "ValueSummary"]
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How a value of `b` differs from the same one of `a`.
+    """The difference of a value of `b` from the same value of `a`.
 
     Attributes:
         agrees: All is within the tolerance, non-finite numbers are at the same places, types and shapes are the same.
-        reason: Why not: ``values``, ``nan``, ``infinity``, ``shape``, ``type`` or ``kind``; ``""`` where it agrees.
-        element_type, shape: Of `a`; None where it is no array.
+        reason: Kind of the difference: ``values``, ``nan``, ``infinity``, ``shape``, ``type`` or ``kind``; ``""`` where
+            it agrees.
+        element_type, shape: Of `a`; None if it is not an array.
         other_type, other_shape: Of `b`.
         elements: Number of elements.
         beyond: Elements beyond the tolerance.

@@ -68,9 +68,9 @@ class ForcedComparison:
         """Compare one run.
 
         Args:
-            number: Of the feed, for the report.
+            number: Number of the feed, for the report.
             feed: Values by input name.
-            progress: Told about each step of `b`.
+            progress: Called for each step of `b`.
 
         Raises:
             OrtPyError: A step of either engine failed.
@@ -156,7 +156,7 @@ class ForcedComparison:
 
 
 class _Reference:
-    """What `a` computed: it runs on until a value that is asked for is there."""
+    """The values of `a`: its run continues until a requested value is available."""
 
     def __init__(self, run: SteppedRun, wanted: Collection[str]) -> None:
         self._run = run
@@ -174,7 +174,7 @@ class _Reference:
 
 
 def _inputs(run: SteppedRun, executed: Executed) -> Iterator[ValueSummary]:
-    """What a step read; nothing for steps that hold graphs, which read more than their node says."""
+    """Inputs of a step; none for steps that hold graphs, which read more than their node's inputs."""
     nodes, step = executed.planned.nodes, executed.step
     if isinstance(step, RegionStep):
         names: list[Value | None] = list(SubsetView(run.graph, nodes).border[0])

@@ -19,7 +19,7 @@ Feeds: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 def feeds_of(given: Feeds, declared: Sequence[NodeArg], seed: int) -> list[Mapping[str, Any]]:
-    """The feeds that a caller means.
+    """Convert the caller's argument to feeds.
 
     Args:
         given: What the caller wrote.
@@ -27,8 +27,8 @@ def feeds_of(given: Feeds, declared: Sequence[NodeArg], seed: int) -> list[Mappi
         seed: Of made-up values.
 
     Raises:
-        ArgumentTypeError: It is no mapping and no list of mappings; a builtin TypeError too.
-        InvalidArgument: The list is empty, or nothing can be made up for an input.
+        ArgumentTypeError: It is neither a mapping nor a list of mappings; a builtin TypeError too.
+        InvalidArgument: The list is empty, or an input cannot be generated.
     """
     if given is None:
         recipe = Recipe(seed=seed)

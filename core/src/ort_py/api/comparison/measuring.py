@@ -52,7 +52,7 @@ def summary_of(name: str, value: Any) -> ValueSummary:
 
 
 def deviation(a: Any, b: Any, tolerances: Tolerances = TOLERANCES) -> Deviation:
-    """How far two host values are apart.
+    """Measure the difference of two host values.
 
     An element may be off by ``relative * |a| + absolute * scale``, where scale is the largest finite number of the
     array, and at least `absolute`: the rounding error of a sum grows with its summands, of which it gives an idea.
@@ -123,7 +123,7 @@ def _texts(left: Array, right: Array, known: Deviation) -> Deviation:
 
 @dataclass(slots=True)
 class _Worst:
-    """What was found in the blocks so far."""
+    """The worst deviation in the blocks so far."""
 
     key: float = -1.0
     place: int = 0

@@ -1,4 +1,4 @@
-"""What a comparison found: plain records with a text and a dictionary. Knows no session and no graph."""
+"""Results of a comparison: plain records with a text and a dictionary. Does not depend on sessions or graphs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class ComparedOutput:
 
 @dataclass(slots=True)
 class ComparisonReport:
-    """What comparing two ways of running a model found.
+    """The result of comparing two ways of running a model.
 
     Attributes:
         title: The model.

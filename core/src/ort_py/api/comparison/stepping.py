@@ -28,11 +28,11 @@ __all__ = ["Executed", "PlannedNodes", "SteppedRun"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedNodes:
-    """What a step stands for in the graph.
+    """The part of the graph that a step stands for.
 
     Attributes:
         nodes: Its nodes; none for copies and waits.
-        outputs: What each of its outputs is, None where nobody reads it.
+        outputs: Value of each output; None if it is not read.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -124,7 +124,7 @@ class SteppedRun:
                 yield slot, value
 
     def read(self, slot: int, step: Step) -> Any:
-        """What a step wrote into a slot, on the host."""
+        """Read a step's output from a slot, to the host."""
         return self.on_host(self._frame.slots[slot], step)
 
     def replace(self, slot: int, value: Any, step: Step) -> None:

@@ -22,7 +22,7 @@ def tolerances_of(given: Mapping[str, tuple[float, float]] | None) -> Tolerances
         given: (relative, absolute) by the name of an element type, e.g. ``"float16"``.
 
     Raises:
-        InvalidArgument: There is no such type, or the numbers are not two that are at least 0.
+        InvalidArgument: The type does not exist, or the value is not a pair of numbers of at least 0.
     """
     table = dict(TOLERANCES)
     for name, pair in (given or {}).items():

@@ -87,7 +87,7 @@ def _examine(entry: InstalledEntryPoint, entries: tuple[InstalledEntryPoint, ...
 
 
 def _with_files(tried: ProviderDiagnosis, files: FileCheck) -> ProviderDiagnosis:
-    """What is wrong with the files is the first suspect for anything else that is wrong."""
+    """Name damaged files as the first suspect for any other problem."""
     if files.fine:
         return tried
     shown = [f"{file} was changed after it was installed" for file in files.modified]
@@ -101,7 +101,7 @@ def _with_files(tried: ProviderDiagnosis, files: FileCheck) -> ProviderDiagnosis
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """How a child ended: its exit code, None where it had to be ended, what it noted and what it wrote."""
+    """The end of a child: its exit code, or None if it had to be killed, its notes and its output."""
 
     code: int | None
     stage: str

@@ -1,4 +1,4 @@
-"""What an examination found, as plain records. Knows nothing of how it was found out."""
+"""Results of an examination as plain records. Does not depend on how they were obtained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Diagnosis", "FileCheck", "ProviderDiagnosis", "TrialRun", "Verdict"]
 
 
 class Verdict(StrEnum):
-    """What can be said about a provider after it was tried."""
+    """The verdict about a provider after its trial."""
 
     USABLE = "usable"
     """It loaded, found what it needs, and computed what is right."""

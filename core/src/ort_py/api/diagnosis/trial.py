@@ -127,6 +127,6 @@ def _model(operators: Sequence[str]) -> bytes:
 
 
 def completing_for(name: str) -> list[str]:
-    """Who may complete a provider: the plain CPU provider, where it is installed and is another one."""
+    """Providers that may complete another one: the plain CPU provider, if it is installed and is not that provider."""
     bare = name.rpartition(":")[2]
     return [] if bare == CPU_ROLE or CPU_ROLE not in get_installed_providers() else [CPU_ROLE]

@@ -76,4 +76,4 @@ class PlacementFacts(Protocol):
         """Names of the providers that run a node, in the order in which they were asked."""
 
     def flow(self) -> Flow:
-        """What flows between the nodes."""
+        """Values that flow between the nodes."""

@@ -1,4 +1,4 @@
-"""What flows between the nodes of a placement: values with their bytes, graphs with their owners, as plain numbers.
+"""The flow between the nodes of a placement: values with their bytes, graphs with their owners, as plain numbers.
 
 Read from the graph once, because a report outlives the graph. Nodes are numbered as the placement lists them. Knows
 nothing of providers; `islands` and `merging` compute on it, `page` draws it.
@@ -26,7 +26,7 @@ class FlowValue:
 
     Attributes:
         name: Its name.
-        type: Element type and shape in words, ``""`` where nothing is known.
+        type: Element type and shape in words, ``""`` if nothing is known.
         nbytes: Bytes of it, None where its shape has symbols or is unknown, or its elements have no fixed size.
         unit_bytes: Bytes without the symbolic dimensions: of one element of each; 0 where the rank is unknown.
         symbols: Symbolic dimensions, ``?`` for those without a name.
@@ -95,14 +95,14 @@ class Flow:
                         yield value.producer, lifted
 
     def lifted(self, node: int, graph: int) -> int:
-        """The node of `graph` that is `node` or holds it, `NOBODY` where there is none."""
+        """The node of `graph` that is `node` or holds it, or `NOBODY`."""
         while node != NOBODY and self.graph_of[node] != graph:
             node = self.graphs[self.graph_of[node]].owner
         return node
 
 
 def flow_of(assignment: Assignment) -> Flow:
-    """What flows between the assigned nodes. What lies inside a node that a provider runs whole is that node's.
+    """The flow between the assigned nodes. The inside of a node that a provider runs as a whole belongs to that node.
 
     Args:
         assignment: The partitioner's decisions.

@@ -138,7 +138,7 @@ class _Points:
         self.above[lower].append(upper)
 
     def pull(self, item: int) -> float:
-        """How much a place counts: invisible points count more, so that long edges become straight."""
+        """The weight of a place: invisible points weigh more, so that long edges become straight."""
         return 1.0 if item < self.boxes else _PULL
 
     def route(self, source: int, target: int) -> list[int]:

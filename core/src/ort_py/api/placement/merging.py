@@ -1,4 +1,5 @@
-"""Which operators cut a graph into islands: for each that the first provider refused, what its support would merge.
+"""Operators that cut a graph into islands: for each operator that the first provider refused, the islands that its
+support would merge.
 
 Comes after `flow`, uses the turns of `islands`. Nodes that a provider could run but that did not pay count as its own:
 what cut them off from each other is the very question.
@@ -59,7 +60,7 @@ class Suggestion:
 
     @property
     def merged(self) -> int:
-        """How many islands fewer there would be."""
+        """Number of islands that would be saved."""
         return self.islands_before - self.islands_after
 
 

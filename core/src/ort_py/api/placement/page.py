@@ -55,7 +55,7 @@ def html_page(placement: PlacementFacts, title: str = "") -> str:
 
 
 def page_data(placement: PlacementFacts, title: str) -> dict[str, Any]:
-    """What the page's script reads: texts once each, and numbers that refer to them.
+    """The data of the page's script: each text once, and numbers that refer to them.
 
     Args:
         placement: The placement.

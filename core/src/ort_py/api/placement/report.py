@@ -1,4 +1,5 @@
-"""Who runs each node, and why: the session's placement as a value with a table, JSON, an ONNX file and a page.
+"""The provider of each node, and the reason: the session's placement as a value with a table, JSON, an ONNX file and a
+page.
 
 A record for each of ten thousand nodes takes a tenth of the time of making their session, and few ask: they are made
 when somebody does, or when the session closes and lets its graph go. Islands, borders and suggestions come from
@@ -61,7 +62,7 @@ class Placement:
 
     @property
     def islands(self) -> tuple[Island, ...]:
-        """What runs together without waiting for another provider: compiled regions, and groups of kernels."""
+        """Parts that run without waiting for another provider: compiled regions, and groups of kernels."""
         if self._islands is None:
             from ort_py.api.placement.islands import Island, island_groups
 
@@ -116,7 +117,9 @@ class Placement:
             self._assignment = None
 
     def counted(self) -> Placement:
-        """The counts alone, for a session whose end nobody sees; who holds this placement keeps its records."""
+        """Return the counts alone, for a session whose end is not observed. References to this placement keep its
+        records.
+        """
         counts = Placement(Assignment())
         counts._counts, counts._assignment = self._counts, None
         return counts
@@ -200,7 +203,7 @@ class Placement:
         return [name for name in self._ranks() if name in self._counts]
 
     def flow(self) -> Flow:
-        """What flows between the nodes, for pictures."""
+        """The flow between the nodes, for pictures."""
         return self._flowing()
 
     def __repr__(self) -> str:
@@ -238,7 +241,9 @@ class Placement:
         return sorted(place, key=lambda name: (place[name], name))
 
     def _turns(self) -> list[str]:
-        """Whose turn comes when: who completes goes first, so that those asked first get the largest pieces."""
+        """Describe the order of the providers: the one that completes goes first, so that those asked first get the
+        largest pieces.
+        """
         return self._ranks()[::-1]
 
 

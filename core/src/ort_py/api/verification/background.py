@@ -78,7 +78,7 @@ class Background:
 
 
 def _nothing() -> None:
-    """Whoever verifies looks itself whether it shall stop."""
+    """Do nothing: the verifier checks itself whether to stop."""
 
 
 _background: Background | None = None

@@ -1,8 +1,8 @@
 """The first wrong node among several that a region computed together.
 
-The region's nodes are made a model whose outputs are all they compute, and that model is compared as any other. Where
-it computes everything right – a region may be wrong only as long as nobody looks inside – nothing is found. Used by
-`search`. Knows no thread.
+The region's nodes are made a model whose outputs are all they compute, and that model is compared as any other. If all
+its results are right, because a region may be wrong only while its inner values are not read, nothing is found. Used by
+`search`. Does not depend on threads.
 """
 
 from __future__ import annotations

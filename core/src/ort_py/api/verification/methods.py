@@ -61,7 +61,7 @@ class Verification:
         return VerifiedRunner(program, lanes, pressure, self.verifier)
 
     def report(self) -> VerificationReport:
-        """What was found so far."""
+        """Results of the verification so far."""
         return VerificationReport() if self.verifier is None else self.verifier.report()
 
     def wait(self, seconds: float | None) -> VerificationReport:

@@ -1,4 +1,4 @@
-"""What became of one verified run: plain records. Knows no session."""
+"""The outcome of one verified run: plain records. Does not depend on sessions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DifferingOutput:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Why outputs differ.
+    """The cause of differing outputs.
 
     Attributes:
         outcome: Tie, drift or mismatch.

@@ -1,4 +1,4 @@
-"""What the verification of a session has found so far: plain records with a text. Knows no session."""
+"""Results of a session's verification so far: plain records with a text. Does not depend on sessions."""
 
 from __future__ import annotations
 

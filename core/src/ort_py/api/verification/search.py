@@ -1,8 +1,8 @@
-"""Why the outputs of a run differ: the session is run once more, step by step, beside the one of the NumPy provider.
+"""The search for the cause of differing outputs: the session runs once more, step by step, beside the NumPy provider's.
 
 Each step is given what the NumPy provider computed before it, so that a difference is found where it is made; that is
-`ForcedComparison`. What nodes that decide make of values within the tolerance is told from wrong results by `ties`.
-Comes before `verifier`. Knows no thread and no policy.
+`ForcedComparison`. `ties` distinguishes different decisions about values within the tolerance from wrong results. Comes
+before `verifier`. Does not depend on threads or policy.
 """
 
 from __future__ import annotations

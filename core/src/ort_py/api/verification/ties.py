@@ -53,7 +53,7 @@ def excuse(
     tolerances: Tolerances,
     look: Callable[..., None],
 ) -> Outcome | None:
-    """What excuses a difference: TIE for decisions about values that agree, DRIFT for errors that add up in a region.
+    """The excuse for a difference: TIE for decisions about values that agree, DRIFT for errors that add up in a region.
 
     Args:
         reference: The engine of the NumPy provider.

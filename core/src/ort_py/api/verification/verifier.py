@@ -94,7 +94,7 @@ class Verifier:
         return not self._report.reason
 
     def after_fork(self) -> None:
-        """In a forked child: what waits is verified by the parent, and the lock is nobody's."""
+        """Reset in a forked child: the parent verifies the waiting runs, and the lock is free."""
         self._changed = threading.Condition(threading.Lock())
         self._working = 0
         self._report = replace(self._report, waiting=0)
@@ -102,7 +102,7 @@ class Verifier:
         self._decided.clear()
 
     def report(self) -> VerificationReport:
-        """What was found so far."""
+        """Results of the verification so far."""
         with self._changed:
             return replace(self._report, seen=self._seen())
 

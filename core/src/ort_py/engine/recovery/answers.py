@@ -140,7 +140,7 @@ class _Recovery:
         return runner
 
     def _next(self, runner: Runner, error: Exception) -> _Answer | None:
-        """What to run now, None where the error is to be raised."""
+        """The next runner to try, or None if the error must be raised."""
         current = self._current()
         if current is None:
             return None

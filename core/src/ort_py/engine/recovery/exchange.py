@@ -125,11 +125,11 @@ def prove(engine: Engine) -> None:
 
 
 def take_back(engine: Engine, record: FallbackRecord | None = None) -> Runner:
-    """Return to the program before the present one, which was of no use.
+    """Return to the program before the present one, which did not help.
 
     Args:
         engine: The engine; its present program has not proved itself.
-        record: What is told of it, None for nothing.
+        record: The record to publish, or None.
     """
     unproven, engine.recovery.unproven = engine.recovery.unproven, None
     assert unproven is not None
@@ -176,5 +176,5 @@ def _exchange(
 
 
 def _runner_of(program: Assembled, node: str) -> str:
-    """Who runs a node now, ``""`` where it is gone, or has no name."""
+    """The provider that runs a node now; ``""`` if the node is gone or has no name."""
     return next((assigned.provider for one, assigned in program.assignment if node and one.name == node), "")

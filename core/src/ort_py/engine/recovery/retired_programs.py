@@ -34,7 +34,7 @@ class RetiredPrograms:
             pool.wait()
 
     def close(self) -> None:
-        """Release all; after `wait`, or where nobody runs."""
+        """Release all programs. Call it after `wait`, or when nothing runs."""
         for retired in list(self._retired):
             self._release(retired)
 

@@ -95,7 +95,7 @@ def _wanted(engine: Engine, names: Sequence[str] | None) -> list[str]:
 
 
 def _batch(engine: Engine, runner: Runner, axis: int, names: Sequence[str], feed: Mapping[str, Any]) -> Batch:
-    """What is split.
+    """The batch that is split.
 
     Raises:
         CannotSplit: Nothing can be, along this axis.

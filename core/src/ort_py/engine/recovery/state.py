@@ -27,10 +27,10 @@ class Unproven:
     """A program that was replaced and may come back, because no run of the new one has succeeded yet.
 
     Attributes:
-        runner, assembled: Of the program that was replaced.
+        runner, assembled: Parts of the program that was replaced.
         dropped: Providers it was planned without.
-        trial: The provider that is being tried again, ``""`` where providers were left out.
-        records: What is told once the new program has proved itself.
+        trial: The provider that is being tried again, ``""`` if providers were left out.
+        records: Records to publish once the new program has proved itself.
     """
 
     runner: Runner
