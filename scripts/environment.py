@@ -14,6 +14,7 @@ import os
 import platform
 import subprocess
 import sys
+import sysconfig
 import time
 import venv
 from pathlib import Path
@@ -22,6 +23,8 @@ from workspace import ROOT, read_version
 
 __all__ = ["ROOT", "ensure_beside", "ensure_environment", "ensure_tools", "run_in"]
 
+_WITH_THE_GIL_ONLY = ("google-re2==",)
+"""Requirements without a wheel for free-threaded Pythons; no marker tells those from others."""
 _FAST_CPU = {
     ("linux", "x86_64"): "providers/onednn",
     ("linux", "aarch64"): "providers/openvino",
@@ -63,7 +66,7 @@ def ensure_environment(requirements: str) -> Path:
         venv.create(folder, with_pip=True, upgrade_deps=False)
     _say(f"installing the workspace and requirements/{requirements} (a few minutes the first time)")
     command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
-    command += ["-r", str(ROOT / "requirements" / requirements)]
+    command += ["-r", str(_available(ROOT / "requirements" / requirements, folder))]
     for member in _MEMBERS[requirements]:
         command += ["--editable", str(ROOT / member)]
     outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
@@ -74,40 +77,42 @@ def ensure_environment(requirements: str) -> Path:
     return python
 
 
-def ensure_beside(python: Path, provider: str) -> Path:
-    """The Python of an environment that adds one provider to another environment's packages.
+def ensure_beside(python: Path, name: str) -> Path:
+    """The Python of an environment that adds packages to another environment's, or takes their place.
 
     Args:
         python: Interpreter of the other environment.
-        provider: Its folder in `providers/`; what ``requirements/<provider>.txt`` lists, where there is one, is
-            installed as well.
+        name: What is added: the provider in this folder of `providers/`, what ``requirements/<name>.txt`` lists, or
+            both where there are both.
 
     Returns:
-        Path of the interpreter; `.venv-<provider>` holds it.
+        Path of the interpreter; `.venv-<name>` holds it.
 
     Raises:
-        SystemExit: There is no such provider, or pip failed; its output stands above.
+        SystemExit: There is nothing of this name, or pip failed; its output stands above.
     """
-    member, requirements = ROOT / "providers" / provider, ROOT / "requirements" / f"{provider}.txt"
-    if not (member / "pyproject.toml").exists():
+    member, requirements = ROOT / "providers" / name, ROOT / "requirements" / f"{name}.txt"
+    project = member / "pyproject.toml"
+    if not project.exists() and not requirements.exists():
         known = ", ".join(sorted(file.parent.name for file in ROOT.glob("providers/*/pyproject.toml")))
-        raise SystemExit(f"There is no provider {provider!r} in providers/; there are {known}.")
-    folder = ROOT / f".venv-{provider}"
+        raise SystemExit(f"There is no provider {name!r} in providers/; there are {known}.")
+    folder = ROOT / f".venv-{name}"
     beside, stamp = _python_of(folder), folder / ".ort-py-beside"
-    files = [member / "pyproject.toml", *([requirements] if requirements.exists() else [])]
+    files = [file for file in (project, requirements) if file.exists()]
     below = _output_of(python, "import sysconfig; print(sysconfig.get_path('purelib'))")
     wanted = hashlib.sha256(
         b"".join([below.encode(), read_version().encode(), *(file.read_bytes() for file in files)])
     ).hexdigest()
     if beside.exists() and stamp.exists() and stamp.read_text() == wanted:
         return beside
-    _say(f"creating {folder.relative_to(ROOT)}: {provider} beside {below}")
+    _say(f"creating {folder.relative_to(ROOT)}: {name} beside {below}")
     venv.create(folder, with_pip=True, upgrade_deps=False)
     own = Path(_output_of(beside, "import sysconfig; print(sysconfig.get_path('purelib'))"))
     # Not the bare path: what is installed there in editable form is found through .pth files of its own.
     (own / "below.pth").write_text(f"import site; site.addsitedir({below!r})\n")
     command = [str(beside), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--no-deps"]
-    command += ["--editable", str(member), *(["-r", str(requirements)] if requirements.exists() else [])]
+    command += ["--editable", str(member)] if project.exists() else []
+    command += ["-r", str(requirements)] if requirements.exists() else []
     outcome = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     if outcome.returncode:
         raise SystemExit(f"pip failed with exit code {outcome.returncode}; its messages stand above.")
@@ -160,6 +165,17 @@ def _python_of(folder: Path) -> Path:
 
 def _output_of(python: Path, code: str) -> str:
     return subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _available(requirements: Path, folder: Path) -> Path:
+    """The file, or where Python runs without the GIL a copy of it that lacks what has no such wheels."""
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return requirements
+    lines = requirements.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith(_WITH_THE_GIL_ONLY)]
+    copy = folder / requirements.name
+    copy.write_text("\n".join(kept).replace("-r ", f"-r {requirements.parent}/"), encoding="utf-8")
+    return copy
 
 
 def _fingerprint(requirements: str) -> str:
