@@ -36,6 +36,7 @@ def test_only_the_command_line_prints() -> None:
 
 ONE_IDEA = {
     "core/src/ort_py/api/session.py": "the class that users hold: documentation of each method, and a few lines of it",
+    "providers/array/src/ort_py_array/attention/core.py": "attention over blocks of scores: a loop and its arithmetic",
     "core/src/ort_py/engine/engine.py": "the life of an engine, from building to release, in the order of its stages",
 }
 """Modules of more than 400 lines that were looked at and are still one idea, with the idea."""
