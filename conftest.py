@@ -1,4 +1,4 @@
-"""What all tests share: which of them each tier runs.
+"""Common parts of all tests: the selection of tests for each tier.
 
 `quick` and the tier of CI are derived here, so that a new test or a new row of a table needs no mark to be in the right
 one. Without `-m`, pytest runs everything it is pointed at.

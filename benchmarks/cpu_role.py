@@ -1,4 +1,4 @@
-"""Who runs what a benchmark asks the CPU for, in a line: figures mean nothing without it."""
+"""A line that names the provider of a benchmark's CPU role: figures mean nothing without it."""
 
 from __future__ import annotations
 

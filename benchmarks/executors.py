@@ -69,7 +69,7 @@ def _in_turn(calls: list[Callable[[], object]], seconds: float) -> list[float]:
 
 
 def _plain_threads(seconds: float) -> float:
-    """What two threads gain over one, each with its own arrays."""
+    """The gain of two threads over one, each with its own arrays."""
     arrays = [np.full((170, 170), 0.5, np.float32) for _ in range(4)]
 
     def work(source: np.ndarray, target: np.ndarray) -> None:

@@ -3,7 +3,7 @@
 Eager PyTorch, torch.compile, onnxruntime's CUDA provider where it is installed, and ours: one process each, alternating
 blocks, medians of runs that end when the device has ended, inputs and outputs on the device, outputs compared. Models
 are made here, with seeded weights, as ONNX and as equal PyTorch modules. Each is held against the device's measured
-ceilings, and so is each family of kernels. Ends with code 2 where there is no CUDA device.
+ceilings, and so is each family of kernels. Exits with code 2 without a CUDA device.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _SIDE = 8192
 
 
 def no_device(open_library: Callable[[str], Any] = ctypes.CDLL) -> str | None:
-    """Why there is no CUDA device, by the driver's own word; None where there is one. Imports no package."""
+    """The driver's explanation why there is no CUDA device, or None. Imports no package."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         driver = open_library(name)
@@ -45,7 +45,7 @@ def no_device(open_library: Callable[[str], Any] = ctypes.CDLL) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What a device reached.
+    """Measured ceilings of a device.
 
     Attributes:
         name: Of the device, with its memory.
@@ -147,7 +147,7 @@ def _measured(precision: str) -> Ceilings:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what was measured; 2 where there is no device."""
+    """Print the measurements. Returns 2 without a device."""
     reason = no_device()
     if reason:
         print(reason, file=sys.stderr)

@@ -290,10 +290,10 @@ UNET_FOR_PROCESSORS = GpuModel("unet-base64", UNetSize(base=64, side=32), MODELS
 
 
 def model_of(name: str) -> GpuModel:
-    """By name.
+    """Look up a model by name.
 
     Raises:
-        KeyError: There is no such model; the message has those there are.
+        KeyError: The model does not exist; the message lists the models.
     """
     for model in (*MODELS, UNET_FOR_PROCESSORS):
         if model.name == name:

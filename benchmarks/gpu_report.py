@@ -1,4 +1,4 @@
-"""What `benchmarks.gpu` measured, as Markdown: the device with the date, its ceilings, models, families of kernels."""
+"""Results of `benchmarks.gpu` as Markdown: the device with the date, its ceilings, models, families of kernels."""
 
 from __future__ import annotations
 

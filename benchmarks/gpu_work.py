@@ -1,4 +1,5 @@
-"""What a model asks of any device: floating operations of its products, bytes it must read and write at the least.
+"""Work of a model on any device: floating-point operations of its products, and the least bytes that it must read and
+write.
 
 From the file alone. Over measured ceilings this gives the *roofline*: the time below which no runtime can come that
 computes every product and reads every weight once.
@@ -20,7 +21,7 @@ __all__ = ["Work", "roofline", "work_of"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Of one run.
+    """Work of one run.
 
     Attributes:
         operations: Multiplications and additions of convolutions and matrix products.

@@ -1,4 +1,4 @@
-"""What `operators` times: for each family of operators, single nodes at sizes that trained models have.
+"""Cases of `operators`: for each family of operators, single nodes at sizes that trained models have.
 
 A case is a node with seeded inputs; those in `constants` are initializers, as weights are. `scale` multiplies the axis
 that grows with the amount of work, so that the same nodes can be timed at ten times the size.

@@ -1,8 +1,8 @@
 """`python -m benchmarks.placement [MODEL …] [--threads N]`: placement left to ort-py, and one provider alone.
 
 Each model runs with the providers that sessions choose by themselves, and with each of those alone, completed by the
-plain CPU provider; a child process each, in alternating blocks, while the others wait. Automatic placement shall
-take at most 5 % longer than the best of them, and never longer than the plain CPU provider alone.
+plain CPU provider; a child process each, in alternating blocks, while the others wait. The target is that automatic
+placement takes at most 5 % longer than the best of them, and never longer than the plain CPU provider alone.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def chosen_models(names: Iterable[str]) -> Iterator[tuple[str, Path, Mapping[str
 
 
 def _made() -> dict[str, Callable[[], tuple[Path, Mapping[str, Any]]]]:
-    """What makes the file and the feeds of each model that is no trained one, by name."""
+    """Makers of the file and the feeds of each model that is not a trained one, by name."""
     from benchmarks.quantised import MODELS as QUANTISED  # it compares as this module does
 
     def unet() -> tuple[Path, Mapping[str, Any]]:

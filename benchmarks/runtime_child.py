@@ -1,4 +1,4 @@
-"""The process of one runtime: opens models, and runs them for a while when it is told to.
+"""The process of one runtime: opens models, and runs them for a while on request.
 
 Started by `alternating`, which writes one JSON object a line to standard input and reads one from standard output for
 each. A process of its own, because the spinning pools of two runtimes in one process falsify each other.

@@ -26,7 +26,7 @@ _ENUMERATIONS = {"Enum", "IntEnum", "IntFlag"}
 
 @dataclass
 class Names:
-    """What one module defines: each kind has its own stand-in.
+    """Names that one module defines: each kind has its own stand-in.
 
     Attributes:
         package: Whether modules lie below it.
@@ -171,7 +171,7 @@ def _bound(path: Path) -> set[str]:
 
 
 def absent() -> dict[str, Names]:
-    """What ort-py lacks, by module below ``onnxruntime``."""
+    """Names that ort-py lacks, by module below ``onnxruntime``."""
     specification = importlib.util.find_spec("onnxruntime")
     if specification is None or not specification.submodule_search_locations:
         raise SystemExit("onnxruntime is not installed.")

@@ -1,7 +1,7 @@
 """Tries models with extreme numbers, in processes that may die: ``python scripts/attack_numbers.py --count 20000``.
 
-Prints what did not end well: a model that ended its process, did not end in time, or raised what is no error of ort-py.
-A short part of it is a test: `tests/end_to_end/test_extreme_numbers.py`.
+Prints what did not end well: a model that ended its process, did not end in time, or raised an error that is not
+ort-py's. A short part of it is a test: `tests/end_to_end/test_extreme_numbers.py`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def fragments(root: Path = ROOT) -> list[Path]:
 
 
 def problems_of(file: Path) -> list[str]:
-    """What is wrong with one fragment; empty where nothing is."""
+    """List the problems of one fragment; empty if there are none."""
     match = _NAME.fullmatch(file.name)
     if match is None:
         return [f"{file.name}: a fragment is called <id>.<type>.md, e.g. 2.added.md"]

@@ -2,8 +2,8 @@
 
 Runs random graphs of the fuzzer, and the first rerun of each with other sizes, in sessions with the default providers
 under valgrind's memcheck, and prints the errors whose stack passes through the binding or a native library of a
-provider. Valgrind knows no AVX-512, so oneDNN is told to generate AVX2. It needs valgrind on the path; a hundred graphs
-take about half an hour. The exit status is 1 where an error was found.
+provider. Valgrind does not support AVX-512, so oneDNN is set to generate AVX2. It needs valgrind on the path; a hundred
+graphs take about half an hour. The exit status is 1 where an error was found.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 
 def work() -> None:
-    """What the child does: each graph in a session with the default providers."""
+    """The work of the child: run each graph in a session with the default providers."""
     from tests.fuzzing.cases import draw_case
     from tests.fuzzing.runners import Variant, run_variant
 

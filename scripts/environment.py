@@ -89,7 +89,7 @@ def ensure_beside(python: Path, name: str) -> Path:
         Path of the interpreter; `.venv-<name>` holds it.
 
     Raises:
-        SystemExit: There is nothing of this name, or pip failed; its output stands above.
+        SystemExit: Nothing of this name exists, or pip failed; its output stands above.
     """
     member, requirements = ROOT / "providers" / name, ROOT / "requirements" / f"{name}.txt"
     project = member / "pyproject.toml"

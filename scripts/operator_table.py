@@ -166,7 +166,7 @@ def _versions(operator: Operator) -> str:
 
 
 def _support(operator: Operator, kernels: Sequence[KernelDef]) -> str:
-    """What a provider has of an operator."""
+    """The support of a provider for an operator."""
     if not kernels:
         return "*engine*" if operator.name in _ENGINE else "–"
     covered = [since for since in operator.versions if any(one.since <= since <= one.last for one in kernels)]

@@ -81,7 +81,7 @@ def _all_of(tree: ast.Module) -> set[str]:
 
 
 def _definitions(file: Path, *, handed_on: bool = True) -> Iterator[tuple[str, ast.stmt, str]]:
-    """What a module defines: name, statement, and the text behind an assignment; also what it hands on."""
+    """Names that a module defines or re-exports: name, statement, and the text behind an assignment."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     for statement, following in zip(body, [*body[1:], None], strict=True):
         match statement:

@@ -3,7 +3,7 @@
 `prepare` writes the new version wherever it stands and moves the change fragments into CHANGELOG.md. `build` checks
 that the tree is one release, builds each distribution twice in two places, compares the files byte by byte, and checks
 what is in them. `dist/packages/` then holds what the release workflow attests and publishes; `dist/SHA256SUMS` lists
-it. `build --dry-run` does the same to a tree that is no release yet, and says what is missing.
+it. `build --dry-run` does the same to a tree that is not a release yet, and lists what is missing.
 
 Nothing is published here: that takes the identity of the workflow `.github/workflows/release.yml`. The tools come from
 `requirements/release.txt`, pinned by hash, into `.venv-release`; what is built from is what git tracks.

@@ -63,7 +63,7 @@ class Reader:
         Args:
             models: File of each role, as `fetch_models` gives them.
             open_session: Makes a session from a file.
-            progress: Told the name and the seconds of each stage as it ends.
+            progress: Called with the name and the seconds of each stage as it ends.
         """
         self._progress = progress or (lambda stage, seconds: None)
         self.seconds: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What the pipeline asks of a runtime, and the factory that gives it ort-py."""
+"""The interface to a runtime that the pipeline needs, and the factory that implements it with ort-py."""
 
 from __future__ import annotations
 

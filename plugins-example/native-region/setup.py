@@ -1,4 +1,4 @@
-"""What `pyproject.toml` has no word for: the C module, compiled when the wheel is built."""
+"""Build of the C module, which `pyproject.toml` cannot describe: it is compiled when the wheel is built."""
 
 from setuptools import setup
 

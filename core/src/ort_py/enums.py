@@ -34,7 +34,7 @@ class _PrintedByName(IntEnum):
 
 
 class GraphOptimizationLevel(_PrintedByName):
-    """How far the graph is optimised before it runs."""
+    """The extent to which the graph is optimised before it runs."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -67,7 +67,7 @@ class OrtAllocatorType(_PrintedByName):
 
 
 class OrtMemType(_PrintedByName):
-    """What memory is for: a device's own kernels, or what they take from and give to the host."""
+    """The purpose of memory: for a device's own kernels, or for their exchange with the host."""
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1
@@ -92,7 +92,7 @@ class OrtMemoryInfoDeviceType(_PrintedByName):
 
 
 class OrtSparseFormat(_PrintedByName):
-    """How a sparse tensor stores the places of its values."""
+    """The way in which a sparse tensor stores the places of its values."""
 
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1
@@ -121,7 +121,7 @@ class OrtExecutionProviderDevicePolicy(_PrintedByName):
 
 
 class OrtCompileApiFlags(_PrintedByName):
-    """What `ModelCompiler` refuses to do; flags are combined with ``|``."""
+    """Refusals of `ModelCompiler`; flags are combined with ``|``."""
 
     NONE = 0
     ERROR_IF_NO_NODES_COMPILED = 1
@@ -145,7 +145,7 @@ class OrtCompiledModelCompatibility(_PrintedByName):
 
 
 class OrtDeviceEpIncompatibilityReason(_PrintedByName):
-    """Why a provider cannot use a device."""
+    """The reason why a provider cannot use a device."""
 
     NONE = 0
     DRIVER_INCOMPATIBLE = 1

@@ -82,7 +82,7 @@ class FileSnapshot:
         identity: Its identity, where it is known from the descriptor that it was read by; else it is looked up.
 
     Raises:
-        OSError: There is no such file, and no identity was given.
+        OSError: The file does not exist, and no identity was given.
         ValueError: The path contains a NUL.
     """
 
@@ -123,7 +123,7 @@ def open_regular(path: str | os.PathLike[str], *, links: bool = True) -> BinaryI
         The file, open for reading bytes.
 
     Raises:
-        OSError: There is no such file, it may not be read, or it is a directory, a device, a pipe or a socket.
+        OSError: The file does not exist, it may not be read, or it is a directory, a device, a pipe or a socket.
         ValueError: The path contains a NUL.
     """
     # Asked before opening as well: opening a device or a pipe can do something to whoever is at its other end.

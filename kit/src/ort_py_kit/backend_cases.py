@@ -156,7 +156,7 @@ def plain_value(value: Any) -> Any:
 
 
 class _Judged(Protocol):
-    """What `compare` reads of a case."""
+    """The attributes of a case that `compare` reads."""
 
     @property
     def name(self) -> str: ...

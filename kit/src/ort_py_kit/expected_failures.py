@@ -1,7 +1,7 @@
 """The file of cases that a provider is known to fail: one ``case id: reason`` a line, strictly.
 
-A case that passes must leave the list, a name that is no case is a mistake, and every line says why. Knows nothing of
-how a case is run.
+A case that passes must leave the list, a name that is not a case is an error, and every line gives a reason. Does not
+depend on the way a case is run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["read_expected_failures", "reason_for"]
 
 
 def read_expected_failures(path: Path | str | None) -> dict[str, str]:
-    """Reasons by case id; empty where there is no file. Empty lines and those that begin with ``#`` are left out.
+    """Reasons by case id; empty if the file does not exist. Empty lines and lines that begin with ``#`` are ignored.
 
     Raises:
         UsageError: The file does not exist, or a line has no reason or a case twice; all such lines are named.

@@ -222,7 +222,7 @@ def conv(
 
 
 def refusal_of(node: NodeSpec) -> str | None:
-    """Why a node that has a kernel here is not taken all the same; None where it is."""
+    """Explain why a node that has a kernel here is still not taken, or return None."""
     if node.op_type != "Conv" or node.domain:
         return None
     weight = node.inputs[1]

@@ -52,7 +52,7 @@ __all__ = ["FakeBehaviour", "FakeFactory", "FakeProvider"]
 
 @dataclass(frozen=True, slots=True)
 class FakeBehaviour:
-    """What a fake provider shall do.
+    """The behaviour of a fake provider.
 
     Attributes:
         kernels: Its kernels; `fake_kernels()` where None.

@@ -1,7 +1,7 @@
 """Compiled regions of the fake device: their nodes run one after another through the device's kernels.
 
 Stands for a vendor's compiler: the engine sees one call with the values of the border. An instance checks that it
-serves one thread at a time and nobody after it was closed.
+serves one thread at a time, and no run after it was closed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class FakeRegion(CompiledRegion):
 
     @property
     def host_inputs(self) -> frozenset[int]:
-        """What all of its kernels read on the host, and is there: nothing has to be waited for."""
+        """Inputs that all of its kernels read on the host and that are there: nothing has to be waited for."""
         return self._wanted
 
     def instantiate(self, frame: FrameResources) -> RegionInstance:

@@ -1,7 +1,7 @@
-"""Memory of a fake device for users' values: what a device provider's factory gives for `OrtValue`s and bindings.
+"""Memory of a fake device for users' values, which a device provider's factory offers for `OrtValue`s and bindings.
 
 Comes after `fake_memory`. Addresses are those of the host's memory that stands for the device's; foreign memory cannot
-be told from it, so an array over an address is of memory that nobody poisons.
+be distinguished from it, so memory behind a given address is not poisoned.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class FakeDeviceMemory(IDeviceMemory):
 
 
 class _Foreign(Memory):
-    """Memory that goes back to nobody."""
+    """Memory that is never returned."""
 
     __slots__ = ()
 

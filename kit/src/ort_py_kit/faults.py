@@ -52,7 +52,7 @@ __all__ = ["Faults", "FaultyFactory", "FaultyProvider"]
 
 
 class Faults:
-    """What goes wrong, for all sessions of a factory. Attributes may be set at any time, by any thread.
+    """Faults to inject, for all sessions of a factory. Attributes may be set at any time, by any thread.
 
     Attributes:
         calls: Kernels and regions called so far.
@@ -123,13 +123,13 @@ class Faults:
             raise MemoryError(f"{taken} bytes are more than the {limit} there are, as told")
 
     def reset(self) -> bool:
-        """What `reset_device` does."""
+        """The effect of `reset_device`."""
         with self._lock:
             self.reset_calls += 1
             return self._taken("resets")
 
     def use_backup(self) -> bool:
-        """What `use_backup_device` does."""
+        """The effect of `use_backup_device`."""
         with self._lock:
             return self._taken("backups")
 

@@ -70,7 +70,7 @@ def graph_view(model: str | onnx.ModelProto, opset: int = 21, schemas: Iterable[
 
 
 def reference_run(model: Model | onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
-    """What `onnx.reference` computes for a model, which may be one in memory."""
+    """Run a model, possibly one in memory, with `onnx.reference`."""
     proto = model if isinstance(model, onnx.ModelProto) else model_to_proto(model)
     return list(ReferenceEvaluator(proto).run(None, dict(feeds)))
 

@@ -187,8 +187,8 @@ def check_ownership(definition: KernelDef, inputs: Sequence[Any], outputs: Seque
 
     Args:
         definition: The kernel.
-        inputs: What it was called with.
-        outputs: What it returned; what is no NumPy array is not looked at.
+        inputs: Arguments of the call.
+        outputs: Results of the call. Values that are not NumPy arrays are ignored.
 
     Raises:
         AssertionError: An output shares memory with an input.
@@ -211,7 +211,7 @@ def reference_outputs(
     outputs: int = 1,
     **attributes: Any,
 ) -> list[Any]:
-    """What `onnx.reference` computes for the same node (inputs are NumPy; absent optional ones None)."""
+    """Run the same node with `onnx.reference` (inputs are NumPy; absent optional ones None)."""
     import onnx
     from onnx import defs, helper
     from onnx.reference import ReferenceEvaluator

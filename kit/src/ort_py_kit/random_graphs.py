@@ -328,6 +328,6 @@ def random_feed() -> np.ndarray[Any, Any]:
 
 
 def narrowest_type(model: onnx.ModelProto) -> np.dtype[Any]:
-    """The smallest floating type that a model computes in: a double is no better than the float it came from."""
+    """The smallest floating type that a model computes in: a double is not more exact than the float it came from."""
     targets = {attribute.i for node in model.graph.node for attribute in node.attribute if attribute.name == "to"}
     return np.dtype(np.float16 if TensorProto.FLOAT16 in targets else np.float32)

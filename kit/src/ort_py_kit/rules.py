@@ -23,11 +23,11 @@ def apply_rules(
     expand: bool = False,
     schemas: SchemaRegistry | None = None,
 ) -> tuple[Model, OptimisationReport]:
-    """Run transforms of any level until nothing changes, remove what is dead then, and check the graph all the while.
+    """Run transforms of any level until nothing changes, then remove unused nodes, and check the graph throughout.
 
     Args:
         model: Text of ONNX as in `ort_py_kit.graphs.model_from_text`, or a message.
-        *transforms: In the order in which they shall run.
+        *transforms: Transforms in the order in which they run.
         opset: Opset of the default domain, where the text is a graph only.
         expand: Put the functions of fused nodes in their place again, so that `onnx.reference` can run the model.
         schemas: Operators; those of ONNX where None.

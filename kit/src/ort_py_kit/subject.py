@@ -43,10 +43,10 @@ class Subject:
     _registration: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     def record(self) -> ProviderRecord:
-        """What discovery says about it; registers the plug-in first where it is not installed, until `forget`.
+        """The record of discovery. A plug-in that is not installed is registered first, until `forget`.
 
         Raises:
-            ProviderNotFoundError: Nobody provides it.
+            ProviderNotFoundError: No plug-in provides it.
             PluginError: The plug-in does not register it.
         """
         catalog = default_catalog()
@@ -129,7 +129,7 @@ class Subject:
 
     @contextmanager
     def declined_runs(self) -> Iterator[list[str]]:
-        """Why regions of the provider leave runs to other kernels meanwhile, as they do so."""
+        """Collect the reasons why regions of the provider leave runs to other kernels, as they occur."""
         hooks, observer = default_catalog().hooks, _Observer(self.name)
         name = f"ort_py_kit {id(observer)}"
         hooks.register(observer, name)

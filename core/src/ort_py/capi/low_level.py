@@ -79,7 +79,7 @@ def get_hardware_devices() -> list[OrtHardwareDevice]:
 
 
 def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device: OrtHardwareDevice) -> dict[str, Any]:
-    """Why a provider cannot use a device.
+    """Explain why a provider cannot use a device.
 
     Args:
         ep_name: Its name.
@@ -102,12 +102,12 @@ def get_model_compatibility_for_ep_devices(
 
 
 def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_name: str) -> str | None:
-    """What a provider noted in a model it compiled; None where it noted nothing."""
+    """The note of a provider in a model that it compiled, or None."""
     return get_compatibility_info_from_model_bytes(read_regular(model_path), ep_name)
 
 
 def get_compatibility_info_from_model_bytes(model_bytes: bytes, ep_name: str) -> str | None:
-    """As `get_compatibility_info_from_model`, for a model in memory."""
+    """The same as `get_compatibility_info_from_model`, for a model in memory."""
     import onnx
 
     model = onnx.load_model_from_string(model_bytes)

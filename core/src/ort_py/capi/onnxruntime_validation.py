@@ -1,4 +1,4 @@
-"""What onnxruntime's package finds out about itself when it is imported; nothing of it matters to pure Python."""
+"""Facts that onnxruntime's package determines about itself at import. None of them matters to pure Python."""
 
 from __future__ import annotations
 

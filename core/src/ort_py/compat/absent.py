@@ -60,7 +60,7 @@ def absent_names(module: str) -> Callable[[str], Any]:
 
 
 def _stand_in(module: str, names: Mapping[str, Any], name: str) -> Any:
-    """What stands for a name.
+    """A stand-in for a name.
 
     Args:
         module: Its module, below onnxruntime.

@@ -101,6 +101,6 @@ def run_as_onnxruntime(arguments: Sequence[str]) -> int:
 
 
 def _search_first(folder: str) -> None:
-    """Put the program's folder where Python had this module's, unless it was told not to (``python -P``)."""
+    """Put the program's folder where Python had this module's, unless it was started with ``python -P``."""
     if not sys.flags.safe_path:
         sys.path[0] = folder

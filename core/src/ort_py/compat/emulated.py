@@ -1,4 +1,4 @@
-"""Which release of onnxruntime is emulated. Its version is also in the metadata of the folder `shim`."""
+"""The release of onnxruntime that is emulated. Its version is also in the metadata of the folder `shim`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def get_example(name: str) -> str:
         name: ``logreg_iris.onnx``, ``mul_1.onnx`` or ``sigmoid.onnx``.
 
     Raises:
-        NoSuchFile: There is no such example; a builtin FileNotFoundError too.
+        NoSuchFile: The example does not exist; a builtin FileNotFoundError too.
     """
     make = _MODELS.get(name)
     if make is None:

@@ -1,7 +1,7 @@
-"""What a session's options get by methods rather than attributes: initializers, dimensions, providers, callbacks.
+"""The parts of a session's options that methods add: initializers, dimensions, providers, callbacks.
 
-Plain data with copies; who uses it stands elsewhere: `replaced_values` for initializers and dimensions,
-`provider_choice` for providers, `ep_context` for callbacks.
+Plain data with copies. They are used elsewhere: `replaced_values` for initializers and dimensions, `provider_choice`
+for providers, `ep_context` for callbacks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["Added", "LoadFlag"]
 
 
 class LoadFlag:
-    """Whether loading shall stop. One object for options and the copies sessions make of them, so that another thread
-    can stop a session that is being made.
+    """A flag that stops loading. Options share it with the copies that sessions make of them, so that another thread
+    can stop the creation of a session.
 
     Attributes:
         cancelled: True to stop.
@@ -78,7 +78,7 @@ class Added:
         )
 
     def to_state(self) -> dict[str, Any]:
-        """What pickle gets: buffers as bytes, without the flag, which is one process's own."""
+        """State for pickle: buffers as bytes, without the flag, which belongs to one process."""
         state = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "load_flag"}
         return {**state, "files": {name: bytes(content) for name, content in self.files.items()}}
 

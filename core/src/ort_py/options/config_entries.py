@@ -206,6 +206,6 @@ RUN_ENTRIES: dict[str, OptionSpec] = {
 
 
 def effect_of(key: str) -> Effect:
-    """What a config entry changes: nothing, where the key is unknown."""
+    """The effect of a config entry; none if the key is unknown."""
     spec = SESSION_ENTRIES.get(key) or RUN_ENTRIES.get(key)
     return Effect.NONE if spec is None else spec.effect

@@ -1,4 +1,4 @@
-"""What callbacks for compiled models are given: a buffer to fill, and data to read.
+"""Arguments of the callbacks for compiled models: a buffer to fill, and data to read.
 
 onnxruntime keeps what an accelerator compiled in nodes called EPContext, or in files beside the model; a program that
 keeps them elsewhere reads them through a callback. Providers for such models get the callback from the options.
@@ -54,14 +54,14 @@ class OrtEpContextDataBuffer:
         self._data = bytearray(size)
 
     def write(self, data: Any, offset: int = 0) -> None:
-        """Copy bytes into the room.
+        """Copy bytes into the buffer.
 
         Args:
             data: Anything with the buffer protocol, C-contiguous.
             offset: Where in the room, in bytes.
 
         Raises:
-            UsageError: There is no room there.
+            UsageError: The buffer has no room there.
         """
         view = memoryview(data).cast("B")
         if self._data is None or offset < 0 or offset + view.nbytes > len(self._data):
@@ -73,7 +73,7 @@ class OrtEpContextDataBuffer:
         self._data[offset : offset + view.nbytes] = view
 
     def content(self) -> OrtEpContextData:
-        """What was written."""
+        """The bytes that were written."""
         return OrtEpContextData(bytes(self._data or b""))
 
 

@@ -37,9 +37,9 @@ class Option(Generic[T]):
 
     Args:
         kind: The type of its values.
-        default: Its value where nobody sets it.
-        text: What it does, as `OptionSpec.help`.
-        effect: What it changes.
+        default: Its value if it is not set.
+        text: Description, as in `OptionSpec.help`.
+        effect: Its effect.
         own: Whether it is ort-py's own; onnxruntime has an attribute of the same name otherwise.
         guarded, since: As in `OptionSpec`.
 

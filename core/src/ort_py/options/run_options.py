@@ -79,7 +79,7 @@ class RunOptions(OptionSet):
         """Set a config entry of the run.
 
         Raises:
-            TypeError: Key or value is no string.
+            TypeError: Key or value is not a string.
             UsageError: The key is empty or longer than 1024 characters; a builtin RuntimeError too.
             OptionError: The key is close to a known one.
         """
@@ -100,7 +100,7 @@ class RunOptions(OptionSet):
             adapter: Loaded or not: one without parameters replaces nothing. The first one added wins.
 
         Raises:
-            ArgumentTypeError: It is no adapter; a builtin TypeError too.
+            ArgumentTypeError: It is not an adapter; a builtin TypeError too.
         """
         from ort_py.values.adapters import LoraAdapter
 

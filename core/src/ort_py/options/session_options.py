@@ -60,7 +60,7 @@ class SessionOptions(SessionAttributes):
         """Set a config entry by onnxruntime's key.
 
         Raises:
-            TypeError: Key or value is no string.
+            TypeError: Key or value is not a string.
             UsageError: The key is empty or longer than 1024 characters; a builtin RuntimeError too.
             OptionError: The key is close to a known one.
         """
@@ -82,8 +82,8 @@ class SessionOptions(SessionAttributes):
         The value is kept alive by the options and by sessions made with them.
 
         Raises:
-            TypeError: `name` is no string.
-            UsageError: `value` is no tensor in an `OrtValue`, or the name was given before.
+            TypeError: `name` is not a string.
+            UsageError: `value` is not a tensor in an `OrtValue`, or the name was given before.
         """
         _expect_text("name", name)
         if not isinstance(value, OrtValue):
@@ -102,8 +102,8 @@ class SessionOptions(SessionAttributes):
             values: An `OrtValue` each, of the initializer's type and shape.
 
         Raises:
-            TypeError: One of them is no list.
-            UsageError: There are not as many values as names, a value is no `OrtValue`, or a name was given before.
+            TypeError: One of them is not a list.
+            UsageError: There are not as many values as names, a value is not an `OrtValue`, or a name was given before.
         """
         for given in (names, values):
             if not isinstance(given, list):
@@ -142,7 +142,7 @@ class SessionOptions(SessionAttributes):
         name counts. A negative size is reported and not enforced, as in onnxruntime.
 
         Raises:
-            TypeError: `name` is no string, or `value` no integer.
+            TypeError: `name` is not a string, or `value` not an integer.
         """
         _expect_text("name", name)
         self._added.dimensions.setdefault(name, _whole(value))
@@ -151,7 +151,7 @@ class SessionOptions(SessionAttributes):
         """Fix the size of each dimension of the model's inputs with a denotation, e.g. ``DATA_BATCH``.
 
         Raises:
-            TypeError: `denotation` is no string, or `value` no integer.
+            TypeError: `denotation` is not a string, or `value` not an integer.
         """
         _expect_text("denotation", denotation)
         self._added.denotations.setdefault(denotation, _whole(value))
@@ -162,7 +162,7 @@ class SessionOptions(SessionAttributes):
         """Refused: a library of onnxruntime's custom operators is native code for onnxruntime's own kernels.
 
         Raises:
-            TypeError: `path` is no path.
+            TypeError: `path` is not a path.
             Fail: The file does not exist, or is a native library, which ort-py does not load.
         """
         if not isinstance(path, str | os.PathLike):
@@ -188,7 +188,7 @@ class SessionOptions(SessionAttributes):
 
         Raises:
             TypeError: An argument has a wrong type.
-            ProviderNotFoundError: Nobody knows a provider of that name; a builtin RuntimeError too.
+            ProviderNotFoundError: No provider of that name is known; a builtin RuntimeError too.
             InvalidArgument: It is known and cannot be used here.
         """
         from ort_py.discovery.refusals import check_provider_name
@@ -208,7 +208,7 @@ class SessionOptions(SessionAttributes):
 
         Raises:
             TypeError: An argument has a wrong type.
-            InvalidArgument: There is no device, or they are of several providers.
+            InvalidArgument: The list of devices is empty, or they are of several providers.
         """
         from ort_py.discovery.ep_devices import provider_of
 
@@ -225,7 +225,7 @@ class SessionOptions(SessionAttributes):
         """Choose providers by a policy in sessions that are not given `providers`.
 
         Raises:
-            TypeError: `policy` is no `OrtExecutionProviderDevicePolicy`.
+            TypeError: `policy` is not an `OrtExecutionProviderDevicePolicy`.
         """
         if not isinstance(policy, OrtExecutionProviderDevicePolicy):
             raise TypeError(f"A policy is an OrtExecutionProviderDevicePolicy, not {policy!r}.")
@@ -264,8 +264,8 @@ class SessionOptions(SessionAttributes):
             max_data_size: Largest size of the data in bytes.
 
         Raises:
-            TypeError: `read_func` cannot be called, or the size is no number of bytes.
-            UsageError: There is no function, or no byte or every number of bytes is allowed.
+            TypeError: `read_func` cannot be called, or the size is not a number of bytes.
+            UsageError: No function is given, or the size allows no byte or any number of bytes.
         """
         size = _whole(max_data_size)
         if (read_func is not None and not callable(read_func)) or not 0 <= size <= _NO_BOUND:

@@ -30,7 +30,7 @@ _INT32 = range(-(2**31), 2**31)
 
 
 class Effect(Enum):
-    """What an option changes."""
+    """The effect of an option."""
 
     NONE = "nothing"
     """The option is accepted because onnxruntime has it, and changes nothing. The load report names it where it is
@@ -142,13 +142,13 @@ class OptionSpec:
     Attributes:
         name: Attribute or config key, as users write it.
         kind: The type of its values.
-        default: Its value where nobody sets it; for a config entry, what an absent entry means.
+        default: Its value if it is not set; for a config entry, what an absent entry means.
         help: What it does, in full sentences. For an option without effect, what it does in onnxruntime, and what
             ort-py does instead.
         effect: What it changes.
         onnxruntime_name: Its name in onnxruntime, None where onnxruntime has no such option.
         since: Version of ort-py that first had it.
-        guarded: Whether it may not be set through interfaces that pass on what strangers say, such as ONNX's backend
+        guarded: Whether it may not be set through interfaces that pass on untrusted input, such as ONNX's backend
             interface: it writes files, or makes runs fail.
     """
 

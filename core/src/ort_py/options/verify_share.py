@@ -17,7 +17,7 @@ VARIABLE = "ORT_PY_VERIFY"
 
 
 def check_share(share: float, source: str) -> float:
-    """Refuse what is no share.
+    """Raise if the value is not a share.
 
     Args:
         share: The number.
@@ -35,7 +35,7 @@ def share_of(option: float | None) -> float:
     """The share of runs to verify, from 0 to 1: the option, else the environment variable ``ORT_PY_VERIFY``, else 0.
 
     Raises:
-        OptionError: The variable is no number from 0 to 1.
+        OptionError: The variable is not a number from 0 to 1.
     """
     if option is not None:
         return float(option)

@@ -38,7 +38,7 @@ create_calibrator = missing_function("quantization.create_calibrator", _RANGES)
 
 
 class CalibrationMethod(Enum):
-    """How a range is made of the values seen."""
+    """The way in which a range is derived from the values seen."""
 
     MinMax = 0
     Entropy = 1
@@ -84,7 +84,7 @@ class CalibrationDataReader(abc.ABC):
 
 
 class TensorData:
-    """What is known about the values of one tensor.
+    """Known facts about the values of one tensor.
 
     Args:
         **kwargs: `avg`, `std`, `lowest`, `highest`, `hist_edges`: arrays of float16 or float32; `hist`, `bins`.
@@ -129,7 +129,7 @@ class TensorData:
         return self.avg, self.std
 
     def to_dict(self) -> dict[str, Any]:
-        """What is known, by name, with the class's name under ``CLS``."""
+        """Known facts by name, with the class's name under ``CLS``."""
         return {**self._values, "CLS": type(self).__name__}
 
     @classmethod
@@ -145,7 +145,7 @@ class TensorData:
 
 
 class TensorsData:
-    """What is known about the values of several tensors, by their names.
+    """Known facts about the values of several tensors, by their names.
 
     Args:
         calibration_method: How it was found.
@@ -191,7 +191,7 @@ class TensorsData:
         return self.data.keys()
 
     def values(self) -> ValuesView[TensorData]:
-        """What is known, in the order of the names."""
+        """Known facts in the order of the names."""
         return self.data.values()
 
     def items(self) -> ItemsView[str, TensorData]:
@@ -230,10 +230,10 @@ def save_tensors_data(tensors_data: TensorsData, path: str | Path, *, smooth_qua
 
 
 def load_tensors_data(path: str | Path) -> TensorsData:
-    """Read what `save_tensors_data` wrote.
+    """Read a file written by `save_tensors_data`.
 
     Raises:
-        ValueError: The file is no such JSON.
+        ValueError: The file is not JSON of this form.
     """
     return TensorsData.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
 

@@ -47,7 +47,7 @@ class _ByName(Enum):
 
 
 class QuantizationMode(_ByName):
-    """Which family of operators older quantised models use."""
+    """The family of operators that older quantised models use."""
 
     IntegerOps = 0
     QLinearOps = 1
@@ -75,7 +75,7 @@ ONNX_TYPE_TO_NP_TYPE = {kind.tensor_type: numpy_dtype(kind.tensor_type) for kind
 
 
 class QuantFormat(_ByName):
-    """How a quantised model is written: with quantised operators, or with pairs around ordinary ones."""
+    """The form of a quantised model: with quantised operators, or with pairs around ordinary ones."""
 
     QOperator = 0
     QDQ = 1

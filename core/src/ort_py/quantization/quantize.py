@@ -32,7 +32,7 @@ get_qdq_config = missing_function("quantization.get_qdq_config", _ELSEWHERE)
 
 
 class QuantConfig:
-    """What both kinds of quantisation are told.
+    """Common settings of both kinds of quantisation.
 
     Args:
         activation_type: Element type of values.

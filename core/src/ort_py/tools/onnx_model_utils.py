@@ -50,7 +50,7 @@ def update_onnx_opset(
         logger: Accepted for compatibility.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: The file does not exist.
     """
     model = onnx.load(str(Path(model_path).resolve(strict=True)))
     converted = version_converter.convert_version(model, opset)
@@ -75,7 +75,7 @@ def optimize_model(
         use_external_initializers: Large constants go into ``external_data.pb`` beside the model.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: The file does not exist.
         OrtPyError: As for a new session.
     """
     options = SessionOptions()
@@ -128,7 +128,7 @@ def make_input_shape_fixed(graph: onnx.GraphProto, input_name: str, fixed_shape:
         fixed_shape: Its new shape.
 
     Raises:
-        OptionError: There is no such input, or its shape cannot be this one; a builtin ValueError too.
+        OptionError: The input does not exist, or its shape cannot be this one; a builtin ValueError too.
     """
     for info in graph.input:
         if info.name == input_name:

@@ -1,4 +1,4 @@
-"""Which patterns are fused. Not there yet."""
+"""Options for the fusion of patterns. Not available yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which NumPy, torch and ONNX types a session's inputs and outputs have: what applications that bind torch tensors ask.
+"""NumPy, torch and ONNX types of a session's inputs and outputs, for applications that bind torch tensors.
 
 Comes beside sessions and knows only their descriptions of inputs and outputs. torch is imported where a torch type is
 asked for, never otherwise.

@@ -24,7 +24,7 @@ _KNOWN = {name.casefold(): name for name in KNOWN_PROVIDERS}
 
 @dataclass(frozen=True, slots=True)
 class PackageNames:
-    """What a package and its parts are called.
+    """Names of a package and its parts.
 
     Attributes:
         word: Lower case with hyphens, ``"my-npu"``.
@@ -36,12 +36,12 @@ class PackageNames:
 
     @property
     def distribution(self) -> str:
-        """What pip installs, ``"ort-py-my-npu"``."""
+        """Name that pip installs, ``"ort-py-my-npu"``."""
         return _PREFIX + self.word
 
     @property
     def package(self) -> str:
-        """What is imported, ``"ort_py_my_npu"``."""
+        """Name that is imported, ``"ort_py_my_npu"``."""
         return self.distribution.replace("-", "_")
 
     @property

@@ -1,4 +1,4 @@
-"""Which files a new package has: templates filled in, and written where nothing stands yet.
+"""Files of a new package: templates are filled in, and written if no file exists yet.
 
 Comes after `names`; `ort_py_kit.cli.new` calls it. A template's path is the file's: ``dot-`` stands for a leading dot,
 ``package`` for the import package's name, and ``.txt`` at the end keeps tools from taking a template for code.

@@ -33,7 +33,7 @@ class DeviceUnderTest:
         self.stream = provider.create_stream()
 
     def transfer(self, source: Device, target: Device) -> IDataTransfer:
-        """What copies between two devices.
+        """The transfer between two devices.
 
         Raises:
             pytest.fail.Exception: Nothing does.

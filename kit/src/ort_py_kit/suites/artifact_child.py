@@ -30,7 +30,7 @@ def main(module: str, name: str, options: str, folder: str) -> None:
 
 
 def _tried(device: DeviceUnderTest, root: Path, number: int, trial: dict[str, Any]) -> dict[str, Any]:
-    """How far one artifact came."""
+    """The progress of the trial of one artifact."""
     artifact = (root / f"{number}.artifact").read_bytes()
     seen: dict[str, Any] = {"stage": "validate"}
     try:

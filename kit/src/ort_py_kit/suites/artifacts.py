@@ -121,7 +121,7 @@ class ArtifactChecks(ProviderChecks):
 
 
 def damaged_forms(artifact: bytes) -> Iterator[tuple[str, bytes]]:
-    """What becomes of an artifact on a bad disk, in a copy that was cut short, or under another's name."""
+    """Damaged forms of an artifact: on a bad disk, in a truncated copy, or under another name."""
     size = len(artifact)
     yield "empty", b""
     yield "of something else", bytes(range(256))
@@ -152,7 +152,7 @@ def _kept(subject: Subject, samples: Sequence[Sample]) -> Iterator[KeptRegion]:
 
 
 def _tried(subject: Subject, trials: Sequence[tuple[KeptRegion, bytes]], folder: Path) -> list[dict[str, Any]]:
-    """What the fresh process saw of each artifact; one that ended it is the last."""
+    """Observations of the fresh process for each artifact. One that ended the process is the last."""
     described, known = [], {}
     for number, (region, artifact) in enumerate(trials):
         (folder / f"{number}.artifact").write_bytes(artifact)
@@ -189,7 +189,7 @@ def _tried(subject: Subject, trials: Sequence[tuple[KeptRegion, bytes]], folder:
 
 
 def _refused(seen: dict[str, Any]) -> str:
-    """Why an artifact that should serve does not."""
+    """Explain why an artifact that should serve does not."""
     if "error" in seen:
         return f"in another process, {_STAGES[seen['stage']]}: {seen['error']}"
     if seen["validity"] != "valid":
@@ -198,7 +198,7 @@ def _refused(seen: dict[str, Any]) -> str:
 
 
 def _accepted(region: KeptRegion, seen: dict[str, Any], folder: Path, number: int, *, stale: bool) -> str:
-    """What is wrong where an artifact should be refused."""
+    """Describe the problem if an artifact is accepted that should be refused."""
     if seen["stage"] == "died":
         return str(seen["error"])
     if seen["stage"] == "run":
@@ -212,7 +212,7 @@ def _accepted(region: KeptRegion, seen: dict[str, Any], folder: Path, number: in
 
 
 def _differs(region: KeptRegion, folder: Path, number: int) -> str:
-    """How results of a restored region differ, ``""`` where they do not."""
+    """Describe how results of a restored region differ; ``""`` if they do not."""
     for size, expected in zip(_SIZES, region.results, strict=True):
         actual = list(read_arrays(folder / f"{number}-{size}.results").values())
         if len(actual) != len(expected):

@@ -1,4 +1,4 @@
-"""What all suites share: the provider under test, its sample models, and failures that say what to change.
+"""Common parts of all suites: the provider under test, its sample models, and failures that say what to change.
 
 Knows no question; the files beside it ask them.
 """
@@ -38,7 +38,7 @@ def fail(what: str, problems: Iterable[str] = (), *, fix: str) -> NoReturn:
 
 
 def problems_of(samples: Iterable[Sample], check: Callable[[Sample], None]) -> list[str]:
-    """What a check finds with each of some samples: a line for each that fails, whatever it raises."""
+    """Run a check on some samples and return a line for each that fails, whatever it raises."""
     found = []
     for sample in samples:
         try:
@@ -90,7 +90,7 @@ class ProviderChecks:
 
     @classmethod
     def teardown_class(cls) -> None:
-        """What a suite registered goes with it: other tests of the process do not see the provider."""
+        """Remove the registrations of a suite, so that other tests of the process do not see the provider."""
         if cls.provider:
             cls.subject().forget()
 

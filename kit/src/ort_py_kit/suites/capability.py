@@ -1,4 +1,4 @@
-"""What a provider says it can run: indices that exist, kernels that are there, a reason for each refusal, no lie."""
+"""Checks of a provider's claims: indices exist, kernels exist, each refusal has a reason, and claimed nodes run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CapabilityChecks(ProviderChecks):
         )
 
     def test_its_kernel_claims_have_kernels(self, usable: Subject) -> None:
-        """What is claimed to run by kernels has a kernel of that version and those types."""
+        """Nodes claimed for kernels have a kernel of that version and those types."""
         self._ask(
             usable,
             _kernels_are_there,

@@ -1,4 +1,4 @@
-"""Whose memory an output is: fresh, contiguous, nobody else's; and feeds are neither written to nor kept."""
+"""Checks of memory: outputs are fresh, contiguous and unshared, and feeds are neither written to nor kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GUARD, _GUARD_BYTE = 64, 0xA5
 
 
 class LifetimeChecks(ProviderChecks):
-    """What may be shared between feeds, outputs, runs and sessions: nothing."""
+    """Feeds, outputs, runs and sessions share no memory."""
 
     def test_inputs_are_not_written_to(self, usable: Subject, claimed: Sequence[Sample]) -> None:
         """Feeds are after a run what they were before, and so are weights in the next run."""
@@ -57,7 +57,7 @@ class LifetimeChecks(ProviderChecks):
             )
 
     def test_outputs_outlive_the_next_run(self, usable: Subject, claimed: Sequence[Sample]) -> None:
-        """What a run returned does not change in later runs."""
+        """Results of a run do not change in later runs."""
 
         def check(sample: Sample) -> None:
             with usable.session(sample.model) as session:
@@ -157,8 +157,9 @@ class LifetimeChecks(ProviderChecks):
             )
 
     def test_kernels_own_their_outputs(self, usable: Subject) -> None:
-        """What a kernel returns is no view of its input, as far as it does not declare that: the core uses the memory
-        of inputs again whose last reader has run."""
+        """A kernel's result is not a view of its input unless declared: the core reuses the memory of inputs after
+        their last reader.
+        """
 
         def check(sample: Sample) -> None:
             for size in (1, 3):

@@ -30,7 +30,7 @@ _TRIES = 12
 
 
 class ListingChecks(ProviderChecks):
-    """What `ort-py providers` needs of every plug-in, and what must not happen meanwhile."""
+    """Requirements of `ort-py providers` for every plug-in, and things that must not happen meanwhile."""
 
     def test_it_is_listed(self) -> None:
         """The provider is found, loads, fits this core and answers its probe; that it is unavailable needs a reason."""
@@ -117,7 +117,7 @@ class ListingChecks(ProviderChecks):
             )
 
     def test_its_probe_prints_nothing(self) -> None:
-        """Whoever lists providers owns the standard output."""
+        """The standard output belongs to the program that lists providers."""
         printed = _seen(self.subject())["printed"]
         if printed:
             fail(

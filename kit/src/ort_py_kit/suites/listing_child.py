@@ -61,8 +61,9 @@ def _foreign(modules: set[str], own: str) -> list[str]:
 
 
 def _waited() -> float:
-    """Seconds that this thread was ready and had no processor, where the system counts them: a busy machine is no fault
-    of the probe's."""
+    """Seconds that this thread was ready without a processor, if the system counts them: a busy machine is not a fault
+    of the probe.
+    """
     try:
         return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -75,7 +76,7 @@ def _threads() -> int:
 
 
 def _forked(factory: Any, expected: bool) -> str:
-    """What went wrong in a forked child, ``""`` where nothing did or the system has no fork."""
+    """Describe a failure in a forked child; ``""`` if there is none or the system has no fork."""
     if not hasattr(os, "fork"):
         return ""
     child = os.fork()

@@ -74,6 +74,6 @@ def write_arrays(file: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def read_arrays(file: Path) -> dict[str, Any]:
-    """What `write_arrays` kept, in its order."""
+    """Read the arrays that `write_arrays` kept, in its order."""
     tensors = onnx.GraphProto.FromString(file.read_bytes()).initializer
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in tensors}

@@ -34,7 +34,7 @@ _TRAINED = "real/"
 
 
 class ResultChecks(ProviderChecks):
-    """What it computes is right."""
+    """The results of the provider are right."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each case of the suite."""
@@ -157,7 +157,7 @@ def _unknown(name: str) -> bool:
 
 
 def _refusals(session: Any, provider: str, most: int = 3) -> str:
-    """Why a provider runs no node of a session, in its own words."""
+    """The provider's own reasons for running no node of a session."""
     reasons = [f"{one.op_type}: {dict(one.refusals).get(provider, 'not claimed')}" for one in session.placement.nodes]
     return "; ".join(list(dict.fromkeys(reasons))[:most]) or "every node became a constant"
 

@@ -95,7 +95,7 @@ class TransformSuite(ProviderChecks):
         self._check(self._given(self.no_match), check, "change what must stay", "check what the pattern does not say.")
 
     def test_they_come_to_rest(self, rules: Sequence[Transform]) -> None:
-        """What was changed once is not changed again."""
+        """A second run of a transform changes nothing."""
 
         def check(sample: Sample) -> None:
             once, _ = apply_rules(sample.model, *rules)

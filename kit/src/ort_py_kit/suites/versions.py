@@ -2,7 +2,7 @@
 
 A case counts only where the session's placement shows that the provider ran the operator; one that ran elsewhere is
 reported as not run, with the provider's own refusal. A version that a kernel claims and no case reaches is a failure,
-so that nothing is supported that nobody has seen. For regions the provider is asked case by case.
+so that every supported version has been tested. For regions the provider is asked case by case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PREFIX = "version/"
 
 
 class VersionChecks(ProviderChecks):
-    """What it computes is right at every version of an operator that it claims.
+    """Results are right at every version of an operator that the provider claims.
 
     Attributes:
         every_case: Whether all cases are run at each version; a few that differ in attributes, inputs and types are,
@@ -129,7 +129,7 @@ class VersionChecks(ProviderChecks):
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of one case.
+    """The outcome of one case.
 
     Attributes:
         case: Its name.
@@ -145,7 +145,7 @@ class _Outcome:
 
 
 def version_id(operator: OperatorVersion) -> str:
-    """How a version is named in reports and in files of expected failures, e.g. ``version/MaxPool-8``."""
+    """The name of a version in reports and in files of expected failures, e.g. ``version/MaxPool-8``."""
     return f"{_PREFIX}{operator}"
 
 
@@ -202,7 +202,7 @@ def _tried(subject: Subject, case: SuiteCase, operator: OperatorVersion) -> _Out
 
 
 def _refusal(subject: Subject, session: Any, operator: OperatorVersion) -> str:
-    """Why the operator runs elsewhere; ``""`` where the provider runs it."""
+    """Explain why the operator runs elsewhere; ``""`` if the provider runs it."""
     found = [one for one in session.placement.nodes if (one.domain, one.op_type) == operator[:2] and not one.path]
     if not found:
         return "no node of the operator is left: it became a constant, or the nodes of its function"
@@ -213,7 +213,7 @@ def _refusal(subject: Subject, session: Any, operator: OperatorVersion) -> str:
 
 
 def _with_constants(case: SuiteCase) -> SuiteCase | None:
-    """The case with all inputs but the first as initializers; None where that is no other model."""
+    """The case with all inputs but the first as initializers, or None if the model would be the same."""
     ((given, expected),) = case.sets
     names = [value.name for value in case.model.graph.input]
     moved = [(name, array) for name, array in zip(names[1:], given[1:], strict=True) if isinstance(array, np.ndarray)]
@@ -229,7 +229,7 @@ def _with_constants(case: SuiteCase) -> SuiteCase | None:
 def _record(
     subject: Subject, title: str, outcomes: Sequence[_Outcome], *, claimed: bool, expected: str
 ) -> dict[str, Any]:
-    """What the summary says about a version: plain data, since workers of pytest-xdist send it on."""
+    """The summary of a version as plain data, since workers of pytest-xdist transfer it."""
     ran = [one.case for one in outcomes if one.ran]
     return {
         "provider": subject.name,

@@ -127,7 +127,7 @@ def _slope_of_channels(draft: Draft) -> None:
 
 
 def _is_test(draft: Draft) -> None:
-    """Before, an attribute told inference from training, which was the default."""
+    """Whether the case is one of inference. Before, an attribute distinguished it from training, the default."""
     draft.attributes["is_test"] = 1
 
 

@@ -67,7 +67,7 @@ class Draft:
         return cls(case, operator, list(node.input), attributes, dict(feeds), list(expected), declared)
 
     def value(self, position: int) -> Any:
-        """What the node's input at a position is fed; None where it has none."""
+        """The value fed to the node's input at a position, or None if it has none."""
         name = self.inputs[position] if position < len(self.inputs) else ""
         return self.feeds[name] if name else None
 

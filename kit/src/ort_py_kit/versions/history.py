@@ -1,4 +1,4 @@
-"""Which versions ONNX's operators have, and which opset a model declares to get one of them.
+"""The versions of ONNX's operators, and the opset that a model declares to get one of them.
 
 Reads `onnx.defs`; knows no case.
 """

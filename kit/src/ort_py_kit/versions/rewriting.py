@@ -118,7 +118,7 @@ def _place(inputs: list[str], position: int, name: str) -> None:
 
 
 def _as_attribute(array: Any, declared: defs.OpSchema.Attribute) -> Any:
-    """What an input was fed, as an attribute of the declared kind."""
+    """The value fed to an input, as an attribute of the declared kind."""
     values = np.asarray(array).reshape(-1)
     if declared.type == _AttrType.INTS:
         return helper.make_attribute(declared.name, [int(one) for one in values], attr_type=onnx.AttributeProto.INTS)
@@ -144,7 +144,7 @@ def _check(model: onnx.ModelProto, wanted: OperatorVersion) -> None:
     """Let ONNX judge the model; whether the version allows the types of the outputs is looked up in its schema.
 
     Raises:
-        CannotRewrite: It is no valid model.
+        CannotRewrite: It is not a valid model.
     """
     schema = schema_of(wanted)
     allowed = {one.type_param_str: set(one.allowed_type_strs) for one in schema.type_constraints}

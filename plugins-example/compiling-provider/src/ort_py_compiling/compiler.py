@@ -72,7 +72,7 @@ def _same_form(one: ValueSpec, other: ValueSpec) -> bool:
 
 
 def refusal_of(node: NodeSpec) -> str | None:
-    """Why a node is no part of such a function, None where it is."""
+    """Explain why a node cannot be part of such a function, or return None."""
     operator = OPERATORS.get(node.op_type) if node.domain == "" else None
     if operator is None:
         return f"{node.op_type} is no operator that is compiled"

@@ -1,4 +1,4 @@
-"""What the entry point names. Imported whenever somebody lists providers, so it imports nothing heavy."""
+"""The target of the entry point. It is imported whenever providers are listed, so it imports nothing heavy."""
 
 from __future__ import annotations
 

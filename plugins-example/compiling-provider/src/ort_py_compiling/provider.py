@@ -30,11 +30,11 @@ class CompilingProvider(RegionProvider):
         return NAME
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
-        """Why a node is not compiled, None where it is."""
+        """Explain why a node is not compiled, or return None."""
         return refusal_of(node)
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-        """Why a chain is not worth a function, None where it is."""
+        """Explain why a chain is not worth a function, or return None."""
         if len(nodes) >= self._min_nodes:
             return None
         return f"a chain of {len(nodes)}; option 'min_nodes' is {self._min_nodes}"

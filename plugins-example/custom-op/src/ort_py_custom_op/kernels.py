@@ -1,4 +1,4 @@
-"""What the operator computes. `ort_py.contracts.kernel_defs` collects what is declared here."""
+"""The kernels of the operator. `ort_py.contracts.kernel_defs` collects the declarations in this module."""
 
 from __future__ import annotations
 

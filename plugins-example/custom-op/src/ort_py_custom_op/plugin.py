@@ -1,4 +1,4 @@
-"""What the entry point names. Imported when the first session is created, so it imports nothing heavy."""
+"""The target of the entry point. It is imported when the first session is created, so it imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator looks like: inputs, outputs, attributes, types, and the shape of what it returns."""
+"""The schema of the operator: inputs, outputs, attributes, types, and the shape of its result."""
 
 from __future__ import annotations
 

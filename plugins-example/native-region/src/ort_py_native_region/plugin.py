@@ -1,4 +1,4 @@
-"""What the entry point names. Imported whenever somebody lists providers, so it does not load the C module."""
+"""The target of the entry point. It is imported whenever providers are listed, so it does not load the C module."""
 
 from __future__ import annotations
 

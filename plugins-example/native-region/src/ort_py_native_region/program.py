@@ -41,7 +41,7 @@ OPERATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a region computes.
+    """The computation of a region.
 
     Attributes:
         steps: (operation, first, second, result): values by number; operators of one input have it twice.

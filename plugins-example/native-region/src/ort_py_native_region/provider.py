@@ -21,7 +21,7 @@ class NativeProvider(RegionProvider):
         return NAME
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
-        """Why a node is not taken, None where it is."""
+        """Explain why a node is not taken, or return None."""
         operation = OPERATIONS.get(node.op_type) if node.domain == "" else None
         if operation is None or not operation.since <= node.since_version <= operation.last:
             return f"{node.op_type}({node.since_version}) has no code in C"
@@ -40,7 +40,7 @@ class NativeProvider(RegionProvider):
         return None
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-        """Why a group is not worth a region, None where it is."""
+        """Explain why a group is not worth a region, or return None."""
         return None if len(nodes) > 1 else "a single node gains nothing"
 
     def compile(self, region: RegionView) -> CompiledRegion:

@@ -1,7 +1,7 @@
-"""What the entry point names: the hooks that hear of sessions, runs, compiled regions and fallbacks.
+"""The target of the entry point: hooks that observe sessions, runs, compiled regions and fallbacks.
 
 Each event goes to `spans` and to `metrics`, which are imported with the first one. Implementing `ort_py_run_finished`
-makes every run an observed one, some microseconds slower; who wants sessions only leaves it out.
+makes every run an observed one, some microseconds slower; leave it out to observe sessions only.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def ort_py_fallback(event: FallbackEvent) -> None:
 
 
 def _of(session_id: str) -> dict[str, str | int]:
-    """What every span says of its session; the model of one that is being created is not known yet."""
+    """Attributes of a session that every span has. The model of a session that is being created is not known yet."""
     model = _models.get(session_id, "")
     return {"ort_py.session": session_id, **({"ort_py.model": model} if model else {})}

@@ -1,4 +1,4 @@
-"""What the entry point names: the factory. Looks for onnxruntime without importing it."""
+"""The target of the entry point: the factory. Looks for onnxruntime without importing it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OnnxruntimeFactory(ProviderFactory):
 
     @property
     def option_schema(self) -> Sequence[OptionSpec]:
-        """Which of its providers to use, and how."""
+        """Options that choose and configure onnxruntime's providers."""
         return _OPTIONS
 
     def probe(self) -> Availability:

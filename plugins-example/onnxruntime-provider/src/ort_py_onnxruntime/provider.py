@@ -40,7 +40,7 @@ class OnnxruntimeProvider(RegionProvider):
         return NAME
 
     def refusal(self, node: NodeSpec, graph: GraphView) -> str | None:
-        """Why a node is not handed over, None where it is."""
+        """Explain why a node is not handed over, or return None."""
         return self._support.refusal(node)
 
     def compile(self, region: RegionView) -> CompiledRegion:

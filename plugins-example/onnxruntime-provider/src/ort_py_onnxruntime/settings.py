@@ -18,7 +18,7 @@ CPU = "CPUExecutionProvider"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How onnxruntime's sessions are made.
+    """Settings of onnxruntime's sessions.
 
     Attributes:
         providers: Its providers with their options, in order; its own CPU provider is among them.

@@ -1,4 +1,4 @@
-"""Which nodes onnxruntime runs, from its own table of kernels: operator, versions and types.
+"""The nodes that onnxruntime runs, according to its own table of kernels: operator, versions and types.
 
 Comes before `provider`. Nodes without a kernel of its CPU provider, or of another that is used, are refused, with the
 reason.
@@ -36,7 +36,7 @@ _NARROW = frozenset(
 
 
 class Support:
-    """What the kernels of some of onnxruntime's providers cover.
+    """The coverage of the kernels of some of onnxruntime's providers.
 
     Args:
         providers: Names of the providers.
@@ -54,7 +54,7 @@ class Support:
         self.newest_opset = _newest_opset()
 
     def refusal(self, node: NodeSpec) -> str | None:
-        """Why a node is not handed over, None where it is."""
+        """Explain why a node is not handed over, or return None."""
         if any(isinstance(value, GraphView) for value in node.attributes.values()):
             return "it holds graphs, which ort-py runs and asks about one by one"
         for value in (*node.inputs, *node.outputs):
