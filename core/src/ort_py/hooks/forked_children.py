@@ -22,7 +22,7 @@ class ForkAware(Protocol):
 
 
 class AroundForks(ForkAware, Protocol):
-    """Whoever is also told in the parent."""
+    """An object that is also notified in the parent."""
 
     def before_fork(self) -> None:
         """The calling thread is about to fork. May wait, but not for that thread."""

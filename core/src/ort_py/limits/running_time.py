@@ -26,7 +26,7 @@ _current: ContextVar[Look | None] = ContextVar("ort_py_look", default=None)
 
 @contextmanager
 def looking(check: Look | None) -> Iterator[None]:
-    """Have kernels that run inside of the block ask `check`; None for nobody."""
+    """Make kernels that run inside the block call `check`; None for no check."""
     token = _current.set(check)
     try:
         yield
@@ -46,7 +46,7 @@ def look() -> None:
 
 
 def in_looked_at_parts(rows: int, grain: int, fn: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """``fn(start, stop)`` cut into parts between which somebody looks at the clock; `fn` itself where nobody does.
+    """Cut ``fn(start, stop)`` into parts with a check of the clock between them; return `fn` itself without a check.
 
     Args:
         rows: How many rows there are in all.

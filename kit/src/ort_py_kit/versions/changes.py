@@ -127,7 +127,7 @@ def _slope_of_channels(draft: Draft) -> None:
 
 
 def _is_test(draft: Draft) -> None:
-    """Whether the case is one of inference. Before, an attribute distinguished it from training, the default."""
+    """Mark inference with the attribute that older versions had: training was their default."""
     draft.attributes["is_test"] = 1
 
 
