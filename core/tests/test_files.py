@@ -141,7 +141,6 @@ def test_a_pipe_that_comes_between_is_refused(path: Path, tmp_path: Path, monkey
 
 @posix
 def test_devices_sockets_and_folders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what they are."""
     monkeypatch.chdir(tmp_path)  # the path of a socket is short
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
@@ -153,7 +152,6 @@ def test_devices_sockets_and_folders_are_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_links_are_refused_where_none_may_be(path: Path) -> None:
-    """Whatever they lead to."""
     link = path.with_name("link")
     link.symlink_to(path)
     with open_regular(link) as file:
@@ -171,5 +169,4 @@ def test_a_file_that_changes_while_it_is_read_is_refused(path: Path, monkeypatch
 
 
 def test_content_is_read(path: Path) -> None:
-    """All of it."""
     assert read_regular(path) == b"first"

@@ -56,7 +56,6 @@ def test_import_and_doctor_say_who_keeps_it_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["1.16.2", "1.20.0", "1.9", "0.9.1", "1.20.1rc1"])
 def test_older_ones_are_refused(tmp_path: Path, version: str) -> None:
-    """Numbers are compared as numbers."""
     with pytest.raises(ImportError, match=re.escape(f"has onnx {version}. ")):
         refuse_older([str(_fake(tmp_path, version))])
 
@@ -75,7 +74,6 @@ def test_what_is_not_known_is_not_refused(tmp_path: Path) -> None:
 
 
 def test_the_first_in_the_path_counts(tmp_path: Path) -> None:
-    """As when it is imported."""
     for name, version in (("a", "1.22.0"), ("b", "1.16.0")):
         (tmp_path / name).mkdir()
         _fake(tmp_path / name, version)

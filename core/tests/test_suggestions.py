@@ -26,5 +26,4 @@ def test_nothing_close_is_no_question() -> None:
 
 
 def test_several_names_are_one_question() -> None:
-    """Joined by "or"."""
     assert question(["a", "b"]) == "Did you mean 'a' or 'b'?"

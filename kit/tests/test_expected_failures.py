@@ -21,12 +21,10 @@ def test_reasons_by_case(tmp_path: Path) -> None:
 
 
 def test_no_file_is_no_failure() -> None:
-    """None stands for none."""
     assert read_expected_failures(None) == {}
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    """With its path."""
     with pytest.raises(UsageError, match=r"no file '.*nowhere\.txt' of expected failures"):
         read_expected_failures(tmp_path / "nowhere.txt")
 

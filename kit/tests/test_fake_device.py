@@ -62,7 +62,6 @@ REFUSED: list[tuple[str, Callable[[FakeArray], Any]]] = [
 def test_arrays_do_not_leave_the_device(
     what: str, use: Callable[[FakeArray], Any], stream: FakeStream, xp: FakeModule
 ) -> None:
-    """Whatever would wait silently raises."""
     with pytest.raises(TypeError) as caught:
         use(xp.zeros((), np.int64) if what == "use as an index" else xp.zeros((2,)))
     assert what in str(caught.value)
@@ -239,7 +238,6 @@ def test_copies_ask_for_the_right_stream_and_side(stream: FakeStream, device: Fa
 
 
 def test_strings_stay_on_the_host(stream: FakeStream, device: FakeDevice) -> None:
-    """The device has no objects."""
     with pytest.raises(TypeError, match="holds no arrays of object"):
         FakeTransfer(device).copy(np.array(["a"], object), HOST, device.device, stream)
 
@@ -259,7 +257,6 @@ def test_memory_runs_out() -> None:
 
 
 def test_one_allocation_may_be_too_large() -> None:
-    """`largest` refuses a single array."""
     device = FakeDevice(largest=100)
     with device.create_stream(), pytest.raises(MemoryError, match="cannot give 400 bytes"):
         FakeAllocator(device).empty((100,), np.float32)

@@ -60,7 +60,6 @@ def test_fail_for_good_until_healed() -> None:
 
 
 def test_memory_goes_by_the_bytes_of_a_call() -> None:
-    """Small ones go well."""
     faults = Faults()
     driven = drive(TEXT, faulty(faults))
     faults.memory_bytes = 20

@@ -32,7 +32,6 @@ def test_feeds_are_fresh_and_seeded() -> None:
 
 
 def test_feeds_have_the_declared_types() -> None:
-    """Integers and truth values too."""
     sample = sample_from_text("mixed", "g (int64[N] i, bool[N] b, float16[2] f) => (int64[N] y) { y = Identity(i) }")
     feeds = sample.feeds(6)
     assert {name: (array.dtype.name, array.shape) for name, array in feeds.items()} == {
@@ -87,7 +86,6 @@ def test_importing_the_kit_loads_nothing() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """As for every module."""
     import ort_py_kit as kit
 
     with pytest.raises(AttributeError, match="has no attribute 'ProviderSuit'"):

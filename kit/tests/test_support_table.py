@@ -34,7 +34,6 @@ def test_operators_are_counted() -> None:
 
 
 def test_known_failures_are_listed() -> None:
-    """With their reasons."""
     assert "- `node/test_exp`: rounds" in filled().markdown().splitlines()
 
 
@@ -63,7 +62,6 @@ def test_versions_are_counted_and_unreached_ones_are_named() -> None:
 
 
 def test_nothing_run_is_an_empty_table() -> None:
-    """No provider, no section."""
     table = SupportTable()
     assert table.providers == []
     assert table.summary() == []

@@ -11,7 +11,6 @@ from ort_py_kit.tolerances import TOLERANCES, assert_close, tolerance_of
 
 
 def test_equal_arrays_pass() -> None:
-    """The same numbers are close."""
     assert_close(np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3))
 
 
@@ -36,7 +35,6 @@ def test_integers_must_be_equal(dtype: str) -> None:
 
 
 def test_strings_must_be_equal() -> None:
-    """Texts are compared as texts."""
     with pytest.raises(AssertionError):
         assert_close(np.array(["a"], object), np.array(["b"], object))
 
@@ -54,12 +52,10 @@ def test_element_types_must_be_equal() -> None:
 
 
 def test_nan_in_the_same_place_is_close() -> None:
-    """NaN agrees with NaN."""
     assert_close(np.array([np.nan, 1.0]), np.array([np.nan, 1.0]))
 
 
 def test_nan_where_a_number_is_expected_fails() -> None:
-    """NaN agrees with nothing else."""
     with pytest.raises(AssertionError):
         assert_close(np.array([np.nan]), np.array([1.0]))
 

@@ -26,7 +26,6 @@ def test_docstrings_with_unwanted_words_are_counted(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["Whatsoever.", "Often useful.", "This is north.", "The node that fails."])
 def test_longer_words_are_not_counted(text: str) -> None:
-    """Only whole words count."""
     assert faults(text) == (False, False)
 
 

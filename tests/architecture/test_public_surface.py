@@ -19,13 +19,11 @@ SURFACE: dict[str, list[str]] = tomllib.loads(
 
 @pytest.mark.parametrize("module", SURFACE)
 def test_public_names_are_the_listed_ones(module: str) -> None:
-    """`__all__` is exactly the list."""
     assert sorted(importlib.import_module(module).__all__) == sorted(SURFACE[module])
 
 
 @pytest.mark.parametrize("module", SURFACE)
 def test_every_public_name_exists(module: str) -> None:
-    """Lazily loaded names too."""
     found = importlib.import_module(module)
     assert [name for name in SURFACE[module] if not hasattr(found, name)] == []
 

@@ -78,7 +78,6 @@ def test_weights_follow_from_their_names() -> None:
 
 
 def test_an_unknown_model_is_told() -> None:
-    """With the names there are."""
     with pytest.raises(KeyError, match="no model 'resnet'; there are resnet50, bert-large"):
         model_of("resnet")
 

@@ -79,7 +79,6 @@ def test_it_loses_its_nodes_when_blocked(installed: FakeSite, name: str) -> None
 
 
 def test_a_list_without_it_does_not_use_it(installed: FakeSite) -> None:
-    """It stands in for nobody."""
     counts = installed.run(RUN.replace("PROVIDERS", f"['{CPU}']"), ORT_PY_BLOCK_PROVIDERS=BESIDE)[2]
     assert counts == {CPU: 3}
 

@@ -20,7 +20,6 @@ def test_installed_imports_no_plugin(site: FakeSite) -> None:
 
 
 def test_all_imports_no_plugin(site: FakeSite) -> None:
-    """Likewise."""
     assert site.run(AFTER.format(question="get_all_providers")) == [True, [], 0]
 
 
@@ -31,7 +30,6 @@ def test_available_imports_the_light_plugin_only(site: FakeSite) -> None:
 
 
 def test_installed_starts_no_thread_at_all(site: FakeSite) -> None:
-    """Not even one that ends."""
     code = """
     import threading
     import ort_py

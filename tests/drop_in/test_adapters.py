@@ -110,8 +110,6 @@ def test_parameters_that_do_not_fit(bad: np.ndarray[Any, Any], tmp_path: Path) -
 
 
 def test_the_first_adapter_wins(tmp_path: Path) -> None:
-    """Two adapters with one name."""
-
     def case(runtime: Any) -> Any:
         options = runtime.RunOptions()
         for factor in (1, 3):
@@ -123,7 +121,6 @@ def test_the_first_adapter_wins(tmp_path: Path) -> None:
 
 
 def test_options_keep_their_adapters_alive(tmp_path: Path) -> None:
-    """Nobody else has to."""
     options = ort_py.RunOptions()
     adapter = ort_py.LoraAdapter()
     adapter.Load(written(ort_py, tmp_path / "a.adapter", w=FIVES))
@@ -133,8 +130,6 @@ def test_options_keep_their_adapters_alive(tmp_path: Path) -> None:
 
 
 def test_runs_with_values_have_it(tmp_path: Path) -> None:
-    """`run_with_ort_values` as `run`."""
-
     def case(runtime: Any) -> Any:
         options = runtime.RunOptions()
         options.add_active_adapter(loaded(runtime, written(runtime, tmp_path / "a.adapter", w=FIVES)))

@@ -87,7 +87,6 @@ def test_sources(source: Any) -> None:
     ids=["nothing compiled", "flags", "path", "both places", "wrong place", "function raises"],
 )
 def test_refused_arguments(arguments: dict[str, Any]) -> None:
-    """The same classes of errors."""
     expect_agreement(lambda runtime: compiler(runtime, **arguments).compile_to_bytes())
 
 

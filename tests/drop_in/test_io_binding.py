@@ -404,7 +404,6 @@ VALUE_RUNS: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", VALUE_RUNS)
 def test_runs_with_values_are_those_of_onnxruntime(name: str) -> None:
-    """`run_with_ort_values` and its relatives."""
     expect_agreement(VALUE_RUNS[name])
 
 

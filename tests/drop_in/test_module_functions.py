@@ -66,20 +66,16 @@ def test_functions_answer_alike(name: str) -> None:
 
 @pytest.mark.parametrize("severity", [-1, 0, 1, 2, 3, 4, 5, "2", 2.0, True])
 def test_severities_are_taken_and_refused_alike(severity: Any) -> None:
-    """Five of them."""
     expect_agreement(lambda runtime: runtime.set_default_logger_severity(severity))
 
 
 @pytest.mark.parametrize("verbosity", [-1, 0, 9, "2", 2.0])
 def test_verbosities_are_taken_and_refused_alike(verbosity: Any) -> None:
-    """Any integer."""
     expect_agreement(lambda runtime: runtime.set_default_logger_verbosity(verbosity))
 
 
 @pytest.mark.parametrize("name", ["preload_dlls", "print_debug_info"])
 def test_python_functions_have_the_same_parameters(name: str) -> None:
-    """Names, order and defaults."""
-
     def parameters(runtime: Any) -> list[tuple[str, Any]]:
         found = inspect.signature(getattr(runtime, name)).parameters.values()
         return [(parameter.name, parameter.default) for parameter in found]
@@ -106,7 +102,6 @@ def test_devices_are_described_alike() -> None:
 
 
 def test_the_host_has_no_streams() -> None:
-    """Refused by the same class."""
     expect_agreement(lambda runtime: runtime.get_ep_devices()[-1].create_sync_stream())
 
 
@@ -140,7 +135,6 @@ def test_seeds_repeat_alike() -> None:
 
 
 def test_seeds_repeat_in_another_process() -> None:
-    """Nothing depends on the process."""
     program = (
         "import ort_py, sys; ort_py.set_seed(7); s = ort_py.InferenceSession(bytes.fromhex(sys.argv[1]));"
         "sys.stdout.write(repr([a.tolist() for _ in range(2) for a in s.run(None, {})]))"

@@ -79,7 +79,6 @@ def test_the_table_has_the_config_keys_of_onnxruntimes_library() -> None:
 @pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
 @pytest.mark.parametrize(("given", "named"), [((1,), {}), ((), {"logid": "x"})])
 def test_constructors_take_nothing(kind: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Options are set as attributes."""
     expect_agreement(lambda runtime: getattr(runtime, kind)(*given, **named))
 
 
@@ -143,7 +142,6 @@ def test_attributes_that_refuse_more(name: str) -> None:
 
 
 def test_attributes_that_are_paths_take_paths() -> None:
-    """onnxruntime raises TypeError."""
     assert sets(*SET["path object"])(OURS) == Path("a.onnx")
 
 
@@ -280,13 +278,11 @@ def test_forbidding_the_cpu_without_naming_it() -> None:
 
 
 def test_a_misspelt_key_is_refused() -> None:
-    """onnxruntime ignores it silently."""
     with pytest.raises(ort_py.OptionError, match=r"Did you mean 'session\.disable_prepacking'"):
         ort_py.SessionOptions().add_session_config_entry("session.disable_prepackin", "1")
 
 
 def test_an_unknown_key_is_told_once() -> None:
-    """It may be another library's."""
     options = ort_py.SessionOptions()
     with pytest.warns(UserWarning, match=r"no session config key 'mine\.own'; it is ignored"):
         options.add_session_config_entry("mine.own", "1")
@@ -343,8 +339,6 @@ def test_runs_take_and_refuse_entries_alike(key: str, value: str) -> None:
 
 @pytest.mark.parametrize("terminate", [True, False])
 def test_terminated_runs_fail_alike(terminate: bool) -> None:
-    """`terminate` set before the run."""
-
     def case(runtime: Any) -> Any:
         options = runtime.RunOptions()
         options.terminate = terminate

@@ -73,7 +73,6 @@ def test_prefixes_are_taken_alike(prefix: Any, tmp_path: Path, monkeypatch: pyte
 
 
 def test_nothing_is_written_where_profiling_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No name, no time."""
     monkeypatch.chdir(tmp_path)
 
     def case(runtime: Any) -> Any:
@@ -84,8 +83,6 @@ def test_nothing_is_written_where_profiling_is_off(tmp_path: Path, monkeypatch: 
 
 
 def test_when_profiling_began(tmp_path: Path) -> None:
-    """Nanoseconds since 1970."""
-
     def case(runtime: Any) -> Any:
         before = time.time_ns()
         session, _ = profiled(runtime, str(tmp_path / "run"))
@@ -160,8 +157,6 @@ def test_parallel_execution_has_the_same_events(tmp_path: Path) -> None:
 
 
 def test_a_dropped_session_writes_its_file(tmp_path: Path) -> None:
-    """Also where nobody ended profiling."""
-
     def case(runtime: Any) -> Any:
         folder = tmp_path / runtime.__name__
         folder.mkdir()
@@ -245,13 +240,11 @@ def test_optimised_models_are_saved_alike(entries: Any, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    """Refused by the same class."""
     expect_agreement(saves(tmp_path / "none", "saved.onnx"))
 
 
 @pytest.mark.parametrize("name", ["/nowhere/w.bin", "none/w.bin"])
 def test_a_file_for_constants_that_cannot_be(name: str, tmp_path: Path) -> None:
-    """Refused by the same class."""
     expect_agreement(saves(tmp_path, "saved.onnx", (FILE, name), (SIZE, "10")))
 
 

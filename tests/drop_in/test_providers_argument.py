@@ -210,7 +210,6 @@ def test_providers_are_changed_alike(providers: Any) -> None:
 
 @pytest.mark.parametrize("source", ["bytes", "path"])
 def test_a_refused_change_leaves_the_session_as_it_was(source: str, tmp_path: Any) -> None:
-    """onnxruntime's session is unusable afterwards."""
     path = tmp_path / "model.onnx"
     path.write_bytes(RELU)
     session = ort_py.InferenceSession(RELU if source == "bytes" else path, providers=[CPU])
@@ -222,7 +221,6 @@ def test_a_refused_change_leaves_the_session_as_it_was(source: str, tmp_path: An
 
 
 def test_a_closed_session_has_no_providers_to_change() -> None:
-    """It stays closed."""
     session = ort_py.InferenceSession(RELU, providers=[CPU])
     session.close()
     with pytest.raises(ort_py.InvalidArgument):
@@ -289,7 +287,6 @@ def test_options_choose_providers_alike(name: str) -> None:
 
 
 def test_a_provider_added_twice_is_used_once() -> None:
-    """onnxruntime refuses the session."""
     twice = prepared(lambda runtime, options: [options.add_provider(CPU, {}) for _ in range(2)])
     expect_difference(twice, (True, [CPU], [X]))
 
@@ -307,7 +304,6 @@ def test_policies_choose_alike(policy: str) -> None:
 
 
 def test_arguments_beat_the_options() -> None:
-    """Both warn."""
     for runtime in (OURS, THEIRS):
         options = runtime.SessionOptions()
         options.add_provider(CPU, {})

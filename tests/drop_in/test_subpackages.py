@@ -140,7 +140,6 @@ def test_example_models(name: str) -> None:
 
 
 def test_an_absent_example() -> None:
-    """It is a FileNotFoundError."""
     expect_agreement(lambda runtime: importlib.import_module(f"{runtime.__name__}.datasets").get_example("absent.onnx"))
 
 
@@ -196,7 +195,6 @@ def test_backend_options(options: dict[str, Any]) -> None:
 
 
 def test_backend_runs_no_single_nodes() -> None:
-    """NotImplementedError, as there."""
     expect_agreement(
         lambda runtime: importlib.import_module(f"{runtime.__name__}.backend.backend").OnnxRuntimeBackend.run_node(
             None, []
@@ -258,7 +256,6 @@ def test_every_absent_name_can_be_imported() -> None:
 
 @pytest.mark.parametrize("writer", ["ort_py", "onnxruntime"])
 def test_ranges_are_saved_in_the_same_form(writer: str, tmp_path: Path) -> None:
-    """What one writes, both read."""
     tools = importlib.import_module(f"{writer}.quantization")
     data = tools.TensorsData(
         tools.CalibrationMethod.MinMax, {"x": (np.array([-1], np.float32), np.array([2.5], np.float32))}

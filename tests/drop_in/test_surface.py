@@ -51,7 +51,6 @@ _CLASSES = [name for name in _NAMES if inspect.isclass(getattr(theirs, name))]
 
 
 def test_every_top_level_name_is_there() -> None:
-    """Applications find what they import."""
     assert sorted(name for name in _NAMES if not hasattr(ours, name)) == []
 
 
@@ -72,7 +71,6 @@ def test_names_are_of_one_kind(name: str) -> None:
 
 @pytest.mark.parametrize("name", _CLASSES)
 def test_classes_have_every_public_member(name: str) -> None:
-    """Attributes, properties and methods."""
     kind = getattr(ours, name)
     has = (
         _public(kind())

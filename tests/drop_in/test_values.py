@@ -512,7 +512,6 @@ def test_memory_outlives_its_first_owner() -> None:
 
 
 def test_a_capsule_is_used_once() -> None:
-    """A consumed capsule is refused."""
     capsule = OrtValue.ortvalue_from_numpy(ONE).to_dlpack()
     OrtValue.from_dlpack(capsule)
     with pytest.raises(TypeError, match="no DLPack capsule"):

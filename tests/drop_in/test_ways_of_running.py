@@ -136,7 +136,6 @@ def test_a_wrong_feed_is_refused_and_named(what: str, way: str) -> None:
 
 
 def test_a_wrong_feed_is_named_when_awaited() -> None:
-    """`run_asyncio` too."""
     with pytest.raises(ort_py.InvalidArgument, match="Input 'x'"):
         asyncio.run(session(ort_py, RELU).run_asyncio(None, {"x": WRONG["type"]}))
 
@@ -208,7 +207,6 @@ def test_feeds_are_converted_alike(name: str) -> None:
 
 
 def test_nothing_for_a_map() -> None:
-    """It is refused; onnxruntime crashes."""
     with pytest.raises(ort_py.AbsentInputError, match="Input 'x'"):
         dictionaries(None)(ort_py)
 

@@ -39,7 +39,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_comparing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Levels agree."""
     report = run(COMPARE)["report"]
     assert (report.equal, report.first, report.nan_origin) == (True, None, None)
     assert "model.onnx: 1 run(s), equal within the tolerance" in capsys.readouterr().out

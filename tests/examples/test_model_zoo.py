@@ -101,13 +101,11 @@ def test_an_installed_release_is_read_in_place(index: dict[str, Any]) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    """The message is the catalogue."""
     with pytest.raises(KeyError, match="no model 'resnet' in the catalogue: ppocr-v4-det"):
         by_name("resnet")
 
 
 def test_names_are_unique_and_checksums_complete() -> None:
-    """The table itself."""
     assert len({model.name for model in CATALOGUE}) == len(CATALOGUE) >= 34
     assert all(len(model.sha256) == 64 and model.licence for model in CATALOGUE)
     assert all(dataclasses.asdict(model)["version"] for model in CATALOGUE)

@@ -15,7 +15,6 @@ def _map(*boxes: tuple[int, int, int, int], value: float = 0.9) -> np.ndarray[tu
 
 
 def test_an_empty_map_has_no_regions() -> None:
-    """No pixel above the threshold."""
     assert find_regions(_map(), (120, 80)) == []
 
 

@@ -76,7 +76,6 @@ def test_the_observer_of_the_page_works() -> None:
 
 
 def test_the_kernel_of_the_page_works() -> None:
-    """As ONNX's reference does."""
     x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
     definitions = kernel_defs(_Module("kernels.md"))
     assert_close(run_kernel(definitions, "Softmax", [x], opset=13), reference_outputs("Softmax", [x], opset=13))
@@ -93,7 +92,6 @@ def test_the_table_of_contracts_names_members_that_exist() -> None:
 
 
 def test_the_index_leads_to_every_page_and_example() -> None:
-    """None is forgotten."""
     index = _page("index.md")
     pages = {file.name for file in FOLDER.glob("*.md")} - {"index.md"}
     examples = {file.parent.name for file in (ROOT / "plugins-example").glob("*/pyproject.toml")}

@@ -106,7 +106,6 @@ def test_shards_are_all_of_the_tests(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_are_refused(argument: tuple[str, str], message: str, tmp_path: Path) -> None:
-    """With what to write instead."""
     done = command("--provider", NAME, *argument, "-k", "test_it_is_listed", folder=tmp_path)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert message in done.stderr

@@ -89,7 +89,6 @@ def test_it_is_picked(default_installation: Environment, providers: str) -> None
 
 @only_with_a_fast_provider
 def test_plain_numpy_can_be_pinned(default_installation: Environment) -> None:
-    """By one session option."""
     outcome = default_installation.run(_code(pin=True))
     assert outcome.stdout.splitlines() == [f"True ['{CPU}'] ['{CPU}']"], outcome.stderr
 

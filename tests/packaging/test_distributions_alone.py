@@ -23,7 +23,6 @@ model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir
 
 
 def test_wheels_are_for_every_platform(wheels: dict[str, Path]) -> None:
-    """Pure Python, any machine."""
     assert all(wheel.name.endswith("-py3-none-any.whl") for wheel in wheels.values())
 
 

@@ -71,7 +71,6 @@ def test_a_provider_without_a_product_is_not_measured(register: Register) -> Non
 
 
 def test_a_provider_that_is_not_there_is_a_row() -> None:
-    """Its error is the remark."""
     found, _ = ort_py.calibrate(["CPUExecutionProvder", CPU], seconds=QUICK)
     assert found.rates is None
     assert "ProviderNotFoundError" in found.remark
@@ -86,6 +85,5 @@ def test_nothing_is_written_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_time_to_measure_is_refused() -> None:
-    """Zero seconds tell nothing."""
     with pytest.raises(ort_py.InvalidArgument, match="for 0 seconds"):
         ort_py.calibrate(seconds=0)

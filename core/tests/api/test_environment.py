@@ -41,7 +41,6 @@ def test_argument_beats_the_providers_variable(fake: FakeFactory, monkeypatch: p
 
 
 def test_blocked_provider_is_not_used(fake: FakeFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``ORT_PY_BLOCK_PROVIDERS`` keeps a provider out."""
     monkeypatch.setenv("ORT_PY_BLOCK_PROVIDERS", "FakeExecutionProvider")
     assert ort_py.InferenceSession(model_bytes(RELU)).get_providers() == CPU
 

@@ -59,7 +59,6 @@ def test_other_processes_say_the_same() -> None:
 
 
 def test_another_model_differs_in_model_and_plan() -> None:
-    """And says so."""
     there = open_model(RELU.replace("Relu", "Neg")).fingerprint
     found = open_model(RELU).fingerprint.differences(there)
     assert sorted(found) == ["model", "plan"]
@@ -109,7 +108,6 @@ def test_the_profile_tells_it(tmp_path: Path) -> None:
 
 
 def test_closed_sessions_know_what_they_were() -> None:
-    """Where they were asked before."""
     asked, unasked = open_model(RELU), open_model(RELU)
     before = asked.fingerprint
     asked.close()

@@ -48,7 +48,6 @@ def test_integers_are_zero_or_one(name: str) -> None:
 
 
 def test_bytes_use_their_range() -> None:
-    """uint8 is pixels."""
     assert made("tensor(uint8)", [1000]).max() > 200
 
 
@@ -81,7 +80,6 @@ def test_unknown_rank() -> None:
 
 
 def test_scalar() -> None:
-    """A declared scalar is 0-d."""
     assert made("tensor(float)", []).shape == ()
 
 
@@ -94,7 +92,6 @@ def test_strings(mode: str, expected: str) -> None:
 
 
 def test_sequence() -> None:
-    """A sequence has two elements."""
     value = made("seq(tensor(float))")
     assert [item.dtype for item in value] == [np.float32] * 2
 
@@ -106,7 +103,6 @@ def test_optional_has_a_value() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [("map(string,tensor(float))", "key"), ("map(int64,tensor(float))", 0)])
 def test_map(text: str, expected: Any) -> None:
-    """A map has one entry."""
     (key,) = made(text)
     assert key == expected
 

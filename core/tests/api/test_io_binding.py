@@ -138,7 +138,6 @@ def test_runs_that_are_looked_at_fill_bound_memory_too(tmp_path: Path) -> None:
 
 
 def test_a_closed_session_runs_no_binding() -> None:
-    """Large memory or not."""
     session = open_model(RELU)
     binding = bound(session, large())
     session.run_with_iobinding(binding)

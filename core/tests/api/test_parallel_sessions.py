@@ -77,7 +77,6 @@ def warm(session: InferenceSession, size: int = 8) -> str:
 
 
 def test_a_sequential_session_says_so() -> None:
-    """The default."""
     assert open_model(BRANCHES).threads.executor == "sequential"
 
 

@@ -207,7 +207,6 @@ def test_large_bytes_are_kept_when_asked(entry: str, kept: bool, monkeypatch: py
 
 
 def test_closed_session_does_not_pickle() -> None:
-    """What is closed stays closed."""
     session = open_model(RELU)
     session.close()
     with pytest.raises(InvalidArgument, match="The session is closed"):

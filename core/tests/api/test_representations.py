@@ -11,7 +11,6 @@ from ort_py import Limits, OrtValue, RunOptions, SessionOptions
 
 
 def test_session() -> None:
-    """Model, and nodes by provider."""
     assert repr(open_model(RELU)) == "<InferenceSession g: nodes by provider CPUExecutionProvider: 1>"
 
 
@@ -28,14 +27,12 @@ def test_options_show_what_was_changed() -> None:
 
 
 def test_node_arg_reads_as_in_onnxruntime() -> None:
-    """Name, type string and shape."""
     (x,) = open_model(RELU).get_inputs()
     assert str(x) == "NodeArg(name='x', type='tensor(float)', shape=['N', 3])"
     assert repr(x) == str(x)
 
 
 def test_model_metadata() -> None:
-    """Its fields by name."""
     text = repr(open_model(RELU).get_modelmeta())
     assert text.startswith("ModelMetadata(")
     assert "graph_name='g'" in text
@@ -59,7 +56,6 @@ def test_placement_and_its_nodes() -> None:
 
 
 def test_empty_placement() -> None:
-    """A model without nodes."""
     assert repr(open_model("g (float[2] x) => (float[2] y) <float[2] y = {1, 2}> { }").placement).startswith(
         "<Placement of "
     )
@@ -75,5 +71,4 @@ def test_reports() -> None:
 
 
 def test_limits() -> None:
-    """The bounds by name."""
     assert "run_seconds=1.5" in repr(Limits(run_seconds=1.5))

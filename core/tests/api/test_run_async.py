@@ -132,7 +132,6 @@ def test_terminated_run_is_told() -> None:
 
 
 def test_closed_session_is_refused() -> None:
-    """At once, like `run`."""
     session = open_model(RELU)
     session.close()
     with pytest.raises(InvalidArgument, match="The session is closed"):

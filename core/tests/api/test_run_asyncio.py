@@ -34,7 +34,6 @@ def frames_out(session: InferenceSession) -> int:
 
 
 def test_awaited_results() -> None:
-    """The same as from `run`."""
     (y,) = asyncio.run(open_model(RELU).run_asyncio(["y"], {"x": X}))
     np.testing.assert_array_equal(y, np.maximum(X, 0))
 
@@ -96,7 +95,6 @@ def test_timeout_stops_the_run(threads: int) -> None:
 
 
 def test_timeout_of_asyncio_stops_the_run_too() -> None:
-    """`asyncio.timeout` cancels, and cancelling stops."""
     session = looping(1)
 
     async def main() -> None:

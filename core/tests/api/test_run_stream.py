@@ -92,7 +92,6 @@ def test_a_wrong_feed_is_raised_at_its_place() -> None:
 
 
 def test_what_is_no_mapping_is_raised_at_its_place() -> None:
-    """Told as by `run`."""
     stream = open_model(RELU).run_stream([[1, 2]])  # type: ignore[list-item]  # the mistake under test
     with pytest.raises(TypeError, match="a mapping of input names to values"):
         next(stream)

@@ -21,7 +21,6 @@ Policy = ort_py.OrtExecutionProviderDevicePolicy
 
 
 def test_a_session_gives_the_answer_that_was_told_before(register: Register) -> None:
-    """By rank, accelerators first."""
     register(FakeFactory())
     register(slow_factory())
     before = ort_py.explain_selection()
@@ -71,7 +70,6 @@ def test_policies_choose_by_kind_of_device(policy: Policy, taken: list[str], reg
 
 
 def test_the_environment_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Switches are shown."""
     monkeypatch.setenv("ORT_PY_PROVIDERS", CPU)
     assert ort_py.explain_selection().source == "the environment variable ORT_PY_PROVIDERS"
     monkeypatch.delenv("ORT_PY_PROVIDERS")
@@ -83,7 +81,6 @@ def test_the_environment_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_providers_of_the_options_are_a_source() -> None:
-    """As `add_provider` put them there."""
     options = ort_py.SessionOptions()
     options.add_provider(CPU, {})
     assert ort_py.explain_selection(sess_options=options).source == "the session options"

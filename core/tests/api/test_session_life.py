@@ -80,7 +80,6 @@ def test_context_manager_closes_after_an_error() -> None:
 
 
 def test_closing_twice_is_harmless() -> None:
-    """The second `close` does nothing."""
     session = open_model(RELU)
     session.close()
     session.close()
@@ -268,7 +267,6 @@ def test_plan_prints() -> None:
 
 
 def test_memory_report_counts_weights() -> None:
-    """Bytes of constants are counted."""
     session = open_model("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }")
     assert session.memory_report().weights == 8
 

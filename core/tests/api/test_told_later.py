@@ -22,7 +22,6 @@ def result(**changed: Any) -> dict[str, Any]:
 
 
 def test_tuning_results_are_a_list(session: InferenceSession) -> None:
-    """Of mappings."""
     with pytest.raises(TypeError, match=r"Tuning results are a list, not \(\)"):
         session.set_tuning_results(())
 

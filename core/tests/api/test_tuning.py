@@ -120,7 +120,6 @@ def test_strict_sessions_keep_what_was_asked_for(
 def test_nothing_is_kept_where_that_is_not_wanted(
     path: Path, options: ort_py.SessionOptions, register: Register
 ) -> None:
-    """`remember=False` only measures."""
     register(slow_factory())
     report = ort_py.tune(path, options, seconds=QUICK, remember=False)
     assert (report.remembered, report.remark) == (False, "as was asked")
@@ -171,7 +170,6 @@ def test_inputs_may_be_given(path: Path, options: ort_py.SessionOptions) -> None
 
 
 def test_no_time_to_measure_is_refused(path: Path) -> None:
-    """Zero seconds tell nothing."""
     with pytest.raises(ort_py.InvalidArgument, match="for 0 seconds"):
         ort_py.tune(path, seconds=0)
 

@@ -53,7 +53,6 @@ def test_one_shape_tells_the_others(shapes: Any) -> None:
 
 
 def test_nothing_need_be_given_where_all_sizes_are_declared() -> None:
-    """The model says it all."""
     report = open_model("g (float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }").warmup()
     assert [dict(one.shapes) for one in report.warmed] == [{"x": (2, 3)}]
 
@@ -171,7 +170,6 @@ def test_the_report_reads(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_warming_up_a_closed_session() -> None:
-    """Refused as any run."""
     session = open_model(RELU)
     session.close()
     with pytest.raises(InvalidArgument, match="session is closed"):

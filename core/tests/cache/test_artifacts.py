@@ -23,7 +23,6 @@ def test_what_was_put_is_got(tmp_path: Path) -> None:
 
 
 def test_an_empty_artifact_is_one(tmp_path: Path) -> None:
-    """Nothing is something."""
     cache(tmp_path / "a").put(KEY, b"")
     assert cache(tmp_path / "a").get(KEY) == b""
 

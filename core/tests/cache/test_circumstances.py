@@ -63,13 +63,11 @@ def test_what_has_no_file_has_no_stamp() -> None:
 
 
 def test_a_module_that_is_one_file_has_a_stamp() -> None:
-    """Its neighbours are somebody else's."""
     assert package_stamp("this_test") is None
     assert package_stamp("bisect")
 
 
 def test_versions_of_what_is_installed() -> None:
-    """Sorted; others are left out."""
     found = versions(["numpy", "madeup-distribution", "numpy"])
     assert len(found) == 1
     assert found[0].startswith("numpy==")

@@ -32,7 +32,6 @@ def test_description_and_blocks_are_read_as_they_were_written() -> None:
 
 
 def test_a_file_without_blocks_is_whole() -> None:
-    """Artifacts have a description only."""
     assert damage(written(b"", [])) == ""
     assert len(written(b"", [])) == HEAD_BYTES
 

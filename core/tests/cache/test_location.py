@@ -44,7 +44,6 @@ def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_sizes() -> None:
-    """Bytes, or powers of 1024."""
     assert cache_bytes({}) == DEFAULT_BYTES == 2 << 30
     sizes = {"1000": 1000, "10K": 10 << 10, "5 MiB": 5 << 20, "3gb": 3 << 30, "0": 0}
     assert {text: cache_bytes({"ORT_PY_CACHE_SIZE": text}) for text in sizes} == sizes
@@ -52,7 +51,6 @@ def test_sizes() -> None:
 
 @pytest.mark.parametrize("text", ["large", "-1", "1.5G", "9" * 30])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    """By name, with an example."""
     with pytest.raises(OptionError, match=r"ORT_PY_CACHE_SIZE is .* which is not a size") as caught:
         cache_bytes({"ORT_PY_CACHE_SIZE": text})
     assert "500M" in caught.value.fix

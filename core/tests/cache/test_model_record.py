@@ -108,7 +108,6 @@ def test_a_graph_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
 
 
 def test_what_a_file_says_about_itself_comes_back(tmp_path: Path) -> None:
-    """But not where it was."""
     model = typed_model(TEXTS["chain"])
     model.metadata = {"ключ": "\ud800 \0 \N{SNOWMAN}"}
     model.producer_name, model.model_version, model.doc_string = "somebody", 2**63 - 1, "text\n"

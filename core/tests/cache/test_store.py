@@ -219,7 +219,6 @@ def test_pruning_removes_what_nobody_uses(folder: Path) -> None:
 
 
 def test_verifying_names_the_damaged(folder: Path) -> None:
-    """And only them."""
     kept = store(folder)
     kept.put("good", "model", b"text")
     kept.put("bad", "artifact", b"text")

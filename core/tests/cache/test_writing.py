@@ -38,7 +38,6 @@ def test_what_fails_is_logged_and_the_rest_goes_on(caplog: pytest.LogCaptureFixt
 
 
 def test_settling_gives_up_what_has_not_begun() -> None:
-    """It never runs afterwards."""
     done: list[str] = []
     pending = PendingWrite(lambda: done.append("written"))
     pending.settle()

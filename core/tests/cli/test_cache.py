@@ -36,7 +36,6 @@ def test_listing_shows_what_there_is(folder: Path, call: Call) -> None:
 
 
 def test_listing_as_json(folder: Path, call: Call) -> None:
-    """Numbers for programs."""
     report = call("cache", "ls", "--folder", folder, "--json").report
     kinds = {entry["kind"]: entry for entry in report["entries"]}
     assert set(kinds) == {"model", "artifact"}
@@ -55,7 +54,6 @@ def test_names_of_models_cannot_steer_the_terminal(tmp_path: Path, save: Save, c
 
 
 def test_pruning_everything(folder: Path, call: Call) -> None:
-    """And then there is nothing."""
     outcome = call("cache", "prune", "--all", "--folder", folder)
     assert outcome.out.startswith("removed 2 entries")
     assert call("cache", "ls", "--folder", folder, "--json").report["entries"] == []
@@ -69,13 +67,11 @@ def test_pruning_to_a_size(folder: Path, call: Call) -> None:
 
 
 def test_pruning_what_nobody_uses(folder: Path, call: Call) -> None:
-    """In days."""
     assert call("cache", "prune", "--unused", "1", "--folder", folder, "--json").report["left"] == 2
     assert call("cache", "prune", "--unused", "-1", "--folder", folder, "--json").report["left"] == 0
 
 
 def test_a_size_must_be_one(folder: Path, call: Call) -> None:
-    """A misspelt number removes nothing."""
     outcome = call("cache", "prune", "--size", "much", "--folder", folder)
     assert outcome.code == 2
     assert "'much' is not a size" in outcome.err
@@ -94,7 +90,6 @@ def test_verifying(folder: Path, call: Call) -> None:
 
 
 def test_a_folder_that_is_not_there_is_empty_and_stays_away(tmp_path: Path, call: Call) -> None:
-    """Looking makes nothing."""
     folder = tmp_path / "none"
     assert call("cache", "ls", "--folder", folder).out.startswith("0 entries")
     assert call("cache", "verify", "--folder", folder).code == 0

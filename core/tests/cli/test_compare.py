@@ -64,7 +64,6 @@ def test_bisect(call: Call, save: Save) -> None:
 
 
 def test_bisect_needs_two_levels(call: Call, save: Save) -> None:
-    """The lower one first."""
     outcome = call("compare", save(CHAIN), "--bisect", "--a", "all")
     assert (outcome.code, outcome.out) == (1, "")
     assert "are no two optimisation levels" in outcome.err
@@ -79,7 +78,6 @@ def test_bisect_needs_two_levels(call: Call, save: Save) -> None:
     ],
 )
 def test_wrong_arguments(call: Call, save: Save, arguments: Any, text: str) -> None:
-    """Are wrong command lines."""
     outcome = call("compare", save(CHAIN), *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert text in outcome.err

@@ -45,7 +45,6 @@ def test_refusals_are_shown(call: Call, save: Save) -> None:
 
 @pytest.mark.usefixtures("adder")
 def test_json_has_refusals(call: Call, save: Save) -> None:
-    """The same as data."""
     report = call("explain", save(CHAIN), "--providers", "FakeExecutionProvider,CPUExecutionProvider", "--json").report
     assert report["counts"] == {"FakeExecutionProvider": 1, "CPUExecutionProvider": 1}
     add, relu = report["nodes"]
@@ -54,7 +53,6 @@ def test_json_has_refusals(call: Call, save: Save) -> None:
 
 
 def test_plan_on_request(call: Call, save: Save) -> None:
-    """--plan prints the steps."""
     assert "plan 'g': 2 steps" not in call("explain", save(CHAIN)).out
     assert "plan 'g': 2 steps" in call("explain", save(CHAIN), "--plan").out
     assert call("explain", save(CHAIN), "--plan", "--json").report["plan"][0].startswith("plan 'g': 2 steps")

@@ -26,7 +26,6 @@ def test_names_everything_in_the_file(call: Call, save: Save) -> None:
 
 
 def test_json(call: Call, save: Save) -> None:
-    """The same as data."""
     report = call("info", save(), "--json").report
     assert report["inputs"] == [{"name": "x", "type": "tensor(float)", "shape": ["N", 3]}]
     assert report["opsets"] == {"": 21}

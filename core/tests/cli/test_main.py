@@ -24,7 +24,6 @@ def test_version(call: Call) -> None:
 
 
 def test_help_lists_the_commands(call: Call) -> None:
-    """``--help`` names every command."""
     outcome = call("--help")
     assert outcome.code == 0
     for name in ("run", "info", "explain", "providers", "cache"):
@@ -102,8 +101,6 @@ def test_unwritable_folder_is_a_plain_message(call: Call, save: Save) -> None:
 
 
 def test_interrupt_ends_with_130(call: Call, save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C ends the job quietly."""
-
     def interrupt(*_arguments: Any, **_named: Any) -> None:
         raise KeyboardInterrupt
 

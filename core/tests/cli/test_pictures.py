@@ -61,7 +61,6 @@ def test_one_channel_is_grey(picture: Path, shape: list[int], expected: tuple[in
 
 
 def test_resized_to_the_declared_size(picture: Path) -> None:
-    """Fixed height and width decide."""
     assert read(picture, ["N", 3, 8, 10]).shape == (1, 3, 8, 10)
 
 
@@ -83,7 +82,6 @@ def test_fixed_batch_is_filled(picture: Path) -> None:
 
 
 def test_whole_numbers_stay_as_they_are(picture: Path) -> None:
-    """uint8 inputs get the pixels."""
     result = read(picture, [1, HEIGHT, WIDTH, 3], "tensor(uint8)")
     np.testing.assert_array_equal(result, PIXELS[None])
 
@@ -96,7 +94,6 @@ def test_scale_mean_and_deviation(picture: Path) -> None:
 
 
 def test_unscaled(picture: Path) -> None:
-    """--scale 0-255 leaves the range."""
     np.testing.assert_array_equal(read(picture, [1, 4, 6, 3], scale="0-255"), PIXELS[None].astype(np.float32))
 
 

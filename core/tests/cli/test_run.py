@@ -26,7 +26,6 @@ def test_prints_inputs_outputs_runners_and_times(call: Call, save: Save) -> None
 
 
 def test_json_report(call: Call, save: Save) -> None:
-    """The same as data."""
     report = call("run", save(), "--dim", "N=2", "--json").report
     assert report["providers"] == ["CPUExecutionProvider"]
     assert report["nodes"] == {"CPUExecutionProvider": 1}
@@ -111,7 +110,6 @@ def test_scores_have_a_best_five(call: Call, save: Save) -> None:
 
 
 def test_named_provider(call: Call, save: Save) -> None:
-    """--providers decides who runs."""
     report = call("run", save(), "--providers", "CPUExecutionProvider", "--json").report
     assert report["providers"] == ["CPUExecutionProvider"]
 

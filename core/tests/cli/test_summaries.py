@@ -48,19 +48,16 @@ def test_what_is_no_row_of_scores(value: np.ndarray[Any, Any]) -> None:
 
 
 def test_nan_is_valid_json() -> None:
-    """JSON has no NaN."""
     assert summarise("y", np.array([np.nan], np.float32))["min"] == "nan"
 
 
 def test_empty_tensor() -> None:
-    """Nothing has no range."""
     summary = summarise("y", np.zeros((0, 3), np.float32))
     assert (summary["shape"], summary["first"]) == ([0, 3], [])
     assert summary_text(summary) == "  y: float[0, 3]"
 
 
 def test_strings_are_quoted() -> None:
-    """Texts are shown as texts."""
     assert "values: 'a', 'b'" in summary_text(summarise("y", np.array(["a", "b"], object)))
 
 
@@ -121,11 +118,9 @@ def test_long_cells_are_cut() -> None:
     ],
 )
 def test_plain_values(value: Any, expected: Any) -> None:
-    """Everything becomes what JSON has."""
     assert plain(value) == expected
 
 
 def test_times_and_shapes_are_readable() -> None:
-    """Units fit the number."""
     assert [time_text(seconds) for seconds in (2, 0.0123, 0.000012)] == ["2.00 s", "12.30 ms", "12 µs"]
     assert [shape_text(shape) for shape in (None, [], ["N", None, 3])] == ["[…]", "[]", "[N, ?, 3]"]

@@ -25,7 +25,6 @@ def test_a_model_is_tuned(call: Call, save: Save) -> None:
 
 
 def test_json_has_the_candidates(call: Call, save: Save) -> None:
-    """The same as data."""
     report = call("tune", save(RELU), "--seconds", "0.05", "--dim", "N=2", "--forget", "--json").report
     assert report["chosen"] == "in order"
     assert report["remark"] == "as was asked"
@@ -46,7 +45,6 @@ def test_providers_are_calibrated(call: Call, folder: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("model.onnx", "--calibrate")])
 def test_a_model_or_the_providers(call: Call, arguments: tuple[str, ...]) -> None:
-    """Neither and both are refused."""
     outcome = call("tune", *arguments)
     assert outcome.code == 1
     assert "Give one of the two" in outcome.err

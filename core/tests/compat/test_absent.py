@@ -31,7 +31,6 @@ def test_a_function_of_a_module_that_is_there() -> None:
 
 
 def test_constants_have_their_values() -> None:
-    """A text is the text."""
     assert importlib.import_module("ort_py.quantization.quant_utils").DEQUANT_OP_NAME == "DequantizeLinear"
 
 
@@ -42,7 +41,6 @@ def test_registries_have_their_keys() -> None:
 
 
 def test_enumerations_have_their_members() -> None:
-    """With their values."""
     kind = importlib.import_module("ort_py.transformers.fusion_utils").NumpyHelper
     assert isinstance(kind, type)
     assert importlib.import_module("ort_py.tools.ort_format_model.types").FbsTypeInfo.__name__ == "FbsTypeInfo"
@@ -62,6 +60,5 @@ def test_a_name_that_onnxruntime_lacks_too() -> None:
 
 
 def test_a_module_that_onnxruntime_lacks_too() -> None:
-    """ModuleNotFoundError."""
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("ort_py.quantization.absolutely_not")

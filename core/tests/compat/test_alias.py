@@ -25,7 +25,6 @@ def run_code(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_import_gives_ort_py() -> None:
-    """The session class is ours."""
     done = run_code("import onnxruntime, ort_py\nassert onnxruntime.InferenceSession is ort_py.InferenceSession")
     assert done.returncode == 0, done.stderr
 
@@ -150,7 +149,6 @@ def test_program_finds_modules_beside_it(tmp_path: Path) -> None:
 
 
 def test_module_is_run(tmp_path: Path) -> None:
-    """``-m`` runs a module."""
     (tmp_path / "tool.py").write_text("import sys, onnxruntime\nprint(onnxruntime.__name__, sys.argv[1:])\n")
     done = python("-m", "ort_py.as_onnxruntime", "-m", "tool", "--flag", cwd=tmp_path)
     assert done.stdout == "onnxruntime ['--flag']\n", done.stderr

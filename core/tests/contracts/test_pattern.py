@@ -65,7 +65,6 @@ def test_the_order_of_inputs_does_not_count_where_onnx_says_so(swapped: str, inn
 
 
 def test_the_order_of_inputs_counts_elsewhere() -> None:
-    """Div is not commutative."""
     assert missed(GELU.replace("Div(x, root)", "Div(root, x)"), gelu()).near
 
 

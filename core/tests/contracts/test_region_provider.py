@@ -99,7 +99,6 @@ def test_what_is_made_of_constants_goes_with_its_reader() -> None:
 
 
 def test_no_node_is_no_group() -> None:
-    """Nothing able, nothing grouped."""
     assert groups("y = Exp(x)", "Relu") == []
 
 
@@ -114,7 +113,6 @@ def test_each_group_is_a_claim_to_compile() -> None:
 
 
 def test_refusals_have_the_nodes_reason() -> None:
-    """As the provider gives it."""
     answer = asked("a = Relu(x)\n y = Exp(a)", Taker(("Relu",)))
     assert [(refusal.node, refusal.reason) for refusal in answer.refusals] == [(1, "no Exp here")]
 

@@ -17,13 +17,11 @@ from ort_py.contracts import API_VERSION, CORE_API_RANGE, ApiRange, version
     ],
 )
 def test_ranges_meet_where_they_share_a_version(one: ApiRange, other: ApiRange, meet: bool) -> None:
-    """In either order."""
     assert one.meets(other) is meet
     assert other.meets(one) is meet
 
 
 def test_a_range_reads_as_words() -> None:
-    """One version is a number."""
     assert str(ApiRange(2, 2)) == "2"
     assert str(ApiRange(1, 3)) == "1 to 3"
 
@@ -35,7 +33,6 @@ def test_the_core_drives_the_version_it_describes() -> None:
 
 
 def test_a_current_version_needs_no_remark() -> None:
-    """Nothing is told."""
     assert version.deprecation(ApiRange(API_VERSION, API_VERSION)) == ""
 
 

@@ -209,7 +209,6 @@ def test_unregister(installation: FakeInstallation) -> None:
 
 
 def test_registered_provider_can_be_blocked(installation: FakeInstallation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The switches know no exceptions."""
     catalog = installation.catalog()
     catalog.register_provider(FakeFactory("Test"))
     monkeypatch.setenv("ORT_PY_ALLOW_PROVIDERS", "Other")
@@ -224,7 +223,6 @@ def test_registered_provider_may_be_incompatible(installation: FakeInstallation)
 
 
 def test_register_refuses_a_taken_name(installation: FakeInstallation) -> None:
-    """Nothing installed is replaced silently."""
     installation.add(FakeFactory("A"))
     catalog = installation.catalog()
     with pytest.raises(InvalidArgument, match="A provider called 'A' exists") as caught:
@@ -233,7 +231,6 @@ def test_register_refuses_a_taken_name(installation: FakeInstallation) -> None:
 
 
 def test_register_refuses_what_is_no_factory(installation: FakeInstallation) -> None:
-    """A class, or anything else."""
     with pytest.raises(InvalidArgument, match="is not a ProviderFactory"):
         installation.catalog().register_provider(FakeFactory)  # type: ignore[arg-type]  # the mistake under test
 

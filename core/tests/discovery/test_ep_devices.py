@@ -15,7 +15,6 @@ def device(name: str = "AExecutionProvider", kind: OrtHardwareDeviceType = OrtHa
 
 
 def test_devices_of_one_provider_name_it() -> None:
-    """However many there are."""
     assert provider_of([device(), device()]) == "AExecutionProvider"
 
 
@@ -36,6 +35,5 @@ def test_memory_of_a_device_is_described() -> None:
 
 @pytest.mark.parametrize("kind", list(OrtHardwareDeviceType))
 def test_no_device_makes_streams_for_callers(kind: OrtHardwareDeviceType) -> None:
-    """Runs make their own."""
     with pytest.raises(UsageError, match="No stream"):
         device(kind=kind).create_sync_stream()

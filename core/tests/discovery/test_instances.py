@@ -118,7 +118,6 @@ def test_a_users_mistake_never_falls_back(error: Exception) -> None:
 
 @pytest.mark.parametrize("origin", [Origin.AUTOMATIC, Origin.STAND_IN, Origin.NAMED])
 def test_strict_mode_drops_nobody(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By argument or environment."""
     failing, other = _factories(RuntimeError("no"), None, log=[])
     selected: Sequence[Selected] = [_selected(failing, origin), _selected(other)]
     with pytest.raises(ProviderNotAvailableError, match="RuntimeError: no"):
@@ -154,7 +153,6 @@ def test_wrong_results_of_create(made: Any, text: str) -> None:
 
 
 def test_nothing_selected() -> None:
-    """No providers make no instances."""
     instances = create_instances([], CONTEXT)
     providers: list[IExecutionProvider] = instances.providers
     assert providers == []

@@ -41,5 +41,4 @@ def test_former_names_are_known() -> None:
 
 
 def test_common_options_are_known() -> None:
-    """A sample that applications pass."""
     assert {"device_id", "trt_fp16_enable", "device_type", "use_arena", "MLComputeUnits"} <= KNOWN_OPTIONS

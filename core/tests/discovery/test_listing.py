@@ -28,7 +28,6 @@ def _three_installed(installation: FakeInstallation, monkeypatch: pytest.MonkeyP
 
 
 def test_installed() -> None:
-    """All of them, by name."""
     assert get_installed_providers() == ["AbsentExecutionProvider", "CPUExecutionProvider", "ZGpuExecutionProvider"]
 
 
@@ -47,7 +46,6 @@ def test_all() -> None:
 
 
 def test_records_hold_the_reasons() -> None:
-    """What a report prints."""
     reasons = {record.name: record.reason for record in get_provider_records()}
     assert reasons["AbsentExecutionProvider"] == "no device"
 

@@ -141,6 +141,5 @@ def test_provider_without_options() -> None:
 
 
 def test_names_are_strings() -> None:
-    """Anything else is refused."""
     with pytest.raises(OptionError, match="is named 3"):
         check_options("FakeExecutionProvider", SCHEMA, {3: 1})  # type: ignore[dict-item]  # the mistake under test

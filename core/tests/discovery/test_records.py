@@ -16,14 +16,12 @@ def test_address_is_unambiguous() -> None:
 
 
 def test_text_names_state_origin_and_reason() -> None:
-    """What a log line needs."""
     broken = replace(RECORD, state=RecordState.BROKEN, reason="OSError: libx.so")
     assert str(broken) == "AExecutionProvider (distribution pkg-a 1.2 in /site) is broken: OSError: libx.so"
     assert replace(RECORD, distribution="").origin == "registered by the program"
 
 
 def test_only_available_is_usable() -> None:
-    """Every other state is not."""
     usable = [state for state in RecordState if replace(RECORD, state=state).usable]
     assert usable == [RecordState.AVAILABLE]
 

@@ -31,7 +31,6 @@ def test_names_and_pairs() -> None:
 
 
 def test_options_beside_names() -> None:
-    """One mapping a provider."""
     assert parse_request(("A", "B"), [{"x": 1}, {}]) == [Request("A", {"x": 1}), Request("B")]
 
 

@@ -443,6 +443,5 @@ def test_compat_without_cpu_still_raises(installation: FakeInstallation) -> None
 
 
 def test_strict_beats_compat(zoo: FakeInstallation) -> None:
-    """Both asked for: strict wins."""
     with pytest.raises(ProviderNotFoundError):
         _select(zoo, "CUDAExecutionProvider", CPU_ROLE, compat=True, strict="provider")

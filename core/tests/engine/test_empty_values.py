@@ -105,7 +105,6 @@ def test_a_value_that_is_empty_in_a_run(full: Full) -> None:
 
 
 def test_a_provider_that_computes_them(full: Full) -> None:
-    """Its regions answer all runs."""
     full.empty = True
     session = _open(CUT)
     (y,) = session.run(None, {"x": np.ones((2, 4), np.float32)})

@@ -83,7 +83,6 @@ def test_feed_arrives_with_its_values(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["contiguous", "big endian", "strided", "OrtValue"])
 def test_feed_is_left_as_it_was(kind: str) -> None:
-    """Running writes to no feed."""
     feed = FEEDS[kind]
     before = np.array(feed)
     open_model(RELU).run(None, {"x": feed})

@@ -50,7 +50,6 @@ def test_the_same_lists_every_time() -> None:
 
 
 def test_node_args_outlive_the_session() -> None:
-    """A NodeArg is plain data."""
     with open_model(RELU) as session:
         argument = session.get_inputs()[0]
     assert (argument.name, argument.shape) == ("x", ["N", 3])
@@ -71,7 +70,6 @@ def test_overridable_initializers() -> None:
 
 
 def test_model_metadata_is_that_of_onnxruntime() -> None:
-    """Every field of ModelMetadata agrees."""
     model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 21]> ' + RELU)
     model.producer_name, model.domain, model.doc_string, model.model_version = "tool", "org.example", "about", 7
     model.graph.doc_string = "about the graph"

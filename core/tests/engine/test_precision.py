@@ -88,6 +88,5 @@ def test_a_precision_that_nobody_computes_in_is_a_warning(
 
 
 def test_float32_is_nobodys_problem(caplog: pytest.LogCaptureFixture) -> None:
-    """The default says nothing."""
     assert _notes("float32", CPU) == []
     assert not caplog.text

@@ -75,7 +75,6 @@ def run_twice(folder: Path) -> None:
 
 
 def test_the_second_session_restores_what_the_first_compiled(register: Register, tmp_path: Path) -> None:
-    """One compilation, one restoration."""
     factory = CachingFactory()
     register(factory)
     run_twice(tmp_path / "cache")

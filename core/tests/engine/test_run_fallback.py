@@ -148,7 +148,6 @@ def test_refusals_are_in_the_placement(register: Register) -> None:
 
 
 def test_providers_are_closed_with_the_session(register: Register) -> None:
-    """`close` reaches the provider once."""
     factory = FakeFactory(behaviour=FakeBehaviour(cost_us=PAYS))
     register(factory)
     with ort_py.InferenceSession(model_bytes(RELU)):

@@ -93,7 +93,6 @@ def answers(session: ort_py.InferenceSession) -> dict[str, Any]:
 
 
 def test_a_restored_session_answers_as_the_one_that_prepared(path: Path, options: ort_py.SessionOptions) -> None:
-    """Every question, and the results."""
     first, second = opened(path, options), opened(path, options)
     assert (hit(first), hit(second)) == (False, True)
     assert answers(second) == answers(first)
@@ -186,7 +185,6 @@ def test_the_cache_can_be_off(path: Path, folder: Path, monkeypatch: pytest.Monk
 
 
 def test_the_environment_names_the_folder(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any option."""
     monkeypatch.setattr(session_cache, "LEAST_SECONDS", 0.0)
     monkeypatch.setenv("ORT_PY_CACHE", str(folder))
     opened(path, None)
@@ -293,7 +291,6 @@ def test_other_options_are_a_miss(path: Path, options: ort_py.SessionOptions) ->
 
 
 def test_options_without_effect_on_the_graph_are_a_hit(path: Path, options: ort_py.SessionOptions) -> None:
-    """Profiling and logging."""
     opened(path, options)
     options.log_severity_level, options.logid = 3, "me"
     assert hit(opened(path, options))
@@ -424,7 +421,6 @@ def test_sessions_of_one_entry_share_its_constants(tmp_path: Path, options: ort_
 
 
 def test_external_data_that_is_gone_raises_as_loading_does(external: Path, options: ort_py.SessionOptions) -> None:
-    """The cache hides nothing."""
     opened(external, options)
     external.with_name("data.bin").unlink()
     with pytest.raises(ort_py.Fail, match=r"'data\.bin' does not exist"):
@@ -525,7 +521,6 @@ def test_a_cache_that_cannot_be_written_changes_nothing(
 
 
 def test_nothing_of_the_model_is_in_a_file_name(options: ort_py.SessionOptions, folder: Path, tmp_path: Path) -> None:
-    """Entries are named by hashes."""
     path = tmp_path / "..evil name.onnx"
     write(path, model_bytes(HEADER + "evil (float[N] in) => (float[N] out) { out = Relu(in) }"))
     opened(path, options)

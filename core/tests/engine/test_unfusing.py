@@ -122,7 +122,6 @@ def test_a_named_provider_keeps_its_parts(placed: Callable[..., Placed]) -> None
 
 
 def test_a_named_provider_keeps_the_whole(placed: Callable[..., Placed]) -> None:
-    """It has both forms."""
     assert placed({"A": (*PARTS, *WHOLE)}, "A") == [("A", "FusedConv")]
 
 

@@ -114,7 +114,6 @@ def test_limits_hold_for_instances_that_check_shapes_themselves() -> None:
 
 @pytest.mark.parametrize("asks", [True, False])
 def test_empty_values_are_left_to_kernels_where_the_provider_computes_none(asks: bool) -> None:
-    """Whoever compares shapes."""
     admissions = admissions_of(SUM, empty_values=False)
     instance = admitted(admissions, lambda admit: Doubling(admit if asks else None), declines=True)
     with pytest.raises(RunDeclined, match="is empty"):

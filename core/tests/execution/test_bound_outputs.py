@@ -175,7 +175,6 @@ def test_unfit_memory_is_not_used(kind: str) -> None:
 
 
 def test_kernels_that_make_their_outputs() -> None:
-    """Are left to do so."""
     target, x = np.empty(SIZE, np.float32), numbers()
     (y,) = run_into(runner_of("g (float[N] x) => (float[N] y) { y = Exp(x) }"), x, y=target)
     assert y is not target

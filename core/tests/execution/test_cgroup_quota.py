@@ -91,7 +91,6 @@ def test_a_group_outside_of_what_is_mounted(tmp_path: Path, own: str) -> None:
 
 
 def test_a_mount_with_a_blank_in_its_path(tmp_path: Path) -> None:
-    """Written with octal escapes."""
     mounts = UNIFIED.replace("/sys/fs/cgroup ", "/my\\040groups ")
     assert cpu_quota(tree(tmp_path, "0::/\n", mounts, {"my groups/cpu.max": "100000 100000"})) == CpuQuota(
         1, "/my groups"

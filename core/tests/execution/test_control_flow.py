@@ -192,7 +192,6 @@ def test_scan_of_nothing_gives_empty_outputs() -> None:
 
 
 def test_scan_inputs_of_different_lengths_are_refused() -> None:
-    """The error lists the lengths."""
     with pytest.raises(InvalidArgument, match=r"different lengths: \[2, 3\]") as caught:
         drive(LOOSE_SCAN).run({"x": floats(2), "p": floats(2, 2), "q": floats(2, 3)})
     assert caught.value.location.op_type == "Scan"

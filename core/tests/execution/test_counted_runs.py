@@ -80,7 +80,6 @@ def test_long_runs_are_counted_and_short_ones_are_not(monkeypatch: pytest.Monkey
 
 
 def test_a_run_that_fails_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing stays counted."""
     runs = ActiveRuns()
     monkeypatch.setattr(module, "active_runs", runs)
 

@@ -36,6 +36,5 @@ def test_a_system_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_opening_what_is_not_loaded_is_refused(tmp_path: Path) -> None:
-    """Nothing is ever loaded."""
     with pytest.raises(OSError, match="absent"):
         module.opened(str(tmp_path / "absent.so"))

@@ -239,7 +239,6 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, caplog: pytest.
 
 
 def test_members_that_are_gone_are_forgotten(tmp_path: Path) -> None:
-    """Nothing is kept alive."""
     pressure, member, _ = watched(unified(tmp_path, 95 * MIB))
     del member
     pressure.look()
@@ -277,7 +276,6 @@ def test_other_words_are_refused(text: str) -> None:
 
 
 def test_nothing_is_watched_without_a_limit_or_when_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found out once a process."""
     monkeypatch.delenv("ORT_PY_MEMORY_PRESSURE", raising=False)
     monkeypatch.setattr(memory_pressure, "_process", {})
     assert pressure_of_process(tmp_path / "none") is None

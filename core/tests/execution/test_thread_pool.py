@@ -71,7 +71,6 @@ def test_what_a_call_returns_is_called_when_the_thread_is_free() -> None:
 
 
 def test_numpys_warnings_are_off() -> None:
-    """As in a frame's context."""
     pool, found, done = ThreadPool(1), [], threading.Event()
 
     def call() -> None:

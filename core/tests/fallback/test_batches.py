@@ -52,7 +52,6 @@ def test_parts_shrink_until_they_fit() -> None:
 
 
 def test_one_item_is_the_smallest_part() -> None:
-    """Then the error is raised."""
     with pytest.raises(MemoryError):
         run_in_parts(batch(), ["y"], _short, lambda error: True)
 
@@ -134,6 +133,5 @@ def test_what_has_the_axis() -> None:
     ],
 )
 def test_refusals(outputs: list[Declared], feed: dict[str, Any], reason: str) -> None:
-    """Before anything runs."""
     with pytest.raises(CannotSplit, match=reason):
         batch_of(0, [Declared("x", ("n", None))], outputs, feed)

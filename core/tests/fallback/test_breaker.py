@@ -101,7 +101,6 @@ def test_an_abandoned_trial_may_be_begun_by_others() -> None:
 
 
 def test_without_a_pause_there_is_no_trial() -> None:
-    """0 seconds stand for never."""
     clock = Clock()
     breaker = CircuitBreaker(1, 0, clock)
     breaker.failed()

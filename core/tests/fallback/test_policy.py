@@ -54,7 +54,6 @@ def test_strict_sessions_never_fall_back(strictness: Strictness) -> None:
 
 
 def test_fallback_can_be_switched_off_and_on() -> None:
-    """`disable_fallback()` and back."""
     policy = FallbackPolicy(enabled=False)
     assert not policy.may_replace(EPFail("x"))
     policy.enabled = True

@@ -95,8 +95,6 @@ def test_events_of_creation_are_all_told(log: FallbackLog, observer: Observer) -
 
 
 def test_of_many_threads_none_is_lost(log: FallbackLog) -> None:
-    """Each is counted."""
-
     def work() -> None:
         for _ in range(100):
             log.note(FallbackRecord("run", "X", "r"))

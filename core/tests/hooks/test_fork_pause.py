@@ -45,7 +45,6 @@ def test_a_fork_waits_for_the_calls_of_other_threads() -> None:
 
 
 def test_calls_wait_for_a_fork_that_has_begun() -> None:
-    """They go on after it."""
     pause = ForkPause()
     pause.before_fork()
     done = threading.Event()

@@ -27,7 +27,6 @@ def test_block_by_name_distribution_or_both(monkeypatch: pytest.MonkeyPatch, val
 
 @pytest.mark.parametrize("value", ["BExecutionProvider", "pkg-b", "pkg-b:AExecutionProvider", " , "])
 def test_block_of_another_does_nothing(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    """Others are not affected."""
     monkeypatch.setenv(BLOCK, value)
     assert blocked_reason("AExecutionProvider", "pkg-a") == ""
 
@@ -60,5 +59,4 @@ def test_block_beats_allow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_distribution_names_are_normalised() -> None:
-    """As package indexes do it."""
     assert normalise_distribution("Ort_Py..CPU") == "ort-py-cpu"

@@ -65,7 +65,6 @@ def test_a_seed_makes_random_numbers_repeatable() -> None:
 
 
 def test_without_a_seed_nothing_repeats() -> None:
-    """Numbers come from the system."""
     first, other = (make_context(node(), HostProvider([]), KernelServices()) for _ in range(2))
     assert first.random_generator(None).random() != other.random_generator(None).random()
 

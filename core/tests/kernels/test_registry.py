@@ -83,7 +83,6 @@ def test_a_failed_look_up_lists_every_refusal() -> None:
 
 
 def test_an_unknown_provider_has_no_kernels() -> None:
-    """Asking for another provider refuses."""
     registry = KernelRegistry()
     registry.register("P", [definition("own")], "x")
     assert registry.find("Q", NODE).refusals == ("no kernel for Add",)

@@ -16,7 +16,6 @@ def first(seed: int | None, node: Location = NODE, call: int = 0) -> float:
 
 
 def test_a_stream_repeats() -> None:
-    """Seed, node and call decide."""
     assert first(7) == first(7)
 
 
@@ -35,17 +34,14 @@ def test_streams_differ(seed: int, node: Location, call: int) -> None:
 
 
 def test_negative_seeds_are_seeds() -> None:
-    """onnxruntime takes any 64-bit integer."""
     assert first(-1) == first(-1) != first(1)
 
 
 def test_without_a_seed_nothing_repeats() -> None:
-    """The system's entropy is used."""
     assert first(None) != first(None)
 
 
 def test_the_process_has_one_seed() -> None:
-    """None takes it away."""
     assert process_seed() is None
     set_process_seed(5)
     try:

@@ -58,8 +58,6 @@ def test_parts_cover_the_rows_once(rows: int, grain: int) -> None:
 
 
 def test_the_function_itself_where_nobody_asks() -> None:
-    """It costs nothing then."""
-
     def fn(start: int, stop: int) -> None:
         """Do nothing."""
 

@@ -52,6 +52,5 @@ def test_data_is_read_in_parts() -> None:
 
 @pytest.mark.parametrize(("offset", "length"), [(-1, 2), (5, 2), (7, None)])
 def test_reading_outside_is_refused(offset: int, length: int | None) -> None:
-    """Past either end."""
     with pytest.raises(UsageError, match="cannot be read"):
         OrtEpContextData(b"abcdef").read(offset, length)

@@ -81,8 +81,6 @@ def test_defaults_are_values_that_may_be_set(kind: type[OptionSet]) -> None:
 
 
 def test_a_subclass_adds_to_the_options_of_its_base() -> None:
-    """Both have their own tables."""
-
     class More(Example):
         __slots__ = ()
 
@@ -173,7 +171,6 @@ def test_entries_are_asked_by_key() -> None:
 
 @pytest.mark.parametrize(("attribute", "entry", "fast"), [(True, "0", True), (False, "1", True), (False, "0", False)])
 def test_fast_math_has_two_names(attribute: bool, entry: str, fast: bool) -> None:
-    """Either asks for it."""
     options = ort_py.SessionOptions()
     options.fast_math = attribute
     options.add_session_config_entry("session.fast_math", entry)
@@ -212,7 +209,6 @@ def test_an_overlay_leaves_the_options_below_as_they_are() -> None:
 
 
 def test_an_overlay_has_the_adapters_below() -> None:
-    """Their parameters join the feed."""
     below = ort_py.RunOptions()
     below.add_active_adapter(ort_py.LoraAdapter())
     feed: dict[str, Any] = {"x": 1}

@@ -68,7 +68,6 @@ def test_wrong_type_is_refused(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("precision", "float64"), ("strict", "yes"), ("cost_model", "never")])
 def test_value_outside_the_choices_is_refused(name: str, value: str) -> None:
-    """Options with choices list them."""
     with pytest.raises(OptionError, match=f"{name} cannot be '{value}'") as caught:
         setattr(ort_py.SessionOptions(), name, value)
     assert "allowed:" in str(caught.value)
@@ -98,7 +97,6 @@ def test_copies_are_independent(kind: type[Any]) -> None:
 
 
 def test_copy_keeps_config_entries() -> None:
-    """Config entries are copied too."""
     options = ort_py.SessionOptions()
     options.add_session_config_entry("session.disable_prepacking", "1")
     copied = copy.copy(options)

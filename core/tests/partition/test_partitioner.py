@@ -185,7 +185,6 @@ def test_a_stated_cost_is_that_of_the_whole_claim() -> None:
 
 
 def test_islands_that_cost_nothing_are_kept() -> None:
-    """A provider's own cost decides."""
     provider = FakeProvider(behaviour=FakeBehaviour(cost_us=-math.inf))
     _, found, _ = assign(CHAIN, provider, HostProvider(), cost_model=transfer_costs())
     assert found.counts() == {"FakeExecutionProvider": 3}

@@ -35,12 +35,10 @@ def test_what_nobody_reads_goes_at_once() -> None:
 
 
 def test_a_slot_read_twice_by_one_step_is_released_once() -> None:
-    """Add(x, x) releases x once."""
     assert releases(step((2, 2), (3,)), keep=(3,)) == [(2,)]
 
 
 def test_kept_slots_are_never_released() -> None:
-    """Constants, outputs and infrastructure stay."""
     assert releases(step((2,), (3,)), keep=(2, 3)) == [()]
 
 

@@ -88,7 +88,6 @@ def test_results_have_no_place() -> None:
     ],
 )
 def test_an_input_is_written_over_only_where_nobody_misses_it(text: str, why: str) -> None:
-    """Each reason alone is enough."""
     model = f"g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {{1, 2, 3, 4}}> {{ {text} }}"
     plan, slots = planned(model, {"b": seen_as((SIZE,))} if why == "the shapes differ" else None)
     assert plan is not None
@@ -182,7 +181,6 @@ def test_a_few_bytes_are_not_worth_it() -> None:
 
 
 def test_of_too_many_values_the_largest_have_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planning takes bounded time."""
     monkeypatch.setattr(memory_plan, "_MOST_VALUES", 2)
     plan, slots = planned(CHAIN, {"b": seen_as((100,))})
     assert plan is not None

@@ -68,7 +68,6 @@ def test_events_follow_each_other() -> None:
 
 
 def test_the_oldest_events_go() -> None:
-    """A recorder has a capacity."""
     recorder = Recorder(capacity=2)
     for number in range(5):
         recorder.record("Session", f"event {number}", number, number + 1)

@@ -41,7 +41,6 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_types_by_name() -> None:
-    """As `NodeArg.type` says them."""
     assert TypeHelper.get_input_type(SESSION, "m") == "tensor(bool)"
     assert TypeHelper.get_output_type(SESSION, "y") == "tensor(bfloat16)"
 
@@ -59,7 +58,6 @@ def test_numpy_types() -> None:
 
 
 def test_onnx_types() -> None:
-    """Numbers in TensorProto.DataType."""
     found = TypeHelper.get_io_onnx_type_map(SESSION)
     assert found == {"x": TensorProto.FLOAT, "m": TensorProto.BOOL, "y": TensorProto.BFLOAT16}
 
@@ -80,6 +78,5 @@ def test_a_type_arrays_do_not_have() -> None:
 
 
 def test_a_type_torch_does_not_have(torch: ModuleType) -> None:
-    """Text."""
     with pytest.raises(TypeError, match="torch has no type"):
         TypeHelper.numpy_type_to_torch_type(np.dtype("U3"))

@@ -12,7 +12,6 @@ KNOWN = [transform.name for transform in builtin_transforms()]
 
 
 def test_names_of_ours() -> None:
-    """As they are."""
     assert switched_off(["ConstantFolding", "TransposeMerging"], KNOWN) == ({"ConstantFolding", "TransposeMerging"}, [])
 
 

@@ -93,7 +93,6 @@ def test_a_value_is_a_copy(factory: FakeFactory) -> None:
 
 @pytest.mark.parametrize("array", [np.float32(3).reshape(()), np.empty((0, 3), np.int64), X.T])
 def test_all_forms_of_arrays(factory: FakeFactory, array: np.ndarray[Any, Any]) -> None:
-    """Scalars, empty and transposed arrays."""
     found = on_device(array).numpy()
     assert found.dtype == array.dtype
     np.testing.assert_array_equal(found, array)
@@ -113,13 +112,11 @@ def test_an_empty_value_is_written_in_place(factory: FakeFactory) -> None:
 
 
 def test_update_of_another_form_is_refused(factory: FakeFactory) -> None:
-    """Nothing is converted."""
     with pytest.raises(UsageError, match=r"(?s)update_inplace needs.*float64 \(2, 3\) into float32 \(2, 3\) on fake:0"):
         on_device().update_inplace(X.astype(np.float64))
 
 
 def test_copy_tensors_between_places(factory: FakeFactory) -> None:
-    """Host to device and back."""
     from ort_py.values.copying import copy_tensors
 
     device, host = on_device(np.zeros_like(X)), OrtValue.ortvalue_from_numpy(np.zeros_like(X))
@@ -129,7 +126,6 @@ def test_copy_tensors_between_places(factory: FakeFactory) -> None:
 
 
 def test_strings_stay_on_the_host(factory: FakeFactory) -> None:
-    """Texts are Python's."""
     with pytest.raises(UsageError, match="fake:0 holds no strings"):
         on_device(np.array(["a"], object))
     with pytest.raises(UsageError, match="fake:0 holds no strings"):
@@ -267,7 +263,6 @@ def test_bodies_read_bound_inputs(factory: FakeFactory, condition: bool) -> None
 
 
 def test_regions_read_bound_inputs(factory: FakeFactory) -> None:
-    """Compiled regions too."""
     factory._behaviour = FakeBehaviour(cost_us=-math.inf, compiles=True)
     session = open_session(CHAIN)
     binding = bound(session, on_device(), "y")

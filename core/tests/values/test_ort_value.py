@@ -46,7 +46,6 @@ def test_every_element_type(data_type: DataType) -> None:
 
 
 def test_strings() -> None:
-    """A tensor of texts."""
     value = OrtValue.ortvalue_from_numpy(np.array(["a", "bc"]))
     assert value.data_type() == "tensor(string)"
     assert value.numpy().tolist() == ["a", "bc"]
@@ -58,12 +57,10 @@ def test_packed_types_count_their_packed_bytes() -> None:
 
 
 def test_scalar_keeps_its_rank() -> None:
-    """A 0-d array stays 0-d."""
     assert OrtValue.ortvalue_from_numpy(np.array(3.0, np.float32)).shape() == []
 
 
 def test_dtype_without_onnx_type_is_refused() -> None:
-    """Dates have no ONNX type."""
     with pytest.raises(InvalidArgument, match="not an ONNX element type"):
         OrtValue.ortvalue_from_numpy(np.array(["2020-01-01"], "datetime64[D]"))
 
@@ -128,7 +125,6 @@ def test_empty_optional() -> None:
 
 
 def test_numpy_functions_take_it() -> None:
-    """`np.asarray` sees the tensor."""
     value = OrtValue.ortvalue_from_numpy(np.arange(3, dtype=np.float32))
     assert np.asarray(value).sum() == 3
     assert np.asarray(value, np.int64).dtype == np.int64

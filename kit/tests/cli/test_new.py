@@ -29,7 +29,6 @@ def test_into_another_folder_as_json(call: Call, tmp_path: Path) -> None:
 
 
 def test_a_second_time_is_refused(call: Call, tmp_path: Path) -> None:
-    """Nothing is written over."""
     assert call("new", "op", "acme", "--into", tmp_path / "here").code == 0
     outcome = call("new", "op", "acme", "--into", tmp_path / "here")
     assert outcome.code == 1

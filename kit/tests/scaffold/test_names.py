@@ -31,7 +31,6 @@ def test_names(given: str, distribution: str, package: str, provider: str) -> No
 
 
 def test_domains() -> None:
-    """Of operators, without a hyphen."""
     assert package_names("my-ops").domain == "org.my_ops"
 
 
@@ -60,7 +59,6 @@ def test_words_that_are_no_names(given: str, reasons: list[str]) -> None:
 
 @pytest.mark.parametrize("given", ["core", "array", "cpu", "CPUExecutionProvider", "ort-py-core"])
 def test_names_of_ort_py_are_taken(given: str) -> None:
-    """With a proposal for another."""
     with pytest.raises(InvalidArgument, match="is a distribution of ort-py itself") as caught:
         package_names(given)
     assert "my-" in str(caught.value)

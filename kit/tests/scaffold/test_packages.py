@@ -73,7 +73,6 @@ def test_the_range_of_cores() -> None:
 
 
 def test_writing_into_a_new_or_an_empty_folder(tmp_path: Path) -> None:
-    """With the folders above it."""
     for folder in (tmp_path / "a" / "b", tmp_path / "empty"):
         (tmp_path / "empty").mkdir(exist_ok=True)
         written = write_package(folder, {"x/y.txt": "text\n"})

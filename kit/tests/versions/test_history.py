@@ -35,6 +35,5 @@ def test_no_version_where_there_is_none() -> None:
 
 
 def test_names_have_the_domain() -> None:
-    """Those of ai.onnx have none."""
     assert str(OperatorVersion("", "Relu", 6)) == "Relu-6"
     assert str(OperatorVersion("ai.onnx.ml", "Scaler", 1)) == "ai.onnx.ml.Scaler-1"

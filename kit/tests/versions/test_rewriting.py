@@ -65,7 +65,6 @@ def test_defaults_that_were_others_are_written_out() -> None:
     ],
 )
 def test_what_has_no_equal_is_refused(name: str, op_type: str, version: int, reason: str) -> None:
-    """With the reason."""
     with pytest.raises(CannotRewrite, match=reason):
         rewritten(name, op_type, version)
 

@@ -79,7 +79,6 @@ def test_temporaries_are_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_scalars() -> None:
-    """Arrays without dimensions stay arrays."""
     with _session("g (float x) => (float y) { a = Neg(x) y = Sqrt(a) }") as session:
         (y,) = session.run(None, {"x": np.array(-9, np.float32)})
     assert isinstance(y, np.ndarray)

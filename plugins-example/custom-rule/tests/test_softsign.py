@@ -36,7 +36,6 @@ def test_it_becomes_a_softsign(sum_of: str) -> None:
     ],
 )
 def test_near_misses_stay(old: str, new: str, reason: str) -> None:
-    """With the reason."""
     text = MODEL.replace(old, new)
     if new == "bfloat16":
         text = text.replace("{1}", "{16256}")  # the text form wants its bits

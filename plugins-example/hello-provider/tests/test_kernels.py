@@ -30,7 +30,6 @@ def test_relu(dtype: Any) -> None:
 
 
 def test_relu_keeps_nan() -> None:
-    """As the specification's max does."""
     (y,) = run_kernel(DEFINITIONS, "Relu", [np.array([np.nan, -1], np.float32)])
     np.testing.assert_array_equal(y, np.array([np.nan, 0], np.float32))
 

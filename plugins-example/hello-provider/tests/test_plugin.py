@@ -19,12 +19,10 @@ def test_the_hook_contributes_the_provider() -> None:
 
 
 def test_it_fits_the_core() -> None:
-    """The contract versions meet."""
     assert HelloFactory().api_range.meets(CORE_API_RANGE)
 
 
 def test_it_is_available() -> None:
-    """On every machine."""
     assert HelloFactory().probe()
 
 

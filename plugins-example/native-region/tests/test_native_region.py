@@ -91,7 +91,6 @@ def test_the_function_pointer_does_a_run() -> None:
 
 
 def test_other_shapes_than_promised_are_refused() -> None:
-    """Before any memory is read."""
     instance = NativeInstance(ADD_THEN_RELU)
     with pytest.raises(ValueError, match="arrays of one shape were promised"):
         instance.bind([np.ones(2, np.float32), np.ones(3, np.float32)], [None])

@@ -79,7 +79,6 @@ def test_a_session_from_beginning_to_end(finished: InMemorySpanExporter) -> None
 
 
 def test_compiled_regions_and_fallbacks(finished: InMemorySpanExporter) -> None:
-    """With who and why."""
     plugin.ort_py_region_compiled(CompileEvent("s4", "FastExecutionProvider", 12, 2.0, from_cache=True))
     plugin.ort_py_fallback(FallbackEvent("s4", "run", "FastExecutionProvider", "device lost", "n", "CPU"))
     (compiled,), (fallback,) = _named(finished, "ort_py.compile_region"), _named(finished, "ort_py.fallback")

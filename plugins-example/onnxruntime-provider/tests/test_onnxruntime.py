@@ -105,7 +105,6 @@ def test_it_does_not_call_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_onnxruntime_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And says what to install."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     answer = OnnxruntimeFactory().probe()
     assert not answer
@@ -113,7 +112,6 @@ def test_without_onnxruntime_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_listing_it_does_not_import_onnxruntime() -> None:
-    """Only a session does."""
     folder = str(Path(ort_py_onnxruntime.__file__).parent.parent)
     code = (
         f"import sys; sys.path.insert(0, {folder!r}); import ort_py_onnxruntime.plugin as plugin; "

@@ -24,7 +24,6 @@ def test_positions(op_type: str, axis: int, dtype: Any) -> None:
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
 def test_ties(op_type: str, last: int, keepdims: int) -> None:
-    """`select_last_index` chooses among equals."""
     agree(op_type, [np.array([[2, 2, 2], [1, 3, 3]], np.float32)], axis=1, select_last_index=last, keepdims=keepdims)
 
 
@@ -68,7 +67,6 @@ def test_running_totals(op_type: str, dtype: Any, reverse: int, exclusive: int) 
 
 
 def test_running_total_of_an_empty_axis() -> None:
-    """Nothing stays nothing."""
     assert run("CumSum", [np.zeros((2, 0), np.float32), i64(1)], exclusive=1)[0].shape == (2, 0)
 
 

@@ -126,7 +126,6 @@ def test_special_values_as_strings() -> None:
 
 
 def test_fractional_strings_to_integers() -> None:
-    """ "100.5" may yield 100."""
     assert run("Cast", [np.array(["100.5", "7"], object)], to=int(DataType.INT64))[0].tolist() == [100, 7]
 
 

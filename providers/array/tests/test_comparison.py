@@ -42,7 +42,6 @@ def test_logic(op_type: str) -> None:
 
 
 def test_not() -> None:
-    """Not inverts."""
     agree("Not", [np.array([True, False])])
 
 
@@ -54,13 +53,11 @@ def test_bitwise(op_type: str, dtype: Any) -> None:
 
 
 def test_bitwise_not() -> None:
-    """The complement of an integer."""
     agree("BitwiseNot", [np.array([0, 1, -2], np.int16)])
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_is_nan(dtype: Any) -> None:
-    """Only NaN is NaN."""
     x = np.array([np.nan, np.inf, -np.inf, 0]).astype(dtype)
     assert run("IsNaN", [x])[0].tolist() == [True, False, False, False]
 

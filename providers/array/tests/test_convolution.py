@@ -205,7 +205,6 @@ def test_conv_transpose_equals_onnxruntime(case: str, scratch: int, monkeypatch:
 def test_conv_transpose_refuses_what_does_not_fit(
     shapes: tuple[tuple[int, ...], ...], attributes: dict[str, Any], text: str
 ) -> None:
-    """With the numbers."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("ConvTranspose", [np.zeros(shape, np.float32) for shape in shapes], opset=11, **attributes)
 

@@ -72,7 +72,6 @@ def test_constant_of_shape(shape: tuple[int, ...], value: Any) -> None:
 
 
 def test_constant_of_negative_shape() -> None:
-    """A negative size is refused."""
     with pytest.raises(InvalidArgument, match=r"The shape \(2, -1\) has a negative size"):
         run("ConstantOfShape", [i64(2, -1)])
 
@@ -118,7 +117,6 @@ def test_eye_like(dtype: DataType | None, k: int) -> None:
 
 
 def test_eye_like_needs_a_matrix() -> None:
-    """Other ranks are refused."""
     with pytest.raises(InvalidArgument, match="EyeLike needs a matrix"):
         run("EyeLike", [np.zeros(3, np.float32)])
 

@@ -133,7 +133,6 @@ def test_a_mean_of_nothing() -> None:
 
 
 def test_log_probabilities_of_an_empty_batch() -> None:
-    """They keep shape and type."""
     _, log_prob = run(SCE, [np.zeros((0, 3, 2), BF16), np.zeros((0, 2), np.int64)], outputs=2)
     assert (log_prob.shape, log_prob.dtype) == ((0, 3, 2), BF16)
 

@@ -40,14 +40,12 @@ def test_matmul_reads_transposed_and_strided_views() -> None:
 
 
 def test_matmul_over_an_empty_inner_dimension_is_zero() -> None:
-    """A sum of nothing."""
     (y,) = run("MatMul", [np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32)], opset=13)
     np.testing.assert_array_equal(y, np.zeros((2, 3), np.float32))
 
 
 @pytest.mark.parametrize("shapes", [((3, 4), (5, 4)), ((2, 3, 4), (3, 4, 5)), ((), (3,))], ids=str)
 def test_matmul_refuses_shapes_that_do_not_fit(shapes: tuple[tuple[int, ...], ...]) -> None:
-    """With both shapes."""
     text = f"Cannot multiply shapes {list(shapes[0])} and {list(shapes[1])}"
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("MatMul", [np.zeros(shape, np.float32) for shape in shapes], opset=13)
@@ -84,7 +82,6 @@ def test_gemm_checks_shapes_that_it_has_not_met() -> None:
 
 
 def test_gemm_of_integers_scales_like_a_cast() -> None:
-    """alpha on integers cuts off."""
     a, b = np.array([[3]], np.int32), np.array([[3]], np.int32)
     assert run("Gemm", [a, b], opset=13, alpha=0.5)[0].tolist() == [[4]]
 
@@ -97,7 +94,6 @@ def test_gemm_of_integers_scales_like_a_cast() -> None:
     ],
 )
 def test_gemm_refuses_shapes_that_do_not_fit(shapes: tuple[tuple[int, ...], ...], text: str) -> None:
-    """With the numbers."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("Gemm", [np.zeros(shape, np.float32) for shape in shapes], opset=13)
 

@@ -129,7 +129,6 @@ def test_expand_to_a_shape_that_does_not_fit() -> None:
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
 @pytest.mark.parametrize("repeats", [(2, 1), (1, 3), (2, 2), (0, 1)], ids=str)
 def test_tile(repeats: Any, dtype: Any) -> None:
-    """Repeated along each axis."""
     x = np.arange(6).reshape(2, 3).astype(dtype)
     np.testing.assert_array_equal(run("Tile", [x, i64(*repeats)])[0], np.tile(x, repeats))
 
@@ -166,7 +165,6 @@ def test_tile_of_version_1() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, BF16, np.int8], ids=str)
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
 def test_depth_and_space(mode: str, dtype: Any) -> None:
-    """Both orders, and back again."""
     x = sample((2, 8, 3, 4), dtype, 1)
     agree("DepthToSpace", [x.astype(np.float32)], blocksize=2, mode=mode, opset=13)
     (wide,) = run("DepthToSpace", [x], blocksize=2, mode=mode)

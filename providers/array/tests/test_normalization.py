@@ -73,20 +73,17 @@ def test_rms_normalization() -> None:
 
 @pytest.mark.parametrize("op_type", ["LayerNormalization", "RMSNormalization"])
 def test_a_scale_that_does_not_broadcast_is_refused(op_type: str) -> None:
-    """With both shapes."""
     with pytest.raises(InvalidArgument, match=re.escape("Scale of shape [3]")):
         run(op_type, [X, np.ones(3, np.float32)])
 
 
 @pytest.mark.parametrize("op_type", ["LayerNormalization", "RMSNormalization"])
 def test_an_axis_out_of_range_is_refused(op_type: str) -> None:
-    """With the rank."""
     with pytest.raises(InvalidArgument, match="Axis 4 is out of range for rank 4"):
         run(op_type, [X, np.ones(4, np.float32)], axis=4)
 
 
 def test_a_stash_type_that_is_no_float_is_refused() -> None:
-    """Statistics cannot be integers."""
     with pytest.raises(InvalidArgument, match="stash_type is 7"):
         run("LayerNormalization", [X, np.ones(4, np.float32)], stash_type=7)
 
@@ -110,14 +107,12 @@ def test_group_normalization_refuses_groups_that_do_not_divide(opset: int, group
 
 
 def test_group_normalization_18_refuses_parameters_by_channel() -> None:
-    """They are by group there."""
     with pytest.raises(InvalidArgument, match="scale has 6 and bias 6 entries instead of 2"):
         run("GroupNormalization", [X, *_parameters(6, 6)], opset=18, num_groups=2)
 
 
 @pytest.mark.parametrize("op_type", ["InstanceNormalization", "GroupNormalization"])
 def test_parameters_of_another_size_are_refused(op_type: str) -> None:
-    """With the shapes."""
     attributes = {"num_groups": 2} if op_type == "GroupNormalization" else {}
     with pytest.raises(InvalidArgument, match=re.escape("A parameter of shape [5] does not fit")):
         run(op_type, [X, *_parameters(5, 6)], **attributes)
@@ -135,7 +130,6 @@ def test_lrn(size: int, beta: float) -> None:
 
 
 def test_lrn_refuses_a_size_of_zero() -> None:
-    """There is no such window."""
     with pytest.raises(InvalidArgument, match="size is 0"):
         run("LRN", [X], opset=13, size=0)
 
@@ -150,7 +144,6 @@ def test_lp_normalization(p: int) -> None:
 
 
 def test_lp_normalization_refuses_other_norms() -> None:
-    """The specification has two."""
     with pytest.raises(InvalidArgument, match="p is 3"):
         run("LpNormalization", [X], p=3)
 

@@ -31,7 +31,6 @@ VALUES = [
 
 @pytest.mark.parametrize("name", sorted(name for name, case in cases().items() if case.op_type in OPERATORS))
 def test_backend_case(name: str) -> None:
-    """The case of ONNX's suite."""
     case = cases()[name]
     for left, right in zip(run_case(case), case.expected, strict=True):
         compare(left, right, case)

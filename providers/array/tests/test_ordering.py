@@ -23,7 +23,6 @@ def test_top_k(axis: int, largest: int, dtype: Any) -> None:
 
 @pytest.mark.parametrize("opset", [1, 10, 11, 24])
 def test_versions(opset: int) -> None:
-    """k was an attribute first."""
     x = np.array([1, 3, 2], np.float32)
     values, indices = (
         run("TopK", [x], opset=opset, outputs=2, k=2)
@@ -97,7 +96,6 @@ def test_all_and_none() -> None:
 
 
 def test_unsorted_is_sorted_too() -> None:
-    """`sorted=0` leaves the order open."""
     x = sample((10,), np.float32)
     assert run("TopK", [x, i64(3)], outputs=2, sorted=0)[0].tolist() == np.sort(x)[:-4:-1].tolist()
 

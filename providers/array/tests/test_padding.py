@@ -103,7 +103,6 @@ def test_result_is_a_copy() -> None:
 
 
 def test_older_versions() -> None:
-    """Pads and value were attributes."""
     x = np.array([1.0], np.float32)
     assert run("Pad", [x], opset=10, pads=(1, 1), value=2.0)[0].tolist() == [2, 1, 2]
     assert run("Pad", [x], opset=1, paddings=(1, 0), mode="edge")[0].tolist() == [1, 1]
@@ -127,7 +126,6 @@ def test_pads_in_an_empty_tensor(dtype: Any) -> None:
     ],
 )
 def test_bad_pads(pads: Any, axes: Any, mode: str, message: str) -> None:
-    """Each mistake is named."""
     inputs = [np.zeros((2, 2)), i64(*pads), None, *([] if axes is None else [i64(*axes)])]
     with pytest.raises(InvalidArgument, match=message):
         run("Pad", inputs if axes else inputs[:2], mode=mode)

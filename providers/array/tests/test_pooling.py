@@ -35,7 +35,6 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", GEOMETRIES)
 def test_max_pool_equals_onnxruntime(case: str) -> None:
-    """Values only."""
     shape, attributes = GEOMETRIES[case]
     agree_with_runtime("MaxPool", [sample(shape, np.float32)], opset=12, **attributes)
 
@@ -69,7 +68,6 @@ def test_pools_of_wide_padding(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_max_pool_of_integers_pads_with_the_least_value(dtype: Any) -> None:
-    """Padding never wins."""
     x = sample((1, 1, 4, 4), dtype, low=-100, high=-1)
     agree_with_runtime("MaxPool", [x], opset=12, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
 
@@ -94,26 +92,22 @@ def test_average_pool_equals_onnxruntime(case: str, count_include_pad: int) -> N
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize("case", ["two_by_two", "overlapping", "ceil", "one_dimensional"])
 def test_lp_pool_equals_onnxruntime(case: str, p: int) -> None:
-    """Norms of windows."""
     shape, attributes = GEOMETRIES[case]
     agree_with_runtime("LpPool", [sample(shape, np.float32)], opset=18, p=p, **attributes)
 
 
 @pytest.mark.parametrize("op_type", ["GlobalAveragePool", "GlobalMaxPool"])
 def test_global_pools_equal_onnxruntime(op_type: str) -> None:
-    """One value a channel."""
     agree_with_runtime(op_type, [sample((2, 3, 5, 4), np.float32)], opset=1)
 
 
 def test_global_lp_pool_equals_onnxruntime() -> None:
-    """One norm a channel."""
     agree_with_runtime("GlobalLpPool", [sample((2, 3, 5, 4), np.float32)], opset=2, p=3)
 
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("dtype", [np.float16, BF16])
 def test_narrow_floats_are_rounded_once(op_type: str, dtype: Any) -> None:
-    """The float32 result, rounded."""
     x = sample((1, 2, 6, 6), dtype)
     (actual,) = run(op_type, [x], opset=22, kernel_shape=[3, 3])[:1]
     (wide,) = run(op_type, [x.astype(np.float32)], opset=22, kernel_shape=[3, 3])[:1]
@@ -138,7 +132,6 @@ def test_an_empty_batch_gives_an_empty_result() -> None:
     [((2, 3), "has shape [2, 3]; pooling needs"), ((1, 1, 1, 1), "spans 3 positions")],
 )
 def test_inputs_that_do_not_fit_are_refused(shape: tuple[int, ...], text: str) -> None:
-    """With the numbers."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("MaxPool", [np.zeros(shape, np.float32)], opset=12, kernel_shape=[3, 3])
 

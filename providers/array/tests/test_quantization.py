@@ -38,7 +38,6 @@ def test_one_scale_for_all(dtype: Any, opset: int) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_one_scale_an_entry_of_an_axis(axis: int) -> None:
-    """Axes from both ends."""
     scale = sample((X.shape[axis],), np.float32, 1, 0.1, 2)
     zero = integers((X.shape[axis],), np.int8)
     agree_with_runtime("QuantizeLinear", [X, scale, zero], opset=13, axis=axis)
@@ -61,7 +60,6 @@ def test_wide_integers() -> None:
 
 
 def test_without_zero_point_the_result_is_uint8_or_output_dtype() -> None:
-    """``output_dtype`` 3 is int8."""
     agree_with_runtime("QuantizeLinear", [X, scalar(0.7)], opset=13)
     assert run("QuantizeLinear", [X, scalar(0.7)], opset=21, output_dtype=3)[0].dtype == np.int8
 
@@ -117,7 +115,6 @@ def test_dynamic_quantization_of_nothing() -> None:
     ],
 )
 def test_scales_that_do_not_fit_are_refused(scale: tuple[int, ...], attributes: dict[str, int], text: str) -> None:
-    """With the shapes."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("QuantizeLinear", [X, np.ones(scale, np.float32)], opset=21, **attributes)
 

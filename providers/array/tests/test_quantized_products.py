@@ -43,7 +43,6 @@ def test_matmul_integer_with_zero_points_by_row_and_column() -> None:
 
 
 def test_matmul_integer_refuses_a_zero_point_that_does_not_fit() -> None:
-    """With its shape."""
     with pytest.raises(InvalidArgument, match=re.escape("first operand's scale or zero point has shape [3]")):
         run("MatMulInteger", [np.zeros((2, 4), np.uint8), np.zeros((4, 2), np.int8), np.zeros(3, np.uint8)], opset=10)
 

@@ -153,7 +153,6 @@ def test_multinomial_of_many_rows() -> None:
 
 
 def test_multinomial_without_rows() -> None:
-    """No row, no samples."""
     assert run("Multinomial", [np.zeros((0, 3), np.float32)], sample_size=5)[0].shape == (0, 5)
 
 

@@ -55,7 +55,6 @@ def test_directions_and_optional_inputs(kind: str, direction: str, absent: tuple
 @pytest.mark.parametrize("opset", [7, 14])
 @pytest.mark.parametrize("linear_before_reset", [0, 1])
 def test_gru_resets_before_or_after_the_product(linear_before_reset: int, opset: int) -> None:
-    """Both forms, both biases."""
     attributes: dict[str, Any] = {"hidden_size": HIDDEN, "linear_before_reset": linear_before_reset}
     agree_with_runtime("GRU", _inputs("GRU", 1), opset=opset, outputs=2, **attributes)
 
@@ -92,7 +91,6 @@ def test_activations_with_parameters(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "alpha"), [("ThresholdedRelu", 0.1), ("Elu", 0.5), ("LeakyRelu", 0.2)])
 def test_activations_with_one_parameter(name: str, alpha: float) -> None:
-    """alpha alone."""
     attributes: dict[str, Any] = {"activations": [name], "activation_alpha": [alpha]}
     agree_with_runtime("RNN", _inputs("RNN", 1), opset=14, outputs=2, hidden_size=HIDDEN, **attributes)
 
@@ -211,7 +209,6 @@ def test_random_layers(seed: int) -> None:
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(index: int, shape: tuple[int, ...], text: str) -> None:
-    """With the numbers."""
     inputs = _inputs("LSTM", 1)
     inputs[index] = np.zeros(shape, inputs[index].dtype)
     with pytest.raises(InvalidArgument, match=re.escape(text)):

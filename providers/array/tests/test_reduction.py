@@ -119,7 +119,6 @@ def test_log_sum_exp_is_stable() -> None:
 
 
 def test_scalar() -> None:
-    """A scalar reduces to itself."""
     assert run("ReduceMean", [np.array(3.0, np.float32)])[0].tolist() == 3
 
 

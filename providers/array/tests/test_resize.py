@@ -122,7 +122,6 @@ def test_the_first_upsample_has_two_scales(mode: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32, np.int64, np.float16, np.float64])
 def test_the_first_upsample_takes_its_types(dtype: Any) -> None:
-    """Nearest repeats what is there."""
     x = np.arange(6).reshape(1, 1, 2, 3).astype(dtype)
     (y,) = run("Upsample", [x], opset=1, height_scale=2.0, width_scale=3.0)
     np.testing.assert_array_equal(y, x.repeat(2, axis=2).repeat(3, axis=3))
@@ -181,6 +180,5 @@ def test_nothing_to_do_gives_a_copy() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:
-    """With the numbers."""
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("Resize", inputs, opset=19, **attributes)

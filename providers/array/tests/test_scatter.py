@@ -45,13 +45,11 @@ def test_versions(opset: int) -> None:
 
 
 def test_scatter_is_the_old_name() -> None:
-    """Scatter does what ScatterElements does."""
     inputs = [np.zeros((2, 2), np.float32), np.array([[1, 0]]), np.ones((1, 2), np.float32)]
     assert run("Scatter", inputs, opset=9)[0].tolist() == [[0, 1], [1, 0]]
 
 
 def test_nothing_to_scatter() -> None:
-    """No updates leave a copy."""
     x = np.ones((2, 2), np.float32)
     (result,) = run("ScatterElements", [x, np.zeros((0, 2), np.int64), np.zeros((0, 2), np.float32)])
     np.testing.assert_array_equal(result, x)
@@ -75,7 +73,6 @@ def test_slices_are_replaced(indices: Any, dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [*FLOATS, np.int32], ids=str)
 @pytest.mark.parametrize("reduction", _REDUCTIONS[1:])
 def test_slice_reductions(reduction: str, dtype: Any) -> None:
-    """Repeated rows are combined."""
     x, updates = sample((3, 2), dtype, 1, 1, 3), sample((3, 2), dtype, 2, 1, 3)
     agree("ScatterND", [x, np.array([[1], [1], [0]]), updates], reduction=reduction)
 
@@ -155,7 +152,6 @@ def test_bad_updates(op_type: str, indices: Any, updates: Any, message: str) -> 
 
 @pytest.mark.parametrize("op_type", ["ScatterElements", "ScatterND"])
 def test_unknown_reduction(op_type: str) -> None:
-    """Known ones are listed."""
     updates = np.ones(1) if op_type == "ScatterElements" else np.array(1.0)
     inputs = [np.zeros(2), i64(0), updates]
     with pytest.raises(InvalidArgument, match="unknown reduction 'mean'") as caught:

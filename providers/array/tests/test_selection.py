@@ -73,7 +73,6 @@ def test_trilu(k: int | None, upper: int, dtype: Any) -> None:
 
 
 def test_trilu_needs_matrices() -> None:
-    """A vector has no diagonal."""
     with pytest.raises(InvalidArgument, match="Trilu needs matrices"):
         run("Trilu", [np.zeros(3)])
 
@@ -86,6 +85,5 @@ def test_reverse_sequence(batch: int, time: int) -> None:
 
 
 def test_reverse_sequence_lengths() -> None:
-    """One length an entry."""
     with pytest.raises(InvalidArgument, match="ReverseSequence with batch axis 1 and time axis 0"):
         run("ReverseSequence", [np.zeros((2, 3)), i64(1, 1)])

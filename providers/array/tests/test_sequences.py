@@ -51,7 +51,6 @@ THREE = [sample((2,), np.float32, seed) for seed in range(3)]
 
 @pytest.mark.parametrize("name", sorted(name for name, case in cases().items() if case.op_type in OPERATORS))
 def test_backend_case(name: str) -> None:
-    """The case of ONNX's suite."""
     case = cases()[name]
     for left, right in zip(run_case(case), case.expected, strict=True):
         compare(left, right, case)
@@ -105,7 +104,6 @@ def test_an_empty_sequence(dtype: int | None) -> None:
 
 
 def test_the_length_is_an_int64_scalar() -> None:
-    """Of an empty sequence too."""
     for given_, count in (([], 0), (THREE, 3)):
         (length,) = run("SequenceLength", [given_])
         assert (length.dtype, length.shape, int(length)) == (np.int64, (), count)
@@ -153,7 +151,6 @@ def test_the_end_is_the_default_position() -> None:
 
 @pytest.mark.parametrize("operator", ["SequenceAt", "SequenceErase", "SequenceInsert"])
 def test_a_position_is_one_integer(operator: str) -> None:
-    """Two are none."""
     inputs = [THREE, i64(0, 1)] if operator != "SequenceInsert" else [THREE, THREE[0], i64(0, 1)]
     with pytest.raises(InvalidArgument, match=r"The position is an array of shape \(2,\), not one integer"):
         run(operator, inputs)

@@ -178,6 +178,5 @@ def test_views_of_every_type(op_type: str, second: Any, dtype: Any) -> None:
 
 
 def test_identity_of_a_sequence() -> None:
-    """Identity passes sequences through."""
     value = [np.ones(1, np.float32)]
     assert run("Identity", [value])[0] is value

@@ -52,7 +52,6 @@ def test_versions_and_types(dtype: Any, opset: int) -> None:
 
 @pytest.mark.parametrize("axes", [None, (1, 0), (-1,)], ids=str)
 def test_version_1(axes: Any) -> None:
-    """Ranges as attributes."""
     count = 2 if axes is None else len(axes)
     attributes = {"starts": (1, 0)[:count], "ends": (9, 2)[:count], **({} if axes is None else {"axes": axes})}
     agree("Slice", [sample((3, 4), np.float32)], opset=9, **attributes)

@@ -70,7 +70,6 @@ def test_scalar(op_type: str) -> None:
 
 
 def test_hardmax_takes_the_first_of_equals() -> None:
-    """One 1 a row."""
     assert run("Hardmax", [np.array([[2.0, 2.0, 1.0]], np.float32)])[0].tolist() == [[1, 0, 0]]
 
 

@@ -179,7 +179,6 @@ def test_rate_and_count_are_scalars(name: str) -> None:
 
 
 def test_unknown_mode() -> None:
-    """Momentum is standard or Nesterov's."""
     values = [np.ones(2)] * 3
     with pytest.raises(InvalidArgument, match="mode is 'heavy'") as caught:
         run(

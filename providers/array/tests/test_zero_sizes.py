@@ -114,7 +114,6 @@ def test_an_index_into_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize("shapes", [((2, 0), (0, 3)), ((4, 2, 0), (4, 0, 3)), ((0,), (0,)), ((2, 0), (0,))], ids=str)
 def test_products_of_no_columns_are_zero(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    """A sum of nothing."""
     agree_with_runtime("MatMul", [np.zeros(shape, np.float32) for shape in shapes], opset=13)
 
 
@@ -142,7 +141,6 @@ def test_pictures_without_pixels() -> None:
 
 
 def test_peepholes_of_no_direction_are_refused() -> None:
-    """Each direction needs its own."""
     x, w, r = (sample(shape, np.float32) for shape in ((3, 2, 4), (1, 20, 4), (1, 20, 5)))
     with pytest.raises(InvalidArgument, match="needs an entry for each direction"):
         run("LSTM", [x, w, r, None, None, None, None, np.zeros((0, 15), np.float32)], hidden_size=5)

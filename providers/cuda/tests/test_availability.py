@@ -40,7 +40,6 @@ def test_all_there(whole: pytest.MonkeyPatch) -> None:
 
 
 def test_several_gpus_are_several_devices(whole: pytest.MonkeyPatch) -> None:
-    """Those that CUDA_VISIBLE_DEVICES leaves."""
     driver = Driver(True, "", (13, 1), "590.44", (H200, T4, H200))
     assert len(availability.examine(driver).devices) == 3
     whole.setenv("CUDA_VISIBLE_DEVICES", "2,1")
@@ -48,7 +47,6 @@ def test_several_gpus_are_several_devices(whole: pytest.MonkeyPatch) -> None:
 
 
 def test_no_driver(whole: pytest.MonkeyPatch) -> None:
-    """Where to get one."""
     answer = availability.examine(Driver(False, "libcuda.so.1: cannot open shared object file"))
     assert not answer.available
     assert answer.reason == "there is no NVIDIA driver (libcuda.so.1: cannot open shared object file)"
@@ -114,7 +112,6 @@ def test_a_library_that_everything_needs(whole: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_headers_that_everything_needs(whole: pytest.MonkeyPatch) -> None:
-    """Generated kernels include them."""
     whole.setattr(libraries, "include_folders", lambda: ())
     assert availability.examine(GOOD).reason == "cuda_fp16.h of the CUDA runtime is not installed"
 

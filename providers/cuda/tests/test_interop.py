@@ -35,7 +35,6 @@ def on_device() -> Any:
 
 
 def test_cupys_own_arrays_are_taken_as_they_are(machine: Machine) -> None:
-    """No new object."""
     array = on_device()
     assert interop.taken(array) is array
     assert interop.device_of(array) == CUDA
@@ -66,7 +65,6 @@ def test_no_address_for_elements(machine: Machine) -> None:
 
 
 def test_what_is_on_the_host_is_refused(machine: Machine) -> None:
-    """With both protocols named."""
     for value in (np.ones(3), "text", None):
         assert not interop.is_device_array(value)
         with pytest.raises(ArgumentTypeError, match="is not an array on a GPU"):

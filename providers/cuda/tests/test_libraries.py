@@ -32,7 +32,6 @@ def put(path: Path) -> Path:
 
 
 def test_wheels_of_cuda_13_share_a_folder(folders: Path) -> None:
-    """cuDNN's stays its own."""
     lt = put(folders / "nvidia/cu13/lib/libcublasLt.so.13")
     cudnn = put(folders / "nvidia/cudnn/lib/libcudnn.so.9")
     assert libraries.find("cublasLt", 13) == lt
@@ -74,8 +73,6 @@ def test_what_is_not_there_is_named_with_its_wheel(folders: Path) -> None:
 
 
 def test_the_driver_is_no_wheel(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of pip's brings it."""
-
     def nothing(name: str, *_args: Any, **_keywords: Any) -> Any:
         raise OSError(f"{name}: cannot open shared object file")
 

@@ -72,7 +72,6 @@ def test_float8_is_refused_with_words(machine: Machine) -> None:
 
 
 def test_texts_stay_on_the_host(machine: Machine) -> None:
-    """With the reason."""
     with session(f"{HEAD} g (string[n] x) => (string[n] y) {{ y = Identity(x) }}") as made:
         assert "texts live on the host" in refusals(made)
 
@@ -85,7 +84,6 @@ def test_an_operator_whose_library_is_missing(machine: Machine, monkeypatch: pyt
 
 
 def test_old_hardware_computes_bfloat16_in_float32(use_machine: Callable[[Machine], Any]) -> None:
-    """Below 8.0 nothing multiplies it."""
     use_machine(Machine(capability=75))
     assert provider().widened_types == {DataType.BFLOAT16}
     use_machine(Machine(capability=80))
@@ -103,7 +101,6 @@ def test_lower_precision_is_that_of_products(machine: Machine) -> None:
 
 
 def test_a_gpu_that_is_not_there(machine: Machine) -> None:
-    """The numbers that are."""
     with pytest.raises(EPFail, match=r"CUDA shows no GPU of the number 3") as caught:
         provider(device_id=3)
     assert "it shows one, number 0" in str(caught.value)

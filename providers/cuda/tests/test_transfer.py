@@ -78,7 +78,6 @@ def test_a_download_is_there_after_the_wait(machine: Machine) -> None:
 
 
 def test_strided_arrays_arrive_contiguous(machine: Machine) -> None:
-    """Both ways."""
     part = opened()
     stream = stream_of(part)
     made = part.transfer.copy(np.arange(6.0).reshape(2, 3).T, HOST, CUDA, stream)

@@ -57,7 +57,6 @@ def test_a_gpu_that_is_not_there(machine: Machine) -> None:
 
 
 def test_types_that_cupy_lacks(machine: Machine) -> None:
-    """Refused in words."""
     import ml_dtypes
 
     with pytest.raises(EPFail, match="cuda:0 holds no arrays of float8_e4m3fn"):

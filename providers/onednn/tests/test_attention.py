@@ -86,13 +86,11 @@ def test_causal_attention(keys: int, inputs: str) -> None:
 
 
 def test_scores_are_scaled_and_capped() -> None:
-    """By numbers that are given."""
     feeds = _heads()
     _check(_attention(feeds, scale=0.7, softcap=1.5), feeds)
 
 
 def test_layers_share_a_mask() -> None:
-    """The second finds it converted."""
     feeds = _heads(columns=5)
     feeds["v"] = _f(2, 4, 5, 8)
     feeds["m"] = np.tril(np.ones((1, 1, 5, 5), np.bool_))

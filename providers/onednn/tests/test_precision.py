@@ -187,7 +187,6 @@ def test_the_providers_option_comes_before_the_sessions() -> None:
 
 
 def test_a_name_that_is_no_precision_is_refused() -> None:
-    """With the names there are."""
     with pytest.raises(ort.errors.OrtPyError, match="bfloat16"):
         open_session(model(CHAIN, PICTURE, WEIGHTS), precision="bf16")
 

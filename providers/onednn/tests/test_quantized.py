@@ -263,7 +263,6 @@ def test_integers_are_moved_as_they_are() -> None:
 @pytest.mark.parametrize("op_type", ["AveragePool", "GlobalAveragePool"])
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_averages_of_integers(op_type: str, kind: str) -> None:
-    """Averages between conversions round once."""
     rng = np.random.default_rng(5)
     x = rng.integers(*LIMITS[kind], (2, 8, 7, 7), endpoint=True).astype(kind)
     attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4} if op_type == "AveragePool" else {}

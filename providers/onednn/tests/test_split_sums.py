@@ -114,7 +114,6 @@ def test_others_are_put_side_by_side(split: list[str], why: str) -> None:
 
 @pytest.mark.parametrize("channels", [(8, 24), (16, 20)])
 def test_odd_pieces_are_put_side_by_side(split: list[str], channels: tuple[int, int]) -> None:
-    """Their convolutions would waste lanes."""
     random = np.random.default_rng(4)
     feeds = _drawn(random, a=(1, channels[0], 6, 6), b=(1, channels[1], 6, 6))
     _check(model(_joined(node("Conv", "j w", "y")), feeds, _drawn(random, w=(4, sum(channels), 1, 1))), feeds)

@@ -97,7 +97,6 @@ def test_other_windows_stay_convolutions(attributes: dict[str, Any]) -> None:
 
 
 def test_many_channels_stay_a_convolution(plans: list[Plan]) -> None:
-    """It is as fast."""
     data, feeds = _network(64, (2, 2))
     assert_close(run_here(data, feeds)[0], run_plain(data, feeds)[0])
     assert "conv" in _implementations(plans[0]).split()[-1] or "strided" in _implementations(plans[0])

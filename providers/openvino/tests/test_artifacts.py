@@ -35,7 +35,6 @@ def test_what_it_was_made_for() -> None:
 
 @pytest.mark.parametrize("damaged", [b"", b"something else", b"ortpyOV2", b"ortpyOV2" + bytes(20)])
 def test_what_is_none_of_ours(damaged: bytes) -> None:
-    """Refused before OpenVINO sees it."""
     assert validity(damaged, target()) is ArtifactValidity.UNSUPPORTED
 
 
@@ -49,7 +48,6 @@ def test_a_changed_byte(place: int) -> None:
 
 @pytest.mark.parametrize("foreign", [b"", b"ortpyOV1" + bytes(40), b"ortpyOV2"])
 def test_unpacking_what_is_none_of_ours(foreign: bytes) -> None:
-    """Is refused by name."""
     with pytest.raises(ValueError, match="not an artifact of OpenVINOExecutionProvider"):
         unpack(foreign)
 

@@ -35,12 +35,10 @@ def missing() -> Missing:
 
 
 def test_a_whole_installation_is_found(package: Path) -> None:
-    """Version and folder."""
     assert find() == Installed("2026.4.1", package)
 
 
 def test_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command that installs it."""
     monkeypatch.setattr(installed, "find_spec", lambda _: None)
     assert missing() == Missing("the package openvino is not installed", 'pip install --upgrade "openvino>=2025.0"')
 
@@ -66,8 +64,6 @@ def test_without_its_reader(package: Path) -> None:
 
 
 def test_a_folder_without_distribution(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a failed uninstallation leaves."""
-
     def none(_: str) -> str:
         raise PackageNotFoundError
 
@@ -86,7 +82,6 @@ def test_a_package_that_cannot_be_looked_for(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_probing_imports_nothing_of_it() -> None:
-    """Listing providers is light."""
     program = (
         "import sys; from ort_py_openvino.plugin import OpenVINOProviderFactory as F; "
         "assert F().probe(); print('openvino' in sys.modules, 'onnx' in sys.modules)"

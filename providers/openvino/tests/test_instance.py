@@ -26,7 +26,6 @@ def wanted(x: np.ndarray) -> np.ndarray:
 
 
 def test_outputs_are_the_callers() -> None:
-    """The next run overwrites nothing."""
     session = opened("g (float[4, 64] x) => (float[4, 64] y) { y = Sin(x) }")
     first_feed, second_feed = np.full((4, 64), 1, np.float32), np.full((4, 64), 2, np.float32)
     (first,) = session.run(None, {"x": first_feed})

@@ -36,7 +36,6 @@ def test_elementwise(node: str, value: float) -> None:
 
 
 def test_not_a_number_is_true() -> None:
-    """Whatever is not zero is."""
     y = _run("g (float[3] x) => (bool[3] y) { y = Cast <to = 9> (x) }", x=np.array([NAN, 0, -2], np.float32))
     np.testing.assert_array_equal(y, [True, False, True])
 
@@ -121,7 +120,6 @@ def test_integers_beyond_32_bits() -> None:
 
 
 def test_an_empty_batch() -> None:
-    """Nothing in, nothing out."""
     with opened(LOSES) as session:
         y = session.run(None, {"x": np.ones((0, 4), np.float32), "w": np.eye(4, dtype=np.float32)})[0]
         assert y.shape == (0, 4)

@@ -57,18 +57,15 @@ def test_devices_of_a_list_are_told_what_they_would_be_alone() -> None:
 
 
 def test_accuracy_leaves_each_tensor_its_type() -> None:
-    """OpenVINO's own word for it."""
     assert target(precision="ACCURACY").properties["EXECUTION_MODE_HINT"] == "ACCURACY"
 
 
 def test_numbers_that_are_given() -> None:
-    """Threads and streams."""
     found = target(num_of_threads=2, num_streams=2).properties
     assert (found["INFERENCE_NUM_THREADS"], found["NUM_STREAMS"]) == (2, 2)
 
 
 def test_other_devices_get_no_threads() -> None:
-    """They are the processor's."""
     found = target(device_type="gpu.1", num_streams=2, model_priority="HIGH", cache_dir="here")
     assert found.device == "GPU.1"
     assert "INFERENCE_NUM_THREADS" not in found.properties
@@ -103,7 +100,6 @@ def test_values_that_are_none(given: dict[str, Any], words: str) -> None:
 
 
 def test_a_device_that_is_not_there() -> None:
-    """With the devices that are."""
     with pytest.raises(EPFail, match=r"no device NPU\.7 on this machine; it finds CPU"):
         check_device("HETERO:NPU.7,CPU")
     check_device("AUTO")

@@ -29,7 +29,6 @@ def test_how_sizes_are_written() -> None:
 
 @pytest.mark.parametrize("text", ["x", "x[", "x[1..]", "x[5..2]", "x[a]", "x[1],,y[2]", "x[1]y[2]"])
 def test_what_is_not_written_like_that(text: str) -> None:
-    """Says how it is."""
     with pytest.raises(OptionError, match=r"reshape_input=.* cannot be read.*\n.*ids\[1,1\.\.128\]"):
         bounds_of(text)
 

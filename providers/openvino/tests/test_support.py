@@ -82,7 +82,6 @@ def test_sizes_and_places_may_be_int64() -> None:
 
 
 def test_static_shapes_only_where_that_is_asked() -> None:
-    """`disable_dynamic_shapes`."""
     session = opened("g (float[n, 4] x) => (float[n, 4] y) { y = Exp(x) }", disable_dynamic_shapes=True)
     assert "sizes that are not known, and disable_dynamic_shapes is set" in refusals(session, "Exp")
 

@@ -70,7 +70,6 @@ def test_broadcast_operands(body: str, inputs: dict[str, Any], opset: int, dims:
     ),
 )
 def test_functions(body: str, inputs: dict[str, Any], opset: int, dims: str) -> None:
-    """Functions of one tensor."""
     check_gradients(body, inputs, opset=opset, dims=dims)
 
 
@@ -125,7 +124,6 @@ def test_clip_with_the_bounds_crossed() -> None:
 
 @pytest.mark.parametrize("body", ["y = Swish<alpha = 1.5>(x)"])
 def test_functions_of_opset_24(body: str) -> None:
-    """Swish."""
     check_gradients(body, X, opset=24)
 
 

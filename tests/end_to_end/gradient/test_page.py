@@ -13,7 +13,6 @@ PAGE = (ROOT / "docs" / "user" / "gradient.md").read_text(encoding="utf-8")
 
 
 def test_every_operator_with_a_rule_is_listed() -> None:
-    """And none that has none."""
     table = PAGE[PAGE.index("| family |") : PAGE.index("Operators that ONNX defines")]
     listed = set(re.findall(r"\b[A-Z]\w+", table))
     assert listed == {one.op_type for one in rules()}

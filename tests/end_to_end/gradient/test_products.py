@@ -36,7 +36,6 @@ def test_gemm(flip_left: int, flip_right: int) -> None:
 
 
 def test_gemm_without_bias() -> None:
-    """The third operand is optional."""
     check_gradients("y = Gemm(a, b)", random_inputs(1, a=(2, 3), b=(3, 2)))
 
 

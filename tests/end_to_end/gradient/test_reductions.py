@@ -20,7 +20,6 @@ NAMES = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp",
     cases([(f"y = Reduce{name}<keepdims = {keep}>(x)", X) for name in NAMES for keep in (0, 1)], 12, 21),
 )
 def test_over_all_axes(body: str, inputs: dict[str, Any], opset: int, dims: str) -> None:
-    """No axes mean all."""
     check_gradients(body, inputs, opset=opset, dims=dims)
 
 
@@ -55,7 +54,6 @@ def test_over_axes_by_input(body: str, inputs: dict[str, Any], opset: int, dims:
 
 @pytest.mark.parametrize("name", ["Sum", "Mean", "L1", "LogSumExp", "SumSquare", "Max", "Prod"])
 def test_no_axes_that_mean_none(name: str) -> None:
-    """With noop_with_empty_axes nothing is reduced."""
     check_gradients(f"y = Reduce{name}<noop_with_empty_axes = 1>(x)", X, opset=18)
 
 

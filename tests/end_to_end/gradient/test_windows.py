@@ -55,7 +55,6 @@ def test_average_pool(body: str, inputs: dict[str, Any], opset: int, dims: str) 
 
 
 def test_average_pool_with_dilations() -> None:
-    """Since opset 19."""
     check_gradients("y = AveragePool<kernel_shape = [2, 2], dilations = [2, 1]>(x)", IMAGE, dims="symbolic")
 
 
@@ -81,6 +80,5 @@ def test_max_pool_whose_indices_are_there() -> None:
 
 @pytest.mark.parametrize("name", ["GlobalAveragePool", "GlobalMaxPool"])
 def test_global_pools(name: str) -> None:
-    """Over all pixels."""
     for opset, dims in ((12, "symbolic"), (21, "static")):
         check_gradients(f"z = {name}(x) y = Mul(z, z)", IMAGE, opset=opset, dims=dims)

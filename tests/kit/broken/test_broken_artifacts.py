@@ -74,7 +74,6 @@ def test_a_suite_leaves_no_provider_behind(pytester: pytest.Pytester) -> None:
 
 
 def test_a_provider_that_keeps_nothing_is_skipped(pytester: pytest.Pytester) -> None:
-    """With that reason."""
     text = SUITE.format(name="BindsOnce").replace('"tests.kit.broken.artifacts"', '"tests.kit.broken.plugins"')
     file = pytester.makepyfile(text)
     result = pytester.runpytest_inprocess(

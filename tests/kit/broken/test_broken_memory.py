@@ -81,14 +81,12 @@ def caught(pytester: pytest.Pytester, text: str, check: str, found: str, fix: st
 
 @pytest.mark.parametrize("name", sorted(CAUGHT))
 def test_a_device_is_caught(name: str, pytester: pytest.Pytester) -> None:
-    """By the check named."""
     suite, *rest = CAUGHT[name]
     caught(pytester, SUITE.format(suite=suite, name=name), *rest)
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_a_transform_is_caught(name: str, pytester: pytest.Pytester) -> None:
-    """By the check named."""
     caught(pytester, TRANSFORM_SUITE.format(name=name), *RULES[name])
 
 

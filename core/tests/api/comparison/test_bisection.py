@@ -174,7 +174,6 @@ def test_levels_in_between(contribute: Callable[..., None]) -> None:
 
 @pytest.mark.parametrize("levels", [("all", "disable"), ("basic", "basic"), ("basic",), "basic", ("basic", "most"), 3])
 def test_levels_that_are_none(levels: Any) -> None:
-    """Two, the lower one first."""
     with pytest.raises(ort_py.InvalidArgument, match="are no two optimisation levels, the lower one first"):
         bisect(levels=levels)
 

@@ -210,7 +210,6 @@ def test_values_drawn_at_random_are_not_compared() -> None:
 
 
 def test_a_tolerance_of_the_callers() -> None:
-    """In place of the table's."""
     report = compare(CHAIN, [CPU], wrong_provider("Tanh", off), tolerances={"float": (1e-1, 1e-2)})
     assert report.equal
     assert report.nearest[0].value == "t"
@@ -236,8 +235,6 @@ def test_progress() -> None:
 
 
 def test_a_step_that_fails_says_where() -> None:
-    """As a run would."""
-
     def fail(xp: Any, x: Any) -> Any:
         raise RuntimeError("out of order")
 

@@ -39,7 +39,6 @@ def test_forms(given: Any, text: str) -> None:
 
 
 def test_a_misspelt_level() -> None:
-    """Is no provider."""
     with pytest.raises(ort_py.InvalidArgument, match=r"b='extendet' is neither.*\n.*\n.*Did you mean 'extended'"):
         configuration_of("extendet", "b")
 
@@ -52,7 +51,6 @@ def test_a_word_that_is_no_name() -> None:
 
 
 def test_another_object() -> None:
-    """Is refused by its type."""
     with pytest.raises(TypeError, match="a cannot be a int"):
         configuration_of(3, "a")  # type: ignore[arg-type]  # what is tested
 
@@ -82,7 +80,6 @@ def test_no_feeds() -> None:
 
 @pytest.mark.parametrize("given", ["x", 3, [1]])
 def test_feeds_that_are_none(given: Any) -> None:
-    """A feed is a mapping."""
     with pytest.raises(TypeError, match="a feed is a mapping of input names to values"):
         feeds_of(given, [], 0)
 
@@ -103,6 +100,5 @@ def test_a_tolerance_of_no_type() -> None:
 
 @pytest.mark.parametrize("pair", [1e-3, (1, 2, 3), (-1, 0), ("a", "b"), (float("nan"), 0)])
 def test_a_tolerance_that_is_none(pair: Any) -> None:
-    """Two numbers, at least 0."""
     with pytest.raises(ort_py.InvalidArgument, match="it is a pair of a relative and an absolute error"):
         tolerances_of({"float": pair})

@@ -24,7 +24,6 @@ def test_equal_values_agree() -> None:
 
 
 def test_neighbours_are_one_ulp_apart() -> None:
-    """Within the tolerance, and counted."""
     one = np.array([1, 2], F)
     found = deviation(one, np.nextafter(one, F(9)))
     assert (found.agrees, found.ulp, found.max_ulp) == (True, 1, 1)
@@ -39,7 +38,6 @@ def test_ulps_are_counted_across_zero(dtype: Any) -> None:
 
 
 def test_ulps_of_doubles_do_not_overflow() -> None:
-    """The largest distance there is."""
     largest = np.finfo(np.float64).max
     assert deviation(np.array([-largest]), np.array([largest])).max_ulp == 2 * 0x7FEFFFFFFFFFFFFF
 
@@ -81,14 +79,12 @@ def test_nan_on_one_side(side: str) -> None:
 
 
 def test_infinities_of_two_signs() -> None:
-    """Differ on both sides."""
     found = deviation(np.array([np.inf, 1], F), np.array([-np.inf, 1], F))
     assert (found.reason, found.infinite_only_a, found.infinite_only_b) == ("infinity", 1, 1)
     assert found.excess == math.inf
 
 
 def test_integers_must_be_equal() -> None:
-    """Unless a tolerance says otherwise."""
     a, b = np.array([3, 4], np.uint8), np.array([3, 5], np.uint8)
     found = deviation(a, b)
     assert (found.agrees, found.beyond, found.excess, found.max_ulp) == (False, 1, math.inf, None)
@@ -118,7 +114,6 @@ def test_other_forms(a: Any, b: Any, reason: str, text: str) -> None:
 
 
 def test_texts() -> None:
-    """The first one that differs."""
     a, b = np.array([["x", "y"]], object), np.array([["x", "z"]], object)
     assert deviation(a, a).agrees
     found = deviation(a, b)
@@ -126,7 +121,6 @@ def test_texts() -> None:
 
 
 def test_sequences_tell_of_their_worst_part() -> None:
-    """With its place."""
     a = [np.zeros(2, F), np.ones(2, F)]
     found = deviation(a, [a[0], a[1] * 2])
     assert (found.agrees, found.part) == (False, "[1]")

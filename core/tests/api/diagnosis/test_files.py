@@ -37,7 +37,6 @@ def test_untouched_files(site: Path) -> None:
 
 
 def test_a_changed_file_and_a_missing_one(site: Path) -> None:
-    """Both are named."""
     (site / "some" / "a.py").write_text("A = 2\n", encoding="utf-8")
     (site / "some" / "b.py").unlink()
     found = check_files("Some_Pkg", str(site))
@@ -53,7 +52,6 @@ def test_no_record(site: Path) -> None:
 
 
 def test_a_record_that_is_no_record(site: Path) -> None:
-    """The reason is given."""
     (site / INFO / "RECORD").write_bytes(b"\xff\xfe\x00")
     found = check_files("some-pkg", str(site))
     assert found.fine

@@ -64,7 +64,6 @@ def test_a_size_that_is_none(tmp_path: Path) -> None:
 
 
 def test_it_is_plain_data() -> None:
-    """Of this machine too."""
     facts = json.loads(json.dumps(machine_facts()))
     assert facts["threads"]["count"] >= 1
     assert facts["packages"]["numpy"]

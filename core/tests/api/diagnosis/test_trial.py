@@ -42,14 +42,12 @@ def test_what_a_provider_lacks_is_completed(offered: Callable[..., None]) -> Non
 
 
 def test_without_completion_a_smaller_model_is_tried(offered: Callable[..., None]) -> None:
-    """One operator is enough."""
     offered("Mul")
     trial = try_provider(FAKE, [])
     assert (trial.model, trial.nodes) == ("Mul", {FAKE: 1})
 
 
 def test_a_provider_that_takes_nothing(offered: Callable[..., None]) -> None:
-    """Says why."""
     offered("Sin")
     with pytest.raises(Refused, match="Add"):
         try_provider(FAKE, [CPU])

@@ -37,7 +37,6 @@ def test_what_merges_nothing_is_not_suggested() -> None:
 
 
 def test_nothing_refused() -> None:
-    """Nothing is suggested."""
     assert suggested("CCC") == []
 
 
@@ -47,5 +46,4 @@ def test_a_refusal_for_its_cost_is_not_missing_support() -> None:
 
 
 def test_at_most_a_few() -> None:
-    """The five best of many."""
     assert len(suggested("CaCbCcCdCeCfCgC")) == 5

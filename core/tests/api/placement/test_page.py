@@ -104,7 +104,6 @@ def test_nested_graphs_have_sheets() -> None:
 
 
 def test_it_is_written_as_utf8(tmp_path: Path) -> None:
-    """With whatever title."""
     path = tmp_path / "page.html"
     placed(["a"]).to_html(path, title="Größe 模型")
     assert "Größe 模型" in path.read_text(encoding="utf-8")

@@ -74,7 +74,6 @@ def test_the_operator_that_cuts_is_suggested(register: Register) -> None:
 
 
 def test_refusals_are_summed_up(register: Register) -> None:
-    """By provider, operator and reason."""
     with opened(register) as session:
         ((provider, operator, reason, count),) = session.placement.refusals()
         assert (provider, operator, count) == ("FakeExecutionProvider", "Relu", 1)

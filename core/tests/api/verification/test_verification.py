@@ -155,7 +155,6 @@ def test_a_wrong_session_moves_to_numpy_on_request(observer: Observer) -> None:
 
 
 def test_a_session_that_is_right_is_not_moved() -> None:
-    """Whatever the action."""
     providers = wrong_provider("Relu", right, "Mul", "Add")
     with open_session(CHAIN, providers, verify_action="pin") as session:
         session.run(None, feed())
@@ -251,7 +250,6 @@ def test_a_wrong_output_beside_a_random_one_is_found() -> None:
 
 
 def test_a_session_of_random_outputs_only_says_so_once(caplog: Any) -> None:
-    """And picks no more runs."""
     text = "g (float[3] x) => (float[3] y) { r = RandomUniformLike(x) y = Add(r, x) }"
     with caplog.at_level(logging.WARNING, "ort_py.verification"), open_session(text) as session:
         for _ in range(3):
@@ -412,8 +410,6 @@ def test_a_file_that_was_changed_is_not_compared_with(tmp_path: Any) -> None:
 
 
 def test_an_observer_that_raises_changes_nothing() -> None:
-    """It is a plug-in's code."""
-
     class Broken:
         @hookimpl
         def ort_py_run_verified(self, event: VerifiedEvent) -> None:
@@ -529,7 +525,6 @@ def test_threads_are_counted_exactly() -> None:
 
 
 def test_the_report_is_text_and_data() -> None:
-    """For people and for JSON."""
     with open_session(RELU) as session:
         session.run(None, {"x": np.ones(8, np.float32)})
         report = session.finish_verification(SECONDS)

@@ -296,7 +296,6 @@ def test_the_report_is_json() -> None:
 
 
 def test_a_closed_session_says_so() -> None:
-    """Also after a recovery."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.fail()

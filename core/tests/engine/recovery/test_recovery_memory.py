@@ -230,7 +230,6 @@ def test_memory_that_stays_short_ends() -> None:
 
 
 def test_the_axis_is_checked() -> None:
-    """A number, or None."""
     options = ort_py.RunOptions()
     assert options.batch_axis is None
     with pytest.raises(TypeError, match="batch_axis"):
@@ -285,7 +284,6 @@ def test_parts_that_fitted_may_fail_too() -> None:
 
 
 def test_runs_in_the_background_are_split_too() -> None:
-    """Their options are the caller's."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.memory_bytes = 100

@@ -90,7 +90,6 @@ def test_io_binding() -> None:
 
 
 def test_run_with_ort_values() -> None:
-    """Values in, values out."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.fail()

@@ -181,7 +181,6 @@ def test_a_state_that_grows_differently_is_refused() -> None:
 
 
 def test_a_scan_output_may_not_change_its_shape() -> None:
-    """Nor from element to element."""
     feeds = {"n": np.array([2]), "x": floats(1, 1), "p": floats(1, 2, 1)}
     with pytest.raises(InvalidArgument, match="Scan output 0 changes its shape"):
         drive(GROWING).run(feeds)

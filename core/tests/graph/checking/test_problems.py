@@ -35,6 +35,5 @@ def test_classes_are_caught_as_onnxruntimes(kind: type[InvalidGraph], caught: ty
 
 
 def test_many_problems_are_counted() -> None:
-    """Twenty are shown."""
     why = raised(*(f"problem {number}" for number in range(25))).why
     assert (len(why), why[-1]) == (21, "and 5 more")

@@ -56,7 +56,6 @@ def test_a_schema_has_parameters_counts_and_types() -> None:
 
 
 def test_attributes_have_kinds_and_defaults() -> None:
-    """As Python values."""
     found = from_onnx("Gemm", "", 13)
     assert found is not None
     assert (found.attributes["alpha"].kind, found.attributes["alpha"].default) == ("FLOAT", 1.0)
@@ -87,7 +86,6 @@ def test_variadic_parameters_stand_for_the_rest() -> None:
 
 
 def test_random_operators_are_not_deterministic() -> None:
-    """So that nobody folds them."""
     found = from_onnx("RandomNormal", "", 1)
     assert found is not None
     assert not found.deterministic
@@ -108,7 +106,6 @@ def test_type_strings_have_one_spelling(text: str, expected: str) -> None:
 
 
 def test_contributed_schemas_are_found_like_onnx_ones() -> None:
-    """With counts, kinds and versions."""
     registry = SchemaRegistry([FUSED])
     found = registry.resolve(node("Fused", 3, "my.ops"))
     assert found.since_version == 2

@@ -75,7 +75,6 @@ def test_well_known_domains_are_imported_when_used() -> None:
     ],
 )
 def test_each_mistake_is_told(body: str, problem: str) -> None:
-    """Operator, attributes, counts."""
     (found,) = problems(f"g (float[2] x) => (float[2] y) {{ {body} }}")
     assert problem in found
 
@@ -110,7 +109,6 @@ def test_long_lists_are_cut() -> None:
 
 
 def test_problems_inside_nested_graphs_say_where() -> None:
-    """The enclosing node is named."""
     (found,) = problems(
         'g (bool c, float x) => (float y) { ["if"] y = If(c) <then_branch = t () => (float a) { a = Nope(x) }, '
         "else_branch = e () => (float b) { b = Neg(x) }> }"
@@ -146,7 +144,6 @@ def type_problems(text: str) -> str:
 
 
 def test_type_variables_are_bound() -> None:
-    """By inputs and outputs."""
     model = load("g (float[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }")
     schemas = SchemaRegistry()
     validate(model, schemas)
@@ -156,19 +153,16 @@ def test_type_variables_are_bound() -> None:
 
 
 def test_one_variable_cannot_be_two_types() -> None:
-    """The text names both values."""
     text = type_problems("g (float[2] x, int64[2] z) => (y) { y = Add(x, z) }")
     assert "type variable T is tensor(float) by 'x' and tensor(int64) by input 'z'" in text
 
 
 def test_forbidden_types_are_told_with_what_is_allowed() -> None:
-    """Booleans cannot be added."""
     text = type_problems("g (bool[2] x) => (y) { y = Add(x, x) }")
     assert "input 'x' is tensor(bool), which Add (since version 14) forbids for 'A'; allowed: tensor(bfloat16)" in text
 
 
 def test_fixed_types_are_checked() -> None:
-    """Parameters without a type variable."""
     text = type_problems("g (float[2] x, float[1] s) => (y) { y = Reshape(x, s) }")
     assert "input 's' is tensor(float), 'shape' must be tensor(int64)" in text
 

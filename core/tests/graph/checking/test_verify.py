@@ -112,7 +112,6 @@ def _twice(graph: Graph) -> None:
     ],
 )
 def test_violations_are_found(spoil: Callable[[Graph], None], text: str) -> None:
-    """Each is said in words."""
     graph = typed_model(TEXT).graph
     spoil(graph)
     with pytest.raises(EngineError, match="is inconsistent") as caught:

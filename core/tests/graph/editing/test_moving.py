@@ -123,7 +123,6 @@ def test_what_stays_cannot_be_read_outside(nodes: list[str], value: str) -> None
 
 
 def test_nothing_is_around_the_main_graph() -> None:
-    """Its nodes stay."""
     outer, _ = editors()
     with pytest.raises(InvalidGraph, match="There is no graph around 'g'"):
         outer.move_out(["a"])

@@ -100,7 +100,6 @@ def test_the_bytes_are_the_parts_in_order() -> None:
 
 
 def test_small_models_are_left_whole() -> None:
-    """There is nothing to gain."""
     graph = helper.make_graph([], "g", [], [], [tensor("w", LARGE[:100])])
     assert not cut(memoryview(model_of(graph).SerializeToString())).pieces
 

@@ -77,7 +77,6 @@ def test_calls_of_one_function_do_not_mix() -> None:
 
 
 def test_functions_call_functions() -> None:
-    """In any order of definition."""
     same_result(
         f"""g (float[2] x) => (float[2] y) {{ y = d.outer(x) }}
         {IMPORTS} outer (a) => (b) {{ t = d.inner(a)  b = d.inner(t) }}
@@ -112,7 +111,6 @@ def test_constants_may_refer_to_attributes() -> None:
 
 
 def test_constants_of_a_function_are_one_weight() -> None:
-    """However often it is called."""
     model = load(
         f"""g (float[2] x) => (float[2] y) {{ s = d.f(x)  y = d.f(s) }}
         {IMPORTS} f (a) => (b) {{ c = Constant <value_float: float = 2.0> ()  b = Mul(a, c) }}"""
@@ -288,7 +286,6 @@ def test_a_billion_laughs_are_refused_at_once() -> None:
 
 
 def test_what_the_limits_allow_is_built() -> None:
-    """4,096 nodes from thirteen functions."""
     assert len(load_model(chain(13, 2)).graph.nodes) == 4096
 
 

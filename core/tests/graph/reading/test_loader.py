@@ -78,7 +78,6 @@ def test_constants_become_weights() -> None:
 
 
 def test_a_constant_without_a_value_is_a_problem() -> None:
-    """The text names it."""
     assert "Constant 'c' must have exactly one attribute" in problems(
         load("g () => (float y) { c = Constant()  y = Neg(c) }")
     )
@@ -116,7 +115,6 @@ def test_listed_initializers_are_constant_before_ir_4() -> None:
 
 
 def test_initializers_must_have_the_type_of_their_input() -> None:
-    """The text has both types."""
     proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 8]> g (int64[2] w) => () {}')
     proto.graph.initializer.append(numpy_helper.from_array(np.zeros(2, np.float32), "w"))
     text = problems(load_model(proto))
@@ -124,7 +122,6 @@ def test_initializers_must_have_the_type_of_their_input() -> None:
 
 
 def test_absent_inputs_are_none_and_trailing_ones_cut() -> None:
-    """Empty names."""
     (node,) = load("g (float x, float m) => (float y) { y = Clip(x, , m) }").graph.nodes
     assert [value and value.name for value in node.inputs] == ["x", None, "m"]
     proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) { y = Clip(x) }')
@@ -196,7 +193,6 @@ def test_dangling_inputs_and_outputs_are_problems() -> None:
 
 
 def test_outer_graphs_do_not_see_inner_values() -> None:
-    """Scopes end with their graph."""
     branches = (
         "y = If(c) <then_branch = t () => (float a) { a = Constant<value_float = 1.0>() }, "
         "else_branch = e () => (float b) { b = Identity(?) }>"

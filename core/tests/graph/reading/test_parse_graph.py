@@ -150,7 +150,6 @@ def test_graphs_in_attributes_are_read_without_recursion() -> None:
 
 
 def test_functions_keep_their_defaults_and_imports() -> None:
-    """Everything a call needs."""
     proto = helper.make_function(
         "pkg", "F", ["x"], ["y"], [helper.make_node("Relu", ["x"], ["y"])], [helper.make_opsetid("", 17)], ["must"],
         [helper.make_attribute("axis", 1)],

@@ -101,7 +101,6 @@ def test_git_lfs_pointers(path: Path) -> None:
 
 
 def test_ort_files() -> None:
-    """onnxruntime's own format is named."""
     with pytest.raises(InvalidProtobuf, match=r"own .ort format(.|\n)*Load the .onnx file"):
         read_source(b"\x18\0\0\0ORTM" + b"\xff" * 20, Limits(), None)
 
@@ -126,7 +125,6 @@ def test_no_graph(content: bytes) -> None:
 
 
 def test_other_objects() -> None:
-    """A wrong type is named."""
     with pytest.raises(InvalidArgument, match="cannot be loaded from a int"):
         read_source(5, Limits(), None)  # type: ignore[arg-type]  # the point of the test
 

@@ -57,7 +57,6 @@ def test_a_file_in_memory_is_read_at_its_offset() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(supplied: Supplied, what: str) -> None:
-    """Nothing is guessed."""
     with pytest.raises(Fail, match=what):
         weight(supplied)
 

@@ -78,13 +78,11 @@ def test_raw_data_is_shared_by_content() -> None:
 
 
 def test_strings_are_text_where_they_are_utf8() -> None:
-    """Anything else stays bytes."""
     proto = TensorProto(data_type=TensorProto.STRING, dims=[2], string_data=["é".encode(), b"\xff"])
     assert reader().weight(proto).array().tolist() == ["é", b"\xff"]
 
 
 def test_an_empty_tensor_may_have_no_field() -> None:
-    """Zero elements need no data."""
     proto = TensorProto(data_type=TensorProto.FLOAT, dims=[0, 4], name="t")
     assert reader().weight(proto).array().shape == (0, 4)
 
@@ -98,7 +96,6 @@ def problem(proto: TensorProto, limits: Limits | None = None) -> str:
 
 
 def test_raw_data_of_the_wrong_length_is_refused() -> None:
-    """The text has both sizes."""
     proto = TensorProto(name="t", data_type=TensorProto.FLOAT, dims=[4], raw_data=b"\0" * 15)
     assert "raw_data has 15 bytes, 16 are needed" in problem(proto)
 
@@ -131,7 +128,6 @@ def test_unknown_element_types_are_refused(data_type: int) -> None:
 
 
 def test_segments_are_refused() -> None:
-    """A field nobody writes."""
     proto = TensorProto(name="t", data_type=TensorProto.FLOAT, dims=[0])
     proto.segment.begin = 0
     assert "is stored in segments" in problem(proto)
@@ -142,7 +138,6 @@ def test_segments_are_refused() -> None:
     [([-1, 4], "a dimension is negative"), ([1] * 65, "rank 65 is above 64"), ([0, 1 << 60], "no machine can address")],
 )
 def test_impossible_shapes_are_refused(dims: list[int], text: str) -> None:
-    """Before NumPy sees them."""
     assert text in problem(TensorProto(name="t", data_type=TensorProto.FLOAT, dims=dims))
 
 
@@ -187,7 +182,6 @@ def test_sparse_indices_outside_are_refused(indices: object) -> None:
 
 @pytest.mark.parametrize("indices", [[0], [[0, 1, 2], [0, 1, 2]]])
 def test_sparse_indices_that_do_not_fit_are_refused(indices: object) -> None:
-    """The text has both shapes."""
     with pytest.raises(InvalidGraph, match=r"do not fit its values(.|\n)*values \[2\], shape \[2, 3\]"):
         reader().sparse(sparse([2.0, 3.0], indices, [2, 3]))
 

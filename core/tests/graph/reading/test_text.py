@@ -28,7 +28,6 @@ def content() -> bytes:
 
 
 def test_the_model_is_fine_as_it_is() -> None:
-    """What the other tests break."""
     assert load_model(content()).producer_name == "Producer"
 
 

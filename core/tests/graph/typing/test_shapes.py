@@ -96,7 +96,6 @@ def test_contradicting_shapes_are_ignored_with_a_warning(caplog: pytest.LogCaptu
 
 
 def test_contradicting_element_types_are_an_error() -> None:
-    """They decide which kernel runs."""
     with pytest.raises(
         InvalidGraph, match=r"declares tensor\(int64\) where the operator gives tensor\(float\)"
     ) as caught:
@@ -422,7 +421,6 @@ def test_made_up_names_of_two_such_graphs_tie_nothing() -> None:
 
 
 def test_contradictions_in_such_a_graph_are_an_error() -> None:
-    """As in any other graph."""
     text = """
     g (float[2, 3] x) => (float[A, B] y) {
       y = my.domain.Apply <body = b (float[4] p) => (q) { q = MatMul(x, p) }> (x)

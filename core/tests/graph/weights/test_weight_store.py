@@ -120,7 +120,6 @@ def test_what_an_array_was_made_of_tells_it_apart(store: WeightStore) -> None:
 
 
 def test_what_onnx_has_no_type_for_is_refused(store: WeightStore) -> None:
-    """Dates are no tensors."""
     with pytest.raises(InvalidArgument, match="datetime64"):
         store.add(np.array(["2020-01-01"], "M8[D]"))
 
@@ -313,5 +312,4 @@ def test_the_store_works_after_a_fork_that_caught_its_lock(store: WeightStore, m
 
 
 def test_the_process_has_one_store() -> None:
-    """Sessions that say nothing share."""
     assert process_store() is process_store()

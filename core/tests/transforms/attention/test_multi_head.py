@@ -153,7 +153,6 @@ def test_keys_transposed_in_one_step() -> None:
 
 
 def test_keys_transposed_over_three_axes() -> None:
-    """torch.export's way: flatten, transpose, unflatten."""
     keys = """
         k_heads = Transpose <perm = [0, 2, 1, 3]> (k_rows)
         flat = Constant <value_ints = [-1, 5, 4]> ()

@@ -52,7 +52,6 @@ def test_what_becomes_less(body: str, left: dict[str, int]) -> None:
 
 
 def test_two_negations_of_truth() -> None:
-    """Not of Not."""
     assert run("p = Not(b) q = Not(p) y = And(q, b)", "bool[2, 3]")[0] == {"And": 1}
 
 

@@ -12,7 +12,6 @@ X = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
 
 
 def test_unused_ones_are_left_out() -> None:
-    """Indices of a MaxPool, say."""
     model, _ = optimise(
         "g (float[1, 1, 4, 4] x) => (float[1, 1, 3, 3] y) { a, i = MaxPool<kernel_shape = [2, 2]>(x) y = Neg(a) }",
         DropUnusedOutputs(),

@@ -66,13 +66,11 @@ def test_a_folded_output_keeps_its_name() -> None:
 
 
 def test_overridable_initializers_are_no_constants() -> None:
-    """Callers may feed them."""
     model, _ = optimise("g (float w) => (float y) <float w = {2}> { y = Neg(w) }", ConstantFolding())
     assert operators(model) == {"Neg": 1}
 
 
 def test_random_operators_do_not_fold() -> None:
-    """Each run draws anew."""
     model, _ = optimise(
         "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = RandomNormalLike(w) y = Add(a, x) }",
         ConstantFolding(),

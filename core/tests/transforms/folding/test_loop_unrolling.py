@@ -36,14 +36,12 @@ def test_iterations_stand_one_behind_the_other() -> None:
 
 
 def test_a_condition_may_be_absent() -> None:
-    """Then it is true."""
     text = f"g (float[3] x) => (float[3] y, float[R, 3] rows) <int64 n = {{2}}> {{ y, rows = Loop<{BODY}>(n, , x) }}"
     model, _ = optimise(text, UnrollLoops())
     assert "Loop" not in operators(model)
 
 
 def test_one_iteration() -> None:
-    """Its rows need no Concat."""
     found, _ = run(f"y, rows = Loop<{BODY}>(n, yes, x)", "int64 n = {1}, bool yes = {1}")
     assert found == {"Mul": 2, "Add": 2, "Unsqueeze": 1}
 

@@ -29,7 +29,6 @@ HEAD = (
     ],
 )
 def test_spelt_out_activations(body: str, operator: str) -> None:
-    """Each spelling is one node."""
     found, _, _ = fuse(f"{HEAD} {{ {body} }}", *activation_fusions(), opset=18, feeds=FEEDS)
     fused, _, _ = fuse(f"{HEAD} {{ {body} }}", *activation_fusions(), opset=18)
     assert found == fused == {operator: 1}
@@ -74,7 +73,6 @@ def test_softmax_chain() -> None:
 
 
 def test_a_sum_along_another_axis_is_no_softmax() -> None:
-    """Maximum and sum must agree."""
     found, _, why = fuse(f"{HEAD} {{ {SOFTMAX.replace('last', 'middle')} }}", FuseSoftmax())
     assert "Softmax" not in found
     assert "one and the same axis" in why

@@ -70,7 +70,6 @@ def test_axes_as_an_input() -> None:
 
 
 def test_without_a_bias() -> None:
-    """A scale alone is enough."""
     text = f"{HEAD} {{ {MEAN} {SQUARE} {VARIANCE} {ROOT} {DIVIDED} y = Mul(scale, n) }}"
     found, model, _ = fuse(text, *rules(), weights=WEIGHTS)
     assert found == {"LayerNormalization": 1}

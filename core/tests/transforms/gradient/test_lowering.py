@@ -325,7 +325,6 @@ def test_results_are_typed() -> None:
 
 
 def test_a_wrong_declared_shape_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """As for any other operator."""
     with caplog.at_level(logging.WARNING):
         model = lowered('g (float[2] x) => (float[5] dx) { y = Mul(x, x) dx = Gradient<xs = ["x"], y = "y">(x) }')
     assert "the gradient of 'x'" in caplog.text

@@ -42,7 +42,6 @@ def test_a_name_that_does_not_exist(gradient: str, attribute: str) -> None:
 
 @pytest.mark.parametrize("inputs", ["x, x", "", '""'])
 def test_inputs_that_do_not_fit_the_names(inputs: str) -> None:
-    """One for each name."""
     text = f'g (float x) => (d) {{ {XY} d = Gradient<xs = ["x"], zs = ["x", "x"], y = "y">({inputs}) }}'
     with pytest.raises(InvalidGraph) as caught:
         lowered(text)
@@ -74,7 +73,6 @@ def test_variables_that_are_not_independent() -> None:
 
 @pytest.mark.parametrize("which", ["x", "y"])
 def test_tensors_without_derivatives(which: str) -> None:
-    """Integers have none."""
     body = {
         "x": 'g (int64 n) => (float d) { y = Cast<to = 1>(n) d = Gradient<xs = ["n"], y = "y">(n) }',
         "y": 'g (float x) => (float d) { y = Cast<to = 7>(x) d = Gradient<xs = ["x"], y = "y">(x) }',
@@ -103,7 +101,6 @@ def test_a_gradient_of_itself() -> None:
 
 
 def test_two_gradients_of_each_other() -> None:
-    """A longer circle."""
     error = refusal(
         """g (float x) => (y, z) {
             d = Gradient<xs = ["x"], y = "z">(x) y = Mul(x, d)

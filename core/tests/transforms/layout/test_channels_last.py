@@ -140,5 +140,4 @@ def test_without_a_wish_nobody_is_asked() -> None:
 
 
 def test_the_level_below_leaves_layouts_alone() -> None:
-    """It belongs to ORT_ENABLE_LAYOUT."""
     assert ChannelsLast(None).level == 3

@@ -87,7 +87,6 @@ def test_half_precision_keeps_the_pair() -> None:
 
 
 def test_weights_from_inputs_keep_the_pair() -> None:
-    """Only constants can be folded."""
     _, report = optimise(
         """g (float[1, 1, 2, 2] x, float[1] s) => (float[1, 1, 2, 2] y) <float[1, 1, 1, 1] w = {2}> {
             a = Conv(x, w) y = BatchNormalization(a, s, s, s, s)

@@ -132,7 +132,6 @@ def test_what_must_stay(body: str, shape: str, reason: str) -> None:
 
 
 def test_one_divided_by_a_convolution_stays() -> None:
-    """It is not linear."""
     found, _ = fold(f"a = {CONV}(x, w) y = Div(c, a)", "float[2, 6, 5, 5] y")
     assert found == {"Conv": 1, "Div": 1}
 

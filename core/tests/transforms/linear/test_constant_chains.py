@@ -33,7 +33,6 @@ def test_factors(first: str, second: str) -> None:
 
 
 def test_factors_that_make_smaller() -> None:
-    """Likewise."""
     assert run("p = Mul(x, small) q = Mul(p, less_than_one) y = Div(q, v)")[0] == {"Mul": 1}
 
 
@@ -46,7 +45,6 @@ def test_scalars_stay_scalars(chain: str) -> None:
 
 
 def test_a_long_chain() -> None:
-    """Merged to the end."""
     assert run("p = Mul(x, a) q = Mul(p, v) r = Mul(q, b) y = Mul(r, b)")[0] == {"Mul": 1}
 
 
@@ -91,7 +89,6 @@ def test_what_must_stay(body: str, reason: str) -> None:
 
 
 def test_factors_that_leave_the_range_stay() -> None:
-    """Their product is no float32."""
     model, report = optimise(
         "g (float[2, 3] x) => (float[2, 3] y) <float a = {1e-30}> { t = Mul(x, a) y = Mul(t, a) }",
         MergeConstantChains(),
@@ -101,7 +98,6 @@ def test_factors_that_leave_the_range_stay() -> None:
 
 
 def test_divided_integers_stay() -> None:
-    """Each division truncates."""
     model, report = optimise(
         "g (int64[3] x) => (int64[3] y) <int64 a = {3}> { t = Div(x, a) y = Div(t, a) }",
         MergeConstantChains(),

@@ -151,7 +151,6 @@ def test_a_sum_that_broadcasts_stays() -> None:
 
 
 def test_a_second_activation_stays() -> None:
-    """One node has one activation."""
     text = f"{PICTURE_HEAD} {{ c = {CONV}(x, f) r = Relu(c) y = Tanh(r) }}"
     found, _, _ = fuse(text, FuseConvActivation(), weights=WEIGHTS, feeds=PICTURE)
     assert found == {"FusedConv": 1, "Tanh": 1}

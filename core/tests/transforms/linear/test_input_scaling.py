@@ -62,7 +62,6 @@ def test_in_front_of_a_product(product: str, scale: str) -> None:
 
 
 def test_the_second_factor_of_a_product() -> None:
-    """Weights may come first."""
     found, _ = fold("a = Mul(m, one) y = MatMul(f, a)", "float[5, 4] y")
     assert found == {"MatMul": 1}
 

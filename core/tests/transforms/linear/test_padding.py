@@ -65,7 +65,6 @@ def test_zeros_in_front_of_an_average_are_counted() -> None:
 
 
 def test_minus_infinity_in_front_of_a_maximum() -> None:
-    """MaxPool pads with it."""
     model, _ = optimise(
         """g (float[1, 1, 4, 4] x) => (float[1, 1, H, W] y) <int64[8] p = {0, 0, 1, 0, 0, 0, 0, 1}, float v = {-inf}> {
             a = Pad(x, p, v) y = MaxPool<kernel_shape = [2, 2]>(a)

@@ -129,7 +129,6 @@ def test_what_is_returned_keeps_its_name() -> None:
     ],
 )
 def test_as_many_elsewhere_stay(body: str, output: str) -> None:
-    """The reason says so."""
     found, said = run(body, output)
     assert found["Transpose"] >= 1
     assert "as many Transposes would be needed" in said
@@ -150,7 +149,6 @@ def test_an_operator_of_positions_stays() -> None:
     ],
 )
 def test_a_product_reads_a_transposed_matrix(body: str, output: str, flags: dict[str, float]) -> None:
-    """Gemm has flags for it."""
     model, _ = optimise(
         f"g (float[3, 4] m, float[4, 2] m2) => (float{output} y) {{ {body} }}",
         FoldTransposedOperands(),

@@ -25,7 +25,6 @@ def test_permutations_are_put_together() -> None:
 
 
 def test_there_and_back_is_nothing() -> None:
-    """The default permutation, twice."""
     model, _ = optimise(
         "g (float[2, 3, 4] x) => (float[2, 3, 4] y) { a = Transpose(x) b = Transpose(a) y = Neg(b) }",
         MergeTransposes(),

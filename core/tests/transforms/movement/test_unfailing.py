@@ -95,13 +95,11 @@ def test_shapes_that_never_fit() -> None:
 
 @pytest.mark.parametrize("node", ["v = Gather(x, h)", "v = Reshape(x, h)", "v = Slice(x, h, h)", "v = Unsqueeze(x, h)"])
 def test_positions_from_data(node: str) -> None:
-    """They may be anything."""
     assert stays(node) == "axes, sizes or positions are computed"
 
 
 @pytest.mark.parametrize("node", ["v = Div(g, g)", "v = Pow(g, g)"])
 def test_integers_that_cannot_be_divided(node: str) -> None:
-    """By zero; and negative powers."""
     assert "may fail for integers" in stays(node)
 
 
@@ -120,7 +118,6 @@ def test_other_operators(node: str) -> None:
 
 
 def test_texts() -> None:
-    """Only numbers move."""
     assert stays("v = Equal(text, text)") == "not all it reads and writes is known to be tensors of numbers"
 
 

@@ -168,7 +168,6 @@ def test_graphs_inside_nodes_are_regions_of_their_own() -> None:
     ids=["nobody wants it", "others run it", "another type", "movement alone", "float32"],
 )
 def test_what_stays_as_it_is(text: str, types: frozenset[DataType], claimed: Collection[str] | None) -> None:
-    """Near misses."""
     model, report = _widen(text, types=types, claimed=claimed)
     assert report.changes == 0
     assert "Cast" not in operators(model)

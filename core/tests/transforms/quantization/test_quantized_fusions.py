@@ -40,7 +40,6 @@ def test_a_sum_stays() -> None:
 
 
 def test_another_type_behind_the_function() -> None:
-    """A table has one type."""
     text = _activation("Sigmoid", "(m, t, w)").replace("(uint8[256] y)", "(int8[256] y)")
     text = text.replace("f = Dequantize", "w = Constant <value = int8 {0}> () f = Dequantize")
     counts, _, report = fuse(text, FuseQuantizedActivation())

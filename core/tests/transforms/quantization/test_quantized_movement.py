@@ -42,7 +42,6 @@ def test_moves(move: str) -> None:
 
 
 def test_nothing_between_them() -> None:
-    """There and back is nowhere."""
     text = _text("y = QuantizeLinear (f, s, z) r = Transpose (y)", "uint8[4, 4, 8, 2] r")
     model, _ = optimise(text, MoveQuantized(), feeds={"x": ALL})
     assert operators(model) == {"Transpose": 1, "Constant": 2} or operators(model) == {"Transpose": 1}
@@ -86,7 +85,6 @@ def test_other_scales_stay(middle: str, reason: str) -> None:
 
 
 def test_moved_elements_that_are_read_as_floats_too() -> None:
-    """They would be moved twice."""
     text = _text("m = Transpose (f) y = QuantizeLinear (m, s, z)", "uint8[P, Q, R, S] y, float[P, Q, R, S] m")
     model, report = optimise(text, MoveQuantized(), feeds={"x": ALL})
     assert operators(model)["QuantizeLinear"] == 1
@@ -94,7 +92,6 @@ def test_moved_elements_that_are_read_as_floats_too() -> None:
 
 
 def test_an_old_max_pool_takes_no_bytes() -> None:
-    """Integers came with version 12."""
     text = _text("m = MaxPool <kernel_shape = [2, 2]> (f) y = QuantizeLinear (m, s, z)")
     text = text.replace("value_float = 0.013", "value = float {0.013}")
     model, report = optimise(text, MoveQuantized(), opset=11)
@@ -103,6 +100,5 @@ def test_an_old_max_pool_takes_no_bytes() -> None:
 
 
 def test_computing_stays() -> None:
-    """A sum is no movement."""
     model, _ = optimise(_text("m = Add (f, f) y = QuantizeLinear (m, s, z)"), MoveQuantized(), feeds={"x": ALL})
     assert operators(model)["QuantizeLinear"] == 1

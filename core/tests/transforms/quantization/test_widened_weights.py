@@ -66,7 +66,6 @@ def test_zero_points(zero: str) -> None:
 
 
 def test_for_several_products() -> None:
-    """Weights that two products share."""
     model, _ = _run(_text(use="y = MatMul (x, w) z2 = Gemm (x, w)", result="float[2, 3] y, float[2, 3] z2"))
     assert operators(model) == {"DequantizeLinear": 1, "MatMul": 1, "Gemm": 1}
 

@@ -52,7 +52,6 @@ def test_it_agrees_with_the_reference(node: tuple[list[Any], dict[str, Any]]) ->
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("inputs", [[X, CACHE, CACHE + 1, PLACES], [X, ROWS, ROWS + 1]], ids=["positions", "places"])
 def test_it_agrees_with_onnxruntime(inputs: list[Any], interleaved: int) -> None:
-    """On inputs of rank 4."""
     agree_with_runtime("RotaryEmbedding", inputs, opset=23, interleaved=interleaved)
 
 

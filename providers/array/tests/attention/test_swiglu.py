@@ -43,7 +43,6 @@ def test_gates_far_from_zero_are_shut_or_open() -> None:
 
 
 def test_shapes_that_differ_are_refused() -> None:
-    """The operator does not broadcast."""
     with pytest.raises(InvalidArgument, match="must have the same shape") as caught:
         run("SwiGLU", [np.zeros((2, 3), np.float32), np.zeros(3, np.float32)])
     assert "SwiGLU_under_test" in str(caught.value)

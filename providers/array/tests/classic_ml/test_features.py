@@ -70,7 +70,6 @@ def test_vectors_are_rows() -> None:
 
 
 def test_sizes_may_be_absent() -> None:
-    """The inputs' own count then."""
     (y,) = run("FeatureVectorizer", [X, X[:, :1]], opset=1, domain=ML)
     assert_close(y, np.concatenate((X, X[:, :1]), axis=1))
 

@@ -57,7 +57,6 @@ def test_input_types(dtype: Any) -> None:
 
 @pytest.mark.parametrize("post", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 def test_linear_regressor(post: str) -> None:
-    """Several targets."""
     attributes: dict[str, Any] = {
         "coefficients": numbers(8),
         "intercepts": [0.1, 0.2],
@@ -86,7 +85,6 @@ def test_a_large_score_does_not_overflow() -> None:
 
 
 def test_without_rows() -> None:
-    """No observation, no score."""
     for post in ("NONE", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"):
         (y,) = run("LinearRegressor", [X[:0]], opset=1, domain=ML, coefficients=numbers(4), post_transform=post)
         assert y.shape == (0, 1)

@@ -75,7 +75,6 @@ def test_nan_is_a_key(opset: int) -> None:
 
 
 def test_label_encoder_1_maps_strings_to_positions_and_back() -> None:
-    """One list of classes."""
     compare("LabelEncoder", words("a", "z"), classes_strings=["b", "a"])
     compare("LabelEncoder", words("a", "z"), classes_strings=["a", "a"], default_int64=9)
     compare("LabelEncoder", i64(1, 9, -1), classes_strings=["b", "a"], default_string="none")
@@ -93,7 +92,6 @@ def test_label_encoder_4_takes_tensors(dtype: Any) -> None:
 
 
 def test_label_encoder_4_takes_tensors_of_strings() -> None:
-    """Strings on either side."""
     keys, values = words("a", "b"), words("x", "y")
     (y,) = run("LabelEncoder", [words("b", "c")], opset=4, domain=ML, keys_tensor=keys, values_tensor=values)
     assert y.tolist() == ["y", "_Unused"]
@@ -123,7 +121,6 @@ def test_one_hot_encoder(dtype: Any) -> None:
 
 
 def test_one_hot_encoder_of_int32() -> None:
-    """A type that onnxruntime lacks."""
     (y,) = run("OneHotEncoder", [np.array([[7], [5]], np.int32)], opset=1, domain=ML, cats_int64s=[5, 6, 7])
     assert_close(y, np.array([[[0, 0, 1]], [[1, 0, 0]]], np.float32))
 

@@ -78,7 +78,6 @@ def test_cast_map_as_onnxruntime(target: str, output: int, form: dict[str, Any])
 
 
 def test_cast_map_of_strings() -> None:
-    """Strings of numbers become numbers."""
     for target, expected in (("TO_FLOAT", [[-2, 15]]), ("TO_INT64", [[-2, 15]]), ("TO_STRING", [["-2", "15"]])):
         (y,) = run("CastMap", [{3: "15", 1: "-2"}], opset=1, domain=ML, cast_to=target)
         assert y.tolist() == expected

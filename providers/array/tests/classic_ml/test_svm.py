@@ -76,7 +76,6 @@ def test_probabilities(seed: int, post: str, counts: tuple[int, ...]) -> None:
 
 
 def test_probabilities_add_up_to_one() -> None:
-    """Whatever the number of classes."""
     rng = np.random.default_rng(0)
     attributes = machine(0, (3,) * 7, "RBF", prob_a=numbers(rng, 21), prob_b=numbers(rng, 21))
     _, scores = run("SVMClassifier", [rows(0, 50)], opset=1, outputs=2, domain=ML, **attributes)
@@ -92,7 +91,6 @@ def test_probit_of_a_decision_fills_both_columns() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.int32])
 def test_classifier_input_types(dtype: Any) -> None:
-    """Every type, with string labels."""
     attributes = machine(2, (2, 1, 2), "POLY")
     del attributes["classlabels_ints"]
     classify((4 * rows(2)).astype(dtype), classlabels_strings=["a", "b", "c"], **attributes)
@@ -232,14 +230,12 @@ def test_damaged_classifiers_are_refused(changes: dict[str, Any], text: str, fix
     ],
 )
 def test_damaged_regressors_are_refused(changes: dict[str, Any], text: str) -> None:
-    """Huge numbers of vectors, too."""
     attributes = {name: value for name, value in {**regressor(9), **changes}.items() if value != []}
     with pytest.raises(InvalidGraph, match=re.escape(text)):
         run("SVMRegressor", [rows(9)], opset=1, domain=ML, **attributes)
 
 
 def test_rows_of_the_wrong_width_are_refused() -> None:
-    """With both numbers."""
     with pytest.raises(InvalidArgument, match="has 4 columns, and the model has 3 features") as caught:
         run("SVMRegressor", [rows(9, 2, 4)], opset=1, domain=ML, **regressor(9))
     assert "3 features" in caught.value.fix

@@ -87,7 +87,6 @@ def test_damaged_lists_of_nodes(damage: Callable[[dict[str, Any]], None], text: 
 
 
 def test_a_tree_in_a_circle_has_no_root() -> None:
-    """Each node is another's child."""
     attributes = {
         "nodes_treeids": [0, 0],
         "nodes_nodeids": [0, 1],

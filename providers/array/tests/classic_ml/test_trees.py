@@ -254,7 +254,6 @@ def test_a_single_integer_label_is_a_decision_for_1_or_0() -> None:
 
 
 def test_a_vector_is_one_row() -> None:
-    """Rank 1 is an observation."""
     rng = np.random.default_rng(12)
     trees = forest(rng)
     x = quarters(rng, 1, 3)

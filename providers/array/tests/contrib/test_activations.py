@@ -46,7 +46,6 @@ def test_with_bias(op_type: str, shape: tuple[int, ...]) -> None:
 
 
 def test_the_factor_of_quick_gelu() -> None:
-    """``alpha`` is inside the sigmoid."""
     agree_with_runtime("QuickGelu", [sample((4, 5), np.float32)], opset=1, domain=DOMAIN, alpha=0.7)
 
 
@@ -81,6 +80,5 @@ def test_numbers_that_are_none() -> None:
 @pytest.mark.parametrize("bias", [np.zeros(3, np.float32), np.zeros((1, 4), np.float32)], ids=["short", "matrix"])
 @pytest.mark.parametrize("op_type", ["BiasGelu", "FastGelu"])
 def test_a_bias_that_does_not_fit_is_refused(op_type: str, bias: Any) -> None:
-    """With both shapes."""
     with pytest.raises(InvalidArgument, match=re.escape(f"A bias of shape {list(bias.shape)}") + r"[\s\S]*last axis"):
         contrib(op_type, [np.zeros((2, 4), np.float32), bias])

@@ -143,7 +143,6 @@ def test_rotary_positions(size: int | None) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 5, 6), (2, 0, 6)], ids=str)
 def test_nothing_gives_nothing(shape: tuple[int, ...]) -> None:
-    """No sequences, or empty ones."""
     y, present = contrib("Attention", [np.zeros(shape, np.float32), W, B], outputs=2, num_heads=HEADS)
     assert y.shape == (*shape[:2], 12)
     assert present.shape == (2, shape[0], HEADS, shape[1], SIZE)

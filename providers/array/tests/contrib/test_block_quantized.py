@@ -151,7 +151,6 @@ def test_matmul_n_bits_refuses(changes: dict[int, Any], attributes: dict[str, in
 
 
 def test_prepacked_weights_are_refused() -> None:
-    """Their layout is one device's."""
     with pytest.raises(errors.NotImplemented, match=r"weight_prepacked=1\)[\s\S]*weight_prepacked=0"):
         contrib("MatMulNBits", _SMALL, N=8, K=64, bits=4, block_size=16, weight_prepacked=1)
 

@@ -93,7 +93,6 @@ def test_centred_values_are_the_quantised_ones_less_the_zero_point(shift: float)
 
 
 def test_dynamic_quantize_lstm_refuses_scales_that_do_not_fit() -> None:
-    """With the shape."""
     inputs = _inputs(1, 1, np.int8, False)
     inputs[8] = np.ones(3, np.float32)
     with pytest.raises(InvalidArgument, match=re.escape("W's scale has shape [3]; it needs 1 entries, or 64")):

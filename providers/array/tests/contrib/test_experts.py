@@ -266,14 +266,12 @@ def test_qmoe_normalizes_where_it_is_told_to() -> None:
 
 @pytest.mark.parametrize("normalized", [0, 1])
 def test_qmoe_with_routing_weights(normalized: int) -> None:
-    """Scores select, another tensor weighs."""
     inputs = [*_quantized_inputs(7, I, 4, 16, zeros=True), None, sample((7, E), np.float32, 8, 0.1, 1)]
     attributes: dict[str, Any] = {"k": 2, "normalize_routing_weights": normalized, "block_size": 16}
     agree_with_runtime("QMoE", inputs, opset=1, domain=DOMAIN, **attributes)
 
 
 def test_many_tokens_of_one_expert() -> None:
-    """They are taken in parts."""
     inputs = _inputs((1500, H), I)
     inputs[2], inputs[3] = (np.repeat(value, 200, axis=1) for value in inputs[2:4])
     inputs[4] = np.repeat(inputs[4] / np.float32(200), 200, axis=2)

@@ -110,7 +110,6 @@ def test_fused_gemm_of_all_types(dtype: Any) -> None:
 
 
 def test_fused_gemm_refuses_activations_of_integers() -> None:
-    """Their values are not integers."""
     with pytest.raises(InvalidArgument, match=r"The activation Tanh of a tensor\(int32\)[\s\S]*Use Relu"):
         contrib("FusedGemm", [np.ones((2, 2), np.int32)] * 2, activation="Tanh")
 
@@ -164,6 +163,5 @@ def test_wrong_activations_are_refused(attributes: dict[str, Any], message: str)
 
 
 def test_a_summand_of_another_shape_is_refused() -> None:
-    """Z does not broadcast."""
     with pytest.raises(InvalidArgument, match="Z must have the shape of the convolution's result"):
         contrib("FusedConv", [_X, _W, None, _Z])

@@ -71,7 +71,6 @@ def test_pad(pads: Any, mode: str) -> None:
 
 
 def test_pad_crops() -> None:
-    """Negative pads take away."""
     _agree("Pad", [sample((3, 4), np.float32), np.array([-1, 1, 0, -2]), np.array(1.0, np.float32)])
 
 
@@ -95,7 +94,6 @@ def test_unique_of_strings_and_of_nothing() -> None:
 
 
 def test_unique_refuses_matrices() -> None:
-    """There is no axis."""
     with pytest.raises(InvalidArgument, match="Unique needs a vector; the input has rank 2"):
         contrib("Unique", [np.zeros((2, 2), np.float32)], outputs=3)
 
@@ -189,7 +187,6 @@ def test_conv_transpose_without_pads(dtype: Any) -> None:
 
 
 def test_conv_transpose_refuses_pads_of_another_rank() -> None:
-    """Two for each spatial axis."""
     inputs = [np.ones((1, 2, 4, 4), np.float32), np.ones((2, 3, 3, 3), np.float32), np.array([1, 1])]
     with pytest.raises(InvalidArgument, match=re.escape("pads is [1, 1]")):
         contrib("ConvTransposeWithDynamicPads", inputs)
@@ -236,6 +233,5 @@ def test_grid_sample(padding: str, mode: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_grid_sample_of_other_floats(dtype: Any) -> None:
-    """As in ONNX's domain."""
     inputs = [sample((1, 2, 5, 6), dtype), sample((1, 3, 4, 2), dtype, 1, -1, 1)]
     np.testing.assert_array_equal(contrib("GridSample", inputs)[0], run("GridSample", inputs, opset=16)[0])

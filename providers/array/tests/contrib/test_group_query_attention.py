@@ -193,7 +193,6 @@ def test_a_cache_of_a_narrower_type() -> None:
 
 
 def test_float16_agrees_with_onnxruntime() -> None:
-    """Turned, attended and stored."""
     inputs = [x.astype(np.float16) for x in (*new(2, 1), *past(2, 9))]
     inputs += [i32(9, 4), i32(10), COS.astype(np.float16), SIN.astype(np.float16)]
     agree(OP, inputs, (np.float16,) * 3, do_rotary=1, **NODE)
@@ -305,7 +304,6 @@ def test_inputs_stay_as_they_were() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)], ids=str)
 def test_nothing_gives_nothing(shape: tuple[int, int]) -> None:
-    """No sequences, or empty ones."""
     inputs = [*new(*shape), None, None, np.full(shape[0], shape[1] - 1, np.int32), i32(shape[1])]
     y, keys, _ = contrib(OP, inputs, outputs=3, **NODE)
     assert y.shape == (*shape, HEADS * SIZE)
@@ -330,7 +328,6 @@ _FOUR = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_b
     ids=["decoding", "prompt", "sliding", "8 bits", "4 bits"],
 )  # fmt: skip
 def test_on_another_array_module(inputs: list[Any], attributes: dict[str, Any]) -> None:
-    """Ragged batches throughout."""
     on_device(OP, inputs, 4 if "qk_output" in attributes else 3, (5, 6), **NODE, **attributes)
 
 
@@ -376,7 +373,6 @@ def test_what_does_not_fit_is_refused(change: dict[int, Any], attributes: dict[s
 
 
 def test_odd_heads_have_no_pairs_of_four_bits() -> None:
-    """Two elements share a byte."""
     inputs = [f32((1, 2, 6)), f32((1, 2, 3)), f32((1, 2, 3)), None, None, i32(1), i32(2), *[None] * 5]
     inputs += [np.ones(1, np.float32)] * 2
     with pytest.raises(InvalidArgument, match="Heads of odd size"):

@@ -172,7 +172,6 @@ def test_a_window_of_convolution_states(length: int, window: int, dilation: int,
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BF16], ids=str)
 def test_convolution_of_narrow_floats(dtype: Any) -> None:
-    """Summed in float32, rounded once."""
     x, w, b, s = (value.astype(dtype) for value in (X, W, B, f32((2, 6, 6), 3)))
     y, state = contrib(CONV, [x, w, b, s], outputs=2, dilation=2)
     whole = np.concatenate((s, x), axis=2)

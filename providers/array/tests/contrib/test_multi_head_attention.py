@@ -157,12 +157,10 @@ def test_decoding_with_beams() -> None:
 
 @pytest.mark.parametrize("extra", [[], [np.array([[1, 0, 1, 1, 1, 0, 1]] * 2, np.int32)]], ids=["plain", "mask"])
 def test_decoding_from_caches(extra: list[Any]) -> None:
-    """Cross attention."""
     agree(DECODER, [ONE[0], *CACHES, *extra], num_heads=HEADS)
 
 
 def test_decoding_of_caches_with_a_bias() -> None:
-    """It reaches the queries alone."""
     agree(DECODER, [ONE[0], *CACHES, *[None] * 7, BIAS], num_heads=HEADS)
 
 
@@ -225,7 +223,6 @@ def test_what_does_not_fit_is_refused(inputs: list[Any], message: str) -> None:
 
 
 def test_decoding_more_than_one_position_is_refused() -> None:
-    """It is another operator's work."""
     with pytest.raises(InvalidArgument, match="decodes one position at a time"):
         contrib(DECODER, [Q, K, V], num_heads=HEADS)
 

@@ -24,7 +24,6 @@ FOUR = ["int4", "uint4"]
 
 @pytest.mark.parametrize("dtype", WIDE)
 def test_one_scale(dtype: Any) -> None:
-    """Both ways, with saturation."""
     agree_with_runtime("QuantizeLinear", [X, number(0.0123), number(3, dtype)], opset=1, domain=DOMAIN)
     q = np.arange(60).reshape(3, 4, 5).astype(dtype)
     agree_with_runtime("DequantizeLinear", [q, number(0.0123), number(3, dtype)], opset=1, domain=DOMAIN)
@@ -74,7 +73,6 @@ def test_half_precision() -> None:
 
 
 def test_without_zero_point_the_result_is_uint8() -> None:
-    """The default of the schema."""
     (q,) = run("QuantizeLinear", [X, number(0.1)], domain=DOMAIN, opset=1)
     np.testing.assert_array_equal(
         q, run("QuantizeLinear", [X, number(0.1), number(0, np.uint8)], domain=DOMAIN, opset=1)[0]
@@ -109,7 +107,6 @@ def test_on_another_array_module() -> None:
     ],
 )
 def test_scales_that_do_not_fit_are_refused(scale: tuple[int, ...], zero: tuple[int, ...], text: str) -> None:
-    """With the shapes."""
     inputs = [X, np.ones(scale, np.float32), np.zeros(zero, np.uint8)]
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("QuantizeLinear", inputs, domain=DOMAIN, opset=1)

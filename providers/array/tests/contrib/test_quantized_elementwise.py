@@ -133,6 +133,5 @@ def test_several_scales_are_refused(index: int) -> None:
 
 
 def test_shapes_that_do_not_broadcast_are_refused() -> None:
-    """With both."""
     with pytest.raises(InvalidArgument, match=re.escape("Shapes (3,) and (4,) cannot be broadcast together")):
         run("QLinearMul", given_inputs(((3,), (4,)), np.uint8), domain=DOMAIN, opset=1)

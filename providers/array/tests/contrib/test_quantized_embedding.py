@@ -48,13 +48,11 @@ def test_equals_onnxruntime(masked: bool, segments: bool, dtype: Any) -> None:
 
 
 def test_epsilon() -> None:
-    """An attribute."""
     inputs = embed_inputs(np.uint8)
     agree_with_runtime("QEmbedLayerNormalization", inputs, opset=1, outputs=2, domain=DOMAIN, epsilon=0.5)
 
 
 def test_nothing() -> None:
-    """No sequences."""
     inputs = embed_inputs(np.uint8, segments=False)
     inputs[0] = inputs[0][:0]
     y, counts = run("QEmbedLayerNormalization", inputs, domain=DOMAIN, opset=1, outputs=2)

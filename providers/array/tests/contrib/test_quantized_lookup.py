@@ -42,7 +42,6 @@ def test_sigmoid(x_scale: float, dtype: Any, constants: tuple[int, ...]) -> None
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("attributes", [{}, {"alpha": 0.3}, {"alpha": -2.0}])
 def test_leaky_relu(attributes: dict[str, Any], dtype: Any, constants: tuple[int, ...]) -> None:
-    """Bit for bit."""
     inputs = [every_value(dtype), number(0.031), number(17, dtype), number(0.043), number(9, dtype)]
     agree_with_runtime("QLinearLeakyRelu", inputs, opset=1, domain=DOMAIN, constants=constants, **attributes)
 
@@ -66,7 +65,6 @@ def test_absent_zero_points_are_zero(op_type: str, dtype: Any) -> None:
     zeros=st.tuples(*[st.integers(0, 127)] * 2),
 )
 def test_leaky_relu_of_any_shape(dtype: Any, shape: list[int], scales: Any, zeros: Any) -> None:
-    """Scalars, empty tensors, saturation."""
     x = random_eight(shape, dtype)
     inputs = [x, number(scales[0]), number(zeros[0], dtype), number(scales[1]), number(zeros[1], dtype)]
     agree_with_runtime("QLinearLeakyRelu", inputs, opset=1, domain=DOMAIN)

@@ -81,7 +81,6 @@ def test_average_pool_in_ceil_mode_divides_by_the_whole_kernel() -> None:
 
 
 def test_absent_zero_points_are_zero() -> None:
-    """Of input and output."""
     x = random_eight((1, 2, 5, 5), np.int8)
     (y,) = run("QLinearAveragePool", [x, number(0.3), None, number(0.2)], domain=DOMAIN, opset=1, kernel_shape=[2, 2])
     exact = mean(x, 0, (4, 4), {"kernel_shape": [2, 2]}) * (np.float32(0.3) / np.float64(np.float32(0.2)))
@@ -157,7 +156,6 @@ def test_global_average_pool(shape: tuple[int, ...], dtype: Any, channels_last: 
     ids=str,
 )
 def test_nhwc_max_pool(attributes: dict[str, Any], dtype: Any) -> None:
-    """Padding is below every value."""
     agree_with_runtime("NhwcMaxPool", [random_eight((2, 7, 8, 5), dtype)], opset=1, domain=DOMAIN, **attributes)
 
 
@@ -179,7 +177,6 @@ def test_on_another_array_module() -> None:
 
 @pytest.mark.parametrize("op_type", ["QLinearAveragePool", "QLinearGlobalAveragePool", "NhwcMaxPool"])
 def test_two_axes_are_refused(op_type: str) -> None:
-    """With the shape."""
     scale, zero = number(0.3), number(3, np.int8)
     inputs = [np.zeros((3, 4), np.int8)] + ([] if op_type == "NhwcMaxPool" else [scale, zero, scale, zero])
     attributes = {} if "Global" in op_type else {"kernel_shape": [1]}

@@ -124,7 +124,6 @@ def test_qgemm(left: Any, right: Any, trans_a: int, trans_b: int, by_column: boo
 
 @pytest.mark.parametrize("bias", [(), (1,), (1, 4), (3, 1), (3, 4)], ids=str)
 def test_qgemm_broadcasts_c(bias: tuple[int, ...]) -> None:
-    """One direction only."""
     c = np.random.default_rng(0).integers(-999, 999, bias).astype(np.int32)
     inputs = gemm_inputs(random_eight((3, 6), np.uint8), random_eight((6, 4), np.uint8, 1), 4, bias=c, out=np.uint8)
     agree_but_for_ties("QGemm", inputs, gemm_exact(inputs, False, False, 1.0))
@@ -215,7 +214,6 @@ def refused(op_type: str, inputs: list[Any], text: str, **attributes: Any) -> No
 
 
 def test_parameters_that_do_not_fit_are_refused() -> None:
-    """With their names and shapes."""
     a, x, b = np.zeros((3, 6), np.uint8), np.zeros((3, 6), np.float32), np.zeros((6, 4), np.uint8)
     one, three = number(1.0), np.ones(3, np.float32)
     refused("DynamicQuantizeMatMul", [x, b, three], "B's scale has shape [3]; B has shape [6, 4]")
@@ -235,7 +233,6 @@ def test_matrices_that_do_not_fit_are_refused() -> None:
 
 
 def test_channels_last_needs_three_axes() -> None:
-    """With the shape."""
     x, w, zero = np.zeros((3, 4), np.uint8), np.zeros((2, 4, 1), np.uint8), number(0, np.uint8)
     one = number(1.0)
     refused(
@@ -252,7 +249,6 @@ class Capped(LocalKernelContext):
 
 @pytest.mark.parametrize("name", ["dynamic_quantize_matmul", "matmul_integer_to_float", "qgemm"])
 def test_products_ask_before_they_allocate(name: str) -> None:
-    """For the result's shape."""
     a, b, zero, one = np.ones((3, 1), np.uint8), np.ones((1, 4), np.uint8), number(0, np.uint8), number(1.0)
     inputs: dict[str, list[Any]] = {
         "dynamic_quantize_matmul": [a.astype(np.float32), b, one],
@@ -265,7 +261,6 @@ def test_products_ask_before_they_allocate(name: str) -> None:
 
 
 def test_runtime_outputs_of_a_vector_have_no_axes() -> None:
-    """Two vectors make a number."""
     a, b = sample((6,), np.float32), addable(random_eight((6,), np.int8))
     (y,) = run("DynamicQuantizeMatMul", [a, b, number(0.1)], domain=DOMAIN, opset=1)
     (wanted,) = runtime_outputs("DynamicQuantizeMatMul", [a, b, number(0.1)], opset=1, domain=DOMAIN)

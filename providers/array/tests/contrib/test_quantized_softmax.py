@@ -93,7 +93,6 @@ def test_any_parameters(dtype: Any, shape: list[int], scales: Any, zero: int, op
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
 def test_nothing(shape: tuple[int, ...]) -> None:
-    """An empty tensor stays one."""
     inputs = [np.zeros(shape, np.uint8), number(0.1), None, number(0.1), number(0, np.uint8)]
     assert run_softmax(inputs, -1, 13).shape == shape
 
@@ -113,7 +112,6 @@ def test_on_another_array_module() -> None:
 
 
 def test_an_axis_that_does_not_exist_is_refused() -> None:
-    """With the rank."""
     inputs = [np.zeros((2, 2), np.uint8), number(0.1), None, number(0.1), number(0, np.uint8)]
     with pytest.raises(InvalidArgument, match="Axis 2 is out of range for rank 2"):
         run_softmax(inputs, 2, 13)

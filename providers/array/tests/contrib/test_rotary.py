@@ -86,7 +86,6 @@ def test_attributes_that_change_nothing() -> None:
 
 
 def test_float16_agrees_with_onnxruntime() -> None:
-    """Both operators."""
     x, cos, sin = (value.astype(np.float16) for value in (X, COS, SIN))
     agree(ONE, [x, i64(3), cos, sin], (np.float16,))
     agree(THREE, [x, ids(3, 2, 5), cos, sin], (np.float16,), num_heads=3, mrope_section=[2, 1, 1])
@@ -106,14 +105,12 @@ def test_bfloat16() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 5, 24), (2, 0, 24)], ids=str)
 def test_nothing_gives_nothing(shape: tuple[int, ...]) -> None:
-    """No sequences, or empty ones."""
     x = np.zeros(shape, np.float32)
     assert contrib(ONE, [x, i64(3), COS, SIN])[0].shape == shape
     assert contrib(THREE, [x, ids(3, *shape[:2]), COS, SIN], num_heads=3, mrope_section=(2, 1, 1))[0].shape == shape
 
 
 def test_on_another_array_module() -> None:
-    """Both operators."""
     on_device(ONE, [X, i64(3), COS, SIN])
     on_device(THREE, [X, ids(3, 2, 5), COS, SIN], num_heads=3, mrope_section=(2, 1, 1), mrope_layout=1)
 

@@ -128,7 +128,6 @@ def test_a_window_of_another_length(window: tuple[int, ...]) -> None:
 
 
 def test_a_step_that_is_a_list() -> None:
-    """The step is one number."""
     with pytest.raises(InvalidArgument, match=r"frame_step has the shape \[2\]"):
         run("STFT", [np.zeros((1, 16, 1), np.float32), i64(1, 2), None, np.array(8)], opset=17)
 

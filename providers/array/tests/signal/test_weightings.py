@@ -87,7 +87,6 @@ def test_windows_refuse(size: Any, attributes: dict[str, int], text: str) -> Non
 
 
 def test_large_windows_are_announced() -> None:
-    """The size is data."""
     with pytest.raises(LimitError, match="too large"):
         call("HannWindow", [np.array(1 << 40)], {}, opset=17)
 
@@ -162,6 +161,5 @@ def test_mel_numbers_are_scalars(index: int) -> None:
 
 
 def test_large_mel_matrices_are_announced() -> None:
-    """Their size is data."""
     with pytest.raises(LimitError, match="too large"):
         call("MelWeightMatrix", mel_inputs(1 << 20, 1 << 20, 8192, 0, 4096), {}, opset=17)

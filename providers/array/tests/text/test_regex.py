@@ -26,7 +26,6 @@ def words(*texts: str) -> Any:
     "pattern", ["a+b*", "(a|b)+", "", r"\w+@\w+\.(com|org)", "ä.", "(?i)ab", r"\pL+", "a$", "(?s)a.b"]
 )
 def test_as_onnxruntime(pattern: str) -> None:
-    """Which links RE2 as well."""
     x = words("aab", "", "ab", "ä!", "ABAB", "me@here.org", "a\nb", "a\n", "a\0b").reshape(3, 3)
     agree_with_runtime("RegexFullMatch", [x], opset=20, pattern=pattern)
 
@@ -56,7 +55,6 @@ def test_what_is_not_re2_is_refused(pattern: str) -> None:
 
 
 def test_a_pattern_is_needed() -> None:
-    """The schema has no default."""
     with pytest.raises(InvalidGraph, match="The attribute pattern is missing") as caught:
         run("RegexFullMatch", [words("a")], opset=20)
     assert caught.value.fix
@@ -70,7 +68,6 @@ def test_half_a_character_is_refused() -> None:
 
 
 def test_without_re2_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never another engine."""
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(NotSupported, match="need RE2, which is not installed") as caught:
         run("RegexFullMatch", [words("a")], opset=20, pattern="a")

@@ -117,7 +117,6 @@ SMALL: dict[str, Any] = {
 
 
 def test_a_scalar_is_a_sequence_of_one() -> None:
-    """As in onnxruntime."""
     (y,) = run("TfIdfVectorizer", [np.array(2, np.int64)], opset=9, **SMALL)
     np.testing.assert_array_equal(y, [0, 1, 0])
 
@@ -181,7 +180,6 @@ def test_damaged_attributes_are_refused(changes: dict[str, Any], text: str) -> N
     ],
 )
 def test_what_does_not_fit_is_refused(x: Any, text: str) -> None:
-    """With what is wanted."""
     with pytest.raises(InvalidArgument, match=re.escape(text)) as caught:
         run("TfIdfVectorizer", [x], opset=9, **SMALL)
     assert caught.value.fix

@@ -69,7 +69,6 @@ def test_empty_matches_move_on_by_a_character() -> None:
 
 @pytest.mark.parametrize(("shape", "expected"), [((0,), (0,)), ((2, 0), (2, 0)), ((0, 2), (0, 0))])
 def test_nothing_to_cut(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """As onnxruntime has it."""
     x = np.empty(shape, object)
     (y,) = run("Tokenizer", [x], opset=1, domain=MS, separators=[" "], **BASIC)
     assert y.shape == expected
@@ -104,7 +103,6 @@ def test_a_model_runs() -> None:
     ],
 )
 def test_damaged_attributes_are_refused(changes: dict[str, Any], text: str) -> None:
-    """When the node is bound."""
     attributes = {name: value for name, value in {**BASIC, **changes}.items() if value is not None}
     with pytest.raises(InvalidGraph, match=re.escape(text)) as caught:
         run("Tokenizer", [words(["a"])], opset=1, domain=MS, **attributes)
@@ -112,7 +110,6 @@ def test_damaged_attributes_are_refused(changes: dict[str, Any], text: str) -> N
 
 
 def test_other_ranks_are_refused() -> None:
-    """Only [C] and [N, C]."""
     with pytest.raises(InvalidArgument, match=re.escape("The input has shape [1, 1, 1]")) as caught:
         run("Tokenizer", [words(["a"]).reshape(1, 1, 1)], opset=1, domain=MS, tokenexp="a", **BASIC)
     assert caught.value.fix

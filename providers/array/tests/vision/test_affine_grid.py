@@ -102,6 +102,5 @@ def test_wrong_inputs(theta: tuple[int, ...], size: tuple[int, ...], text: str) 
 
 
 def test_large_grids_are_announced() -> None:
-    """Their size is data."""
     with pytest.raises(LimitError, match="too large"):
         call("AffineGrid", [np.zeros((1, 2, 3), np.float32), i64(1, 1, 1 << 20, 1 << 20)], {}, opset=20)

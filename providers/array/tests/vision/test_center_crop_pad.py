@@ -70,7 +70,6 @@ def test_axes(axes: tuple[int, ...]) -> None:
 
 
 def test_the_reference_agrees() -> None:
-    """As onnx.reference has it."""
     agree("CenterCropPad", [np.arange(20, dtype=np.float32).reshape(4, 5), i64(7, 2)])
 
 
@@ -99,6 +98,5 @@ def test_wrong_inputs(sizes: tuple[int, ...], attributes: dict[str, Any], text: 
 
 
 def test_large_results_are_announced() -> None:
-    """Their size is data."""
     with pytest.raises(LimitError, match="too large"):
         call("CenterCropPad", [np.zeros((4, 4), np.float32), i64(1 << 20, 1 << 20)], {}, opset=18)

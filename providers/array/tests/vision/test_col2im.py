@@ -162,7 +162,6 @@ def test_wrong_inputs(
 
 
 def test_large_pictures_are_announced() -> None:
-    """Their size is data."""
     inputs = [np.zeros((1, 1, 4), np.float32), i64(1 << 20, 1 << 20), i64(1, 1)]
     with pytest.raises(LimitError, match="too large"):
         call("Col2Im", inputs, {"strides": (1 << 19, 1 << 19)}, opset=18)

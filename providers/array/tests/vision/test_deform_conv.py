@@ -140,7 +140,6 @@ def assert_close_as_float32(actual: Any, expected: Any) -> None:
 
 
 def test_without_offsets_it_is_a_convolution() -> None:
-    """Zeros move nothing."""
     options: dict[str, Any] = {"strides": (2, 1), "pads": (1, 2, 1, 0), "dilations": (1, 2), "group": 2}
     x, w, offset, bias, _ = operands((2, 4, 7, 9), 6, (3, 2), **options)
     (expected,) = run("Conv", [x, w, bias], opset=11, **options)
@@ -192,7 +191,6 @@ def test_empty_batches_and_no_channels() -> None:
 
 
 def test_the_result_is_announced() -> None:
-    """Many filters of one pixel."""
     filters = 1 << 14
     inputs = [np.ones((1, 1, 64, 64), np.float32), np.ones((filters, 1, 1, 1), np.float32)]
     with pytest.raises(LimitError, match="too large"):
@@ -230,6 +228,5 @@ def _changed(index: int, value: Any) -> list[Any]:
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:
-    """With their shapes."""
     with pytest.raises(InvalidArgument, match=text.replace(".*", r"[\s\S]*")):
         run("DeformConv", inputs, opset=19, **attributes)

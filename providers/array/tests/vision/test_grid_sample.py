@@ -70,7 +70,6 @@ def test_the_first_version_equals_onnxruntime(mode: str, padding_mode: str, alig
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 def test_volumes_equal_onnxruntime(mode: str, padding_mode: str) -> None:
-    """Three spatial axes."""
     x, grid = sample((2, 3, 4, 5, 6), np.float32), sample((2, 3, 4, 5, 3), np.float32, 1, low=-1.5, high=1.5)
     agree_with_runtime("GridSample", [x, grid], opset=20, mode=mode, padding_mode=padding_mode)
 
@@ -119,7 +118,6 @@ def test_interpolated_integers_are_cut_off() -> None:
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.uint64])
 def test_integers_beyond_their_range_saturate(dtype: Any) -> None:
-    """A cubic overshoots."""
     greatest = np.iinfo(dtype).max
     x = np.array([[[0, greatest, greatest, 0]]], dtype)
     (y,) = run("GridSample", [x, grid_of(0.0)], opset=20, mode="cubic", align_corners=1)
@@ -175,7 +173,6 @@ def test_a_single_aligned_pixel_is_everywhere(mode: str, padding_mode: str) -> N
     ("x", "grid"), [((0, 2, 3, 3), (0, 2, 2, 2)), ((1, 0, 3, 3), (1, 2, 2, 2)), ((1, 2, 3, 3), (1, 0, 2, 2))]
 )
 def test_nothing_in_nothing_out(x: tuple[int, ...], grid: tuple[int, ...]) -> None:
-    """Empty batches, channels and grids."""
     (y,) = run("GridSample", [np.ones(x, np.float32), np.zeros(grid, np.float32)], opset=20)
     assert y.shape == (*x[:2], *grid[1:-1])
 

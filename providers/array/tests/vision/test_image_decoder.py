@@ -65,7 +65,6 @@ def test_lossy_formats_come_close(format_: str) -> None:
 
 
 def test_every_allowed_format_is_tested() -> None:
-    """The list is the specification's."""
     assert set(FORMATS) == {*LOSSLESS, "JPEG", "JPEG2000", "WEBP"}
 
 
@@ -108,7 +107,6 @@ def test_deep_pictures_keep_their_upper_bits(pixel_format: str) -> None:
 
 
 def test_the_first_of_several_pictures_counts() -> None:
-    """A TIFF may hold more."""
     other = Image.fromarray(255 - PICTURE)
     stream = encoded(PICTURE, "TIFF", save_all=True, append_images=[other])
     np.testing.assert_array_equal(decoded(stream), PICTURE)
@@ -147,7 +145,6 @@ def test_pillows_own_limit_is_an_error(factor: float, monkeypatch: pytest.Monkey
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_pillows_own_limit_is_an_error_whatever_its_warnings_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application may ignore them."""
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(LimitError, match=r"100 × 15 pixels"):
         decoded(header(100, 15))
@@ -171,7 +168,6 @@ def test_without_pillow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_unknown_pixel_formats_are_refused() -> None:
-    """With those that are known."""
     with pytest.raises(InvalidArgument, match=r"pixel_format is 'HSV'[\s\S]*Use one of RGB, BGR, Grayscale"):
         decoded(header(1, 1), "HSV")
 

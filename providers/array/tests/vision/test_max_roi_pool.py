@@ -93,6 +93,5 @@ def test_the_result_is_announced() -> None:
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(x: Any, rois: Any, pooled: tuple[int, ...], text: str) -> None:
-    """With their numbers."""
     with pytest.raises(InvalidArgument, match=text):
         run("MaxRoiPool", [x, rois], opset=16, pooled_shape=pooled)

@@ -89,7 +89,6 @@ def test_the_stand_in_gives_the_same() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, BF16, np.float64])
 def test_all_floats(dtype: Any) -> None:
-    """Nothing is computed."""
     (y,) = run("MaxUnpool", [X.astype(dtype), INDICES], opset=22, **TWO)
     assert y.dtype == dtype
     np.testing.assert_array_equal(y.reshape(-1)[INDICES.reshape(-1)], [1, 2, 3, 4])
@@ -97,7 +96,6 @@ def test_all_floats(dtype: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 2, 3, 3), (2, 0, 3, 3)])
 def test_nothing_in_nothing_out(shape: tuple[int, ...]) -> None:
-    """Empty batches and channels."""
     (y,) = run("MaxUnpool", [np.zeros(shape, np.float32), np.zeros(shape, np.int64)], **TWO)
     assert y.shape == (*shape[:2], 6, 6)
 
@@ -125,6 +123,5 @@ def test_the_result_is_announced() -> None:
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:
-    """With their numbers."""
     with pytest.raises(InvalidArgument, match=text):
         run("MaxUnpool", inputs, opset=11, **attributes)

@@ -114,7 +114,6 @@ def test_boxes_without_bounds_end() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (1, 0, 3), (1, 2, 0)])
 def test_nothing_in_nothing_out(shape: tuple[int, int, int]) -> None:
-    """No images, classes or boxes."""
     inputs = [np.zeros((shape[0], shape[2], 4), np.float32), np.zeros(shape, np.float32), i64(5)]
     (y,) = run("NonMaxSuppression", inputs)
     assert (y.shape, y.dtype) == ((0, 3), np.int64)
@@ -168,6 +167,5 @@ BOXES, SCORES = boxes_of(0, 1, 5, False), scores_of(0, 1, 1, 5)
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:
-    """With their numbers."""
     with pytest.raises(InvalidArgument, match=text):
         run("NonMaxSuppression", inputs, **attributes)

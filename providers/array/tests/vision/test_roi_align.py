@@ -80,7 +80,6 @@ def test_the_first_version_knows_no_half_pixel(ratio: int) -> None:
 
 
 def test_doubles_equal_onnxruntime() -> None:
-    """Positions and weights are doubles."""
     x = MAP.astype(np.float64)
     agree_with_runtime("RoiAlign", [x, ROIS.astype(np.float64), BATCH], opset=16, output_height=3, output_width=3)
 
@@ -144,7 +143,6 @@ def test_a_region_without_bounds_is_too_large() -> None:
     ],
 )
 def test_unknown_attributes_are_refused(attributes: dict[str, Any], text: str) -> None:
-    """When the kernel is bound."""
     with pytest.raises(InvalidArgument, match=text):
         run("RoiAlign", [MAP, ROIS, BATCH], opset=16, **attributes)
 
@@ -168,6 +166,5 @@ def test_unknown_attributes_are_refused(attributes: dict[str, Any], text: str) -
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(x: Any, rois: Any, batch: Any, text: str) -> None:
-    """With their numbers."""
     with pytest.raises(InvalidArgument, match=text):
         run("RoiAlign", [x, rois, batch], opset=16)

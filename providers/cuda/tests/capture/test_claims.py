@@ -74,7 +74,6 @@ def test_what_is_left_of_a_claim() -> None:
     ],
 )
 def test_why_nodes_are_not_captured(text: str, message: str) -> None:
-    """Each with its reason."""
     output = "int64[R] z" if "z =" in text else "float[N] y"
     view = graph_view(
         f"g (float[N] x) => ({output.replace('[R]', '[R, M]') if 'NonZero' in text else output}) {{ {text} }}"
@@ -99,6 +98,5 @@ def test_kernels_of_ours_say_whether_they_wait() -> None:
 
 
 def test_regions_to_capture_are_known_again() -> None:
-    """By their nodes alone."""
     assert owns(_region("a = Neg (x) y = Relu (a)"), LibraryKernels())
     assert not owns(_region("a = NonZero (x) y = Cast <to = 1> (a)"), LibraryKernels())

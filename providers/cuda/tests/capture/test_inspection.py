@@ -89,7 +89,6 @@ def test_what_must_not_be_repeated(nodes: list[tuple[int, int, int]], pointers: 
 
 @pytest.mark.parametrize("name", ["cuGraphGetNodes", "cuGraphNodeGetType", "cuGraphMemcpyNodeGetParams"])
 def test_a_driver_that_does_not_answer(name: str) -> None:
-    """Named, with what to do."""
     with pytest.raises(EPFail, match=f"{name} failed with status 999") as caught:
         host_work(1, _Driver([(_COPY, 1, 1)], failing=name))
     assert "enable_cuda_graph" in str(caught.value)

@@ -20,13 +20,11 @@ def test_targets(device: int, target: str) -> None:
 
 
 def test_devices_that_are_too_old() -> None:
-    """With what the compiler knows."""
     with pytest.raises(EPFail, match=r"compute capability 7\.0 cannot run generated kernels") as caught:
         target_of(70, KNOWN)
     assert "NVRTC compiles for 7.5, 8.0" in str(caught.value)
 
 
 def test_a_compiler_that_knows_later_ones_only() -> None:
-    """Newer toolkits drop old devices."""
     with pytest.raises(EPFail, match="cannot run generated kernels"):
         target_of(75, (80, 90))

@@ -28,7 +28,6 @@ def test_keys_tell_parts_apart() -> None:
 
 
 def test_without_a_folder() -> None:
-    """Nothing is kept."""
     cache = CodeCache(None)
     assert not cache.put(KEY, b"x")
     assert cache.get(KEY) is None
@@ -36,14 +35,12 @@ def test_without_a_folder() -> None:
 
 @POSIX
 def test_the_folder_is_its_owners_alone(tmp_path: Path) -> None:
-    """As it is made."""
     CodeCache(tmp_path / "code").put(KEY, b"x")
     assert (tmp_path / "code").stat().st_mode & 0o777 == 0o700
 
 
 @POSIX
 def test_a_folder_that_others_can_write_to(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Is not used at all."""
     folder = tmp_path / "code"
     folder.mkdir()
     folder.chmod(0o777)
@@ -55,7 +52,6 @@ def test_a_folder_that_others_can_write_to(tmp_path: Path, caplog: pytest.LogCap
 
 @POSIX
 def test_a_file_that_others_can_write_to(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Is not believed."""
     cache = CodeCache(tmp_path)
     tmp_path.chmod(0o700)
     cache.put(KEY, b"x")
@@ -104,7 +100,6 @@ def test_the_oldest_files_go(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Is no error."""
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING):
         assert not CodeCache(tmp_path / "file" / "code").put(KEY, b"x")
@@ -120,7 +115,6 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureF
     ],
 )
 def test_the_environment_decides(environment: dict[str, str], wanted: Path | None) -> None:
-    """As it does for sessions."""
     assert default_folder(environment) == wanted
 
 

@@ -189,7 +189,6 @@ def test_every_reduction_compiles(dtype: str, form: tuple[str, int, int], arch: 
 
 
 def test_ptx_for_what_the_compiler_does_not_know() -> None:
-    """Text that the driver compiles."""
     assert b".target sm_90" in nvrtc.compile(SOURCES["gather of uint8"](), name="test", arch="compute_90")
 
 
@@ -210,7 +209,6 @@ def test_errors_have_the_compilers_log() -> None:
 
 
 def test_an_architecture_that_there_is_not() -> None:
-    """Is named."""
     with pytest.raises(NvrtcError, match="for sm_7"):
         nvrtc.compile('extern "C" __global__ void f() {}', name="f", arch="sm_7")
 

@@ -56,7 +56,6 @@ class FakeLibrary:
 
 
 def test_the_current_device() -> None:
-    """That of the thread's context."""
     library = FakeLibrary()
     assert Driver(library).device(5) == 3
     assert library.named("cuStreamGetCtx") == []
@@ -80,7 +79,6 @@ def test_without_a_context_and_a_stream() -> None:
 
 
 def test_attributes() -> None:
-    """By CUDA's numbers."""
     assert Driver(FakeLibrary()).attribute(Driver.MAJOR, 0) == 750
 
 
@@ -118,13 +116,11 @@ def test_short_memory() -> None:
 
 @pytest.mark.parametrize("status", [700, 709, 999])
 def test_a_lost_context(status: int) -> None:
-    """Takes no more work."""
     with pytest.raises(DeviceReset, match="cuLaunchKernel"):
         Driver(FakeLibrary(cuLaunchKernel=status)).launch(12, (1, 1, 1), (1, 1, 1), 0, 9, 1, "f")
 
 
 def test_a_driver_that_is_too_old() -> None:
-    """Lacks a function."""
     library = FakeLibrary()
     del library.cuLibraryLoadData  # type: ignore[attr-defined]  # set by name
     with pytest.raises(EPFail, match="has no function cuLibraryLoadData") as caught:

@@ -49,7 +49,6 @@ def test_nothing_is_raised_where_nothing_was_found() -> None:
 
 
 def test_a_report_is_raised_once_and_on_its_stream_alone() -> None:
-    """The next run begins anew."""
     site = faults.Site.of_index(Location(node="lookup", op_type="Gather"), 1)
     write(5, site, 12, 10)
     faults.raise_if_any(6)
@@ -69,7 +68,6 @@ def test_a_new_stream_of_an_old_handle_begins_without_faults() -> None:
 
 
 def test_a_report_of_a_closed_node() -> None:
-    """Has no name any more."""
     site = faults.Site.of_index(Location(node="gone"))
     write(5, site, 12, 10)
     faults._recent.clear()
@@ -86,7 +84,6 @@ def test_a_report_of_a_closed_node() -> None:
     ],
 )
 def test_what_may_go_wrong(site: faults.Site, words: str) -> None:
-    """Each in its own words."""
     write(5, site, 12, 10)
     with pytest.raises(KernelInputError, match=words):
         faults.raise_if_any(5)

@@ -87,7 +87,6 @@ def test_it_is_compiled_at_its_first_launch(noting: NotingDriver) -> None:
 
 
 def test_an_empty_grid_launches_nothing(noting: NotingDriver) -> None:
-    """CUDA would refuse it."""
     Kernel("text", "f", "P")((0, 1, 1), ONE, 5, 1)
     assert noting.launches == []
 
@@ -110,7 +109,6 @@ def test_grids_that_no_device_takes(noting: NotingDriver, grid: tuple[int, int, 
 
 @pytest.mark.parametrize("block", [(1025, 1, 1), (32, 33, 1), (1, 1, 65), (0, 1, 1)])
 def test_blocks_that_no_device_takes(noting: NotingDriver, block: tuple[int, int, int]) -> None:
-    """Likewise."""
     with pytest.raises(EPFail, match="was asked for with blocks of"):
         Kernel("text", "f", "P")(ONE, block, 5, 1)
 
@@ -149,7 +147,6 @@ def test_more_shared_memory_than_there_is(noting: NotingDriver) -> None:
 
 @pytest.mark.parametrize("arguments", [(1,), (1, 2, 3), (1, "x"), (1, 2**40)])
 def test_arguments_that_do_not_fit(noting: NotingDriver, arguments: tuple[Any, ...]) -> None:
-    """In number or kind."""
     with pytest.raises(EPFail, match="do not fit the kernel's parameters"):
         Kernel("text", "f", "Pi")(ONE, ONE, 5, *arguments)
 

@@ -51,7 +51,6 @@ def _value(text: str, name: str) -> int:
     ],
 )
 def test_numbers(ours: type[IntEnum], prefix: str, header: str) -> None:
-    """Each member."""
     text = _text(header)
     short = {"F32": "32F", "F64": "64F", "I32": "32I", "F32_FAST_TF32": "32F_FAST_TF32"}
     names = {member: prefix + short.get(member.name, member.name) for member in ours}

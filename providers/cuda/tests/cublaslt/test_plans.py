@@ -170,7 +170,6 @@ def test_short_memory_is_a_memory_error() -> None:
 
 
 def test_the_version_is_read() -> None:
-    """As numbers with points."""
     assert CublasLt(FakeLt()).version == "13.10.0"
 
 

@@ -147,7 +147,6 @@ def test_bias_factor_and_what_is_added(library: FakeLt) -> None:
 
 
 def test_results_are_written_where_they_are_wanted(library: FakeLt) -> None:
-    """`out` is filled and returned."""
     a, b, out = _sample(3, 4), _sample(4, 5), on_host(np.empty((3, 5), np.float32))
     assert multiply(a, b, out) is out
     np.testing.assert_array_equal(out, a @ b)
@@ -198,7 +197,6 @@ def test_tf32(library: FakeLt) -> None:
 
 
 def test_types_without_a_product(library: FakeLt) -> None:
-    """Named, with what to do."""
     with pytest.raises(EPFail, match="no product of int64 and int64"):
         multiply(_sample(3, 4, dtype=np.int64), _sample(4, 5, dtype=np.int64))
     with pytest.raises(EPFail, match="no product of float32 and float64"):
@@ -206,6 +204,5 @@ def test_types_without_a_product(library: FakeLt) -> None:
 
 
 def test_shapes_that_do_not_fit(library: FakeLt) -> None:
-    """Named."""
     with pytest.raises(InvalidArgument, match=r"Cannot multiply shapes \[3, 4\] and \[5, 6\]"):
         multiply(_sample(3, 4), _sample(5, 6))

@@ -84,7 +84,6 @@ def test_convolutions_validate(dtype: str, last: bool, activation: Activation | 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_three_spatial_axes_validate(last: bool) -> None:
-    """Video and volumes."""
     x, w, y = (
         _tensor("x", (1, 4, 5, 6, 7), "float16", last),
         _tensor("w", (8, 4, 3, 3, 3), "float16", last),

@@ -70,7 +70,6 @@ def test_an_algorithm_that_serves_nothing_after_all(host: Host) -> None:
 
 
 def test_sizes_beyond_an_int_are_refused(host: Host) -> None:
-    """ctypes would cut them off."""
     large = replace(_X, strides=(2**31, 16, 4, 1))
     with pytest.raises(Unsupported, match="32 bits"):
         legacy.Convolution(host.binding, large, _W, _Y, _WINDOW, 1)

@@ -68,7 +68,6 @@ def test_a_function_that_a_version_lacks() -> None:
 
 
 def test_descriptors_end_with_what_holds_them() -> None:
-    """None is left behind."""
     fake = FakeLibrary()
     made = descriptors.tensor(Cudnn(fake), _X)
     assert len(fake.live) == 1

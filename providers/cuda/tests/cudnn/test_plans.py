@@ -70,7 +70,6 @@ def test_scratch_memory_lives_until_the_run_is_enqueued(host: Host) -> None:
 
 
 def test_a_plan_without_scratch_memory_allocates_none(host: Host) -> None:
-    """No bytes are no array."""
     host.frontend.workspace = 0
     plan, arrays = _plan(host, _graph())
     plan(host.xp, 0, arrays.addresses)
@@ -169,7 +168,6 @@ def test_nothing_is_timed_while_a_stream_is_captured(host: Host) -> None:
 
 
 def test_where_no_candidate_works_all_reasons_are_told(host: Host) -> None:
-    """Not only the last one."""
     host.frontend.plans, host.frontend.broken_plans = 2, {0, 1}
     with pytest.raises(Unsupported, match=r"plan 0 does not build[\s\S]*plan 1 does not build"):
         _plan(host, _graph(), Choice(timed=True))

@@ -116,7 +116,6 @@ def test_why_there_is_no_product(text: str, more: dict[str, Any], message: str) 
 
 
 def test_a_scale_that_is_fed() -> None:
-    """Is no constant."""
     text = f"g (float[16, 16] x, float t) => (float[16, 16] y) {{ {_X} {_D} y = MatMul (xd, d) }}"
     made = _model(text)
     del made.graph.initializer[[one.name for one in made.graph.initializer].index("t")]

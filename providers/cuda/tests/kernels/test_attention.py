@@ -137,7 +137,6 @@ def test_what_cudnn_lacks_is_the_librarys(attributes: dict[str, Any], outputs: i
     ],
 )
 def test_shapes_and_types_that_cudnn_lacks_are_the_librarys(shape: tuple[int, ...], dtype: Any, host: Host) -> None:
-    """Short queries, odd heads, float32."""
     inputs = [_values(seed, *shape, dtype=dtype) for seed in (1, 2, 3)]
     expected = _library("Attention", inputs)
     found = host.run(KERNELS, "Attention", inputs)

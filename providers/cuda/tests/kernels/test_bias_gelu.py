@@ -28,18 +28,15 @@ def device(monkeypatch: pytest.MonkeyPatch) -> host.HostDriver:
 @pytest.mark.parametrize("op_type", ["BiasGelu", "FastGelu"])
 @pytest.mark.parametrize("width", [7, 64])
 def test_with_a_bias(op_type: str, kind: str, width: int, device: host.HostDriver) -> None:
-    """One entry a column."""
     x, b = rng().standard_normal((3, 5, width)).astype(kind), rng().standard_normal(width).astype(kind)
     check_with_library(KERNELS, op_type, [x, b], **MS)
     assert len(device.launched) == 1
 
 
 def test_without_a_bias() -> None:
-    """FastGelu may lack it."""
     check_with_library(KERNELS, "FastGelu", [rng().standard_normal((3, 8)).astype(np.float32)], **MS)
 
 
 def test_a_bias_that_does_not_fit() -> None:
-    """In the library's words."""
     with pytest.raises(InvalidArgument, match="does not fit an input of shape"):
         run(KERNELS, "BiasGelu", [np.zeros((2, 3), np.float32), np.zeros(4, np.float32)], **MS)

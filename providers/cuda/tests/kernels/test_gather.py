@@ -44,7 +44,6 @@ def test_axes_and_types_of_indices(axis: int, kind: str) -> None:
 
 
 def test_a_single_constant_index_is_a_view(device: host.HostDriver) -> None:
-    """The library's, without a kernel."""
     check(KERNELS, "Gather", [numbers(4, 5), np.array(2)], constants=(1,))
     assert not device.launched
 
@@ -59,7 +58,6 @@ def test_an_index_out_of_range(index: int) -> None:
 
 
 def test_an_empty_axis() -> None:
-    """Has no index in range."""
     with pytest.raises(KernelInputError, match="Index 0 is out of range for axis of size 0"):
         run(KERNELS, "Gather", [numbers(0, 2), np.array([0, 0])])
 
@@ -81,13 +79,11 @@ def test_shorter_indices() -> None:
 
 
 def test_single_elements_out_of_range() -> None:
-    """As in Gather."""
     with pytest.raises(KernelInputError, match="Index 9 is out of range"):
         run(KERNELS, "GatherElements", [numbers(3, 4), np.full((3, 4), 9)])
 
 
 def test_indices_that_do_not_fit() -> None:
-    """In the library's words."""
     with pytest.raises(InvalidArgument, match="The indices do not fit the data beside axis 0"):
         run(KERNELS, "GatherElements", [numbers(3, 4), np.zeros((3, 5), np.int64)])
 

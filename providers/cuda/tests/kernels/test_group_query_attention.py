@@ -153,7 +153,6 @@ def test_positions_and_norms(host: tuple[HostModule, HostDriver], rows: int) -> 
 
 
 def test_positions_of_a_first_prompt(host: tuple[HostModule, HostDriver]) -> None:
-    """They begin at the first."""
     _agree(host[0], _inputs([4], 4), more={9: np.array([[7, 0, 0, 0]])}, do_rotary=1)
 
 
@@ -230,7 +229,6 @@ def test_pages(host: tuple[HostModule, HostDriver]) -> None:
 
 
 def test_what_the_library_runs(host: tuple[HostModule, HostDriver]) -> None:
-    """Heads of odd sizes."""
     _agree(host[0], _inputs([9], 1, size=12))
     assert not host[1].names
 

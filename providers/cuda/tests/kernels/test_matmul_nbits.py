@@ -159,7 +159,6 @@ def test_sizes_that_do_not_fit(
 
 
 def test_attributes_that_cannot_be(host: tuple[HostModule, HostDriver]) -> None:
-    """Prepacked weights, block sizes, sizes."""
     inputs = _inputs(2, 4, 64, 4, 32)
     with pytest.raises(errors.NotImplemented, match="weight_prepacked=1"):
         _run(host[0], inputs, N=4, K=64, bits=4, block_size=32, weight_prepacked=1)

@@ -51,12 +51,10 @@ def _agree(module: HostModule, op_type: str, inputs: list[Any], domain: str = ""
     [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (3, 4, 2)), ((4,), (2, 4, 3)), ((4,), (4,))],
 )
 def test_matmul(module: HostModule, left: tuple[int, ...], right: tuple[int, ...], dtype: Any) -> None:
-    """All forms, all types."""
     _agree(module, "MatMul", [_sample(*left, dtype=dtype), _sample(*right, dtype=dtype)])
 
 
 def test_matmul_of_shapes_that_do_not_fit(module: HostModule) -> None:
-    """The node is named."""
     with pytest.raises(InvalidArgument, match="Cannot multiply shapes"):
         run_kernel(_OURS, "MatMul", [on_host(_sample(3, 4)), on_host(_sample(3, 4))], xp=module)
 
@@ -85,7 +83,6 @@ def test_gemm_writes_where_it_is_told(module: HostModule) -> None:
     [([(3, 4), (5, 6)], "Cannot multiply matrices"), ([(3, 4), (4, 5), (2, 5)], "does not broadcast to")],
 )
 def test_gemm_of_shapes_that_do_not_fit(module: HostModule, shapes: list[tuple[int, ...]], message: str) -> None:
-    """Operands and C."""
     with pytest.raises(InvalidArgument, match=message):
         run_kernel(_OURS, "Gemm", [on_host(_sample(*shape)) for shape in shapes], xp=module)
 
@@ -109,7 +106,6 @@ def test_fused_gemm(module: HostModule, activation: str, parameters: dict[str, f
 
 @pytest.mark.parametrize("turned", range(4))
 def test_fused_matmul(module: HostModule, turned: int) -> None:
-    """Transposed operands and a factor."""
     a = _sample(2, 4, 3) if turned & 1 else _sample(2, 3, 4)
     b = _sample(2, 5, 4) if turned & 2 else _sample(2, 4, 5)
     _agree(module, "FusedMatMul", [a, b], _CONTRIB, transA=turned & 1, transB=turned >> 1, alpha=0.5)

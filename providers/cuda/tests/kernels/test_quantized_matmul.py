@@ -132,7 +132,6 @@ def test_matmul_integer_to_float(host: tuple[HostModule, HostDriver], dtype: Any
 
 
 def test_parameters_that_do_not_fit(host: tuple[HostModule, HostDriver]) -> None:
-    """Named, with what they need."""
     a, b = on_host(_bytes(np.uint8, 5, 21)), on_host(_bytes(np.uint8, 21, 7))
     for zeros, message in (
         ([on_host(_bytes(np.uint8, 4)), None], "The first operand's scale or zero point has shape"),

@@ -50,7 +50,6 @@ def test_heads_together_without_positions(interleaved: int) -> None:
 
 
 def test_half_precision() -> None:
-    """Turned in float32, rounded once."""
     given = [floats(1, 2, 6, 8), floats(20, 4), floats(20, 4)]
     inputs = [*(one.astype(np.float16) for one in given), positions(1, 6)]
     check(KERNELS, "RotaryEmbedding", inputs, rounding=2.0)

@@ -36,7 +36,6 @@ def test_rows_of_every_length(width: int) -> None:
 
 
 def test_mean_and_deviation_are_results_too() -> None:
-    """One of each a row."""
     check(KERNELS, "LayerNormalization", [floats(2, 5, 40), floats(40), floats(40)], outputs=3)
 
 
@@ -54,12 +53,10 @@ def test_half_precision() -> None:
 
 @pytest.mark.parametrize("width", [16, 900, 30000])
 def test_root_mean_square(width: int) -> None:
-    """Without a mean."""
     check(KERNELS, "RMSNormalization", [1 + floats(3, width), floats(width)], epsilon=1e-3)
 
 
 def test_scales_that_broadcast_otherwise_are_the_librarys(device: host.HostDriver) -> None:
-    """One number for all columns."""
     check(KERNELS, "LayerNormalization", [floats(3, 8), floats(1)])
     assert not device.launched
 

@@ -47,7 +47,6 @@ def test_combined_elements(reduction: str, kind: str, device: host.HostDriver) -
 
 
 def test_not_a_number_wins() -> None:
-    """In min and max."""
     x, i = np.zeros((4,), np.float32), np.array([0, 0, 1, 2])
     updates = np.array([np.nan, 1, -np.inf, np.inf], np.float32)
     for reduction in ("min", "max"):
@@ -101,13 +100,11 @@ def test_an_index_out_of_range() -> None:
 
 
 def test_updates_that_do_not_fit() -> None:
-    """In the library's words."""
     with pytest.raises(InvalidArgument, match="Updates and indices must have one shape"):
         run(KERNELS, "ScatterElements", [numbers(3), np.array([0, 1]), numbers(3)])
 
 
 def test_no_updates(device: host.HostDriver) -> None:
-    """A copy."""
     x = numbers(3)
     found = run(KERNELS, "ScatterElements", [x, np.zeros((0,), np.int64), numbers(0)])
     np.testing.assert_array_equal(found[0], x)

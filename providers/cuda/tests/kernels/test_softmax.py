@@ -43,7 +43,6 @@ def test_other_types(kind: str, width: int) -> None:
 @pytest.mark.parametrize("axis", [0, 1, -2])
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
 def test_other_axes(op_type: str, axis: int) -> None:
-    """A thread a column."""
     check(KERNELS, op_type, [floats(3, 5, 4)], axis=axis)
 
 
@@ -79,12 +78,10 @@ def test_arrays_that_do_not_begin_on_16_bytes() -> None:
 
 
 def test_an_axis_that_does_not_exist() -> None:
-    """In the library's words."""
     with pytest.raises(InvalidArgument, match="Axis 2 is out of range for rank 2"):
         run(KERNELS, "Softmax", [floats(2, 3)], axis=2)
 
 
 def test_empty_arrays(device: host.HostDriver) -> None:
-    """Nothing is launched for them."""
     assert run(KERNELS, "Softmax", [floats(0, 4)])[0].shape == (0, 4)
     assert not device.launched

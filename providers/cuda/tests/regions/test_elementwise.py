@@ -53,7 +53,6 @@ def test_an_operator_of_one_float(op_type: str) -> None:
 
 @pytest.mark.parametrize("op_type", ["Gelu", "Tanh", "Sqrt", "Add", "Pow", "Max"])
 def test_float64(op_type: str) -> None:
-    """Double precision stays that."""
     call = f"{op_type}(x)" if op_type in ("Gelu", "Tanh", "Sqrt") else f"{op_type}(x, y)"
     x = np.abs(rng().standard_normal((5, 7))) + 0.1
     text = f"g (double[5, 7] x, double[5, 7] y) => (double[5, 7] z) {{ a = {call} z = Mul(a, y) }}"
@@ -206,7 +205,6 @@ def test_many_inputs() -> None:
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_half_precision(kind: str) -> None:
-    """Computed in float32, rounded once."""
     dtype = numpy_dtype(DataType[kind.upper()])
     text = f"g ({kind}[4, n] x, {kind}[n] y) => ({kind}[4, n] z) {{ a = Add(x, y) b = Sigmoid(a) z = Mul(a, b) }}"
     # The reference rounds after each node: up to three roundings where the region has one.
@@ -254,7 +252,6 @@ def test_larger_constants_are_arrays() -> None:
 
 
 def test_nothing_is_launched_for_empty_arrays(device: host.HostDriver) -> None:
-    """Their results are empty too."""
     check("g (float[n, 4] x) => (float[n, 4] z) { a = Exp(x) z = Neg(a) }", {"x": floats(0, 4)})
     assert not device.launched
 

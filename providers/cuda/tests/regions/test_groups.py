@@ -33,7 +33,6 @@ def test_a_product_separates() -> None:
 
 
 def test_claims_say_what_they_are() -> None:
-    """For the placement report."""
     graph = view_of("g (float[n] x) => (float[n] y) { a = Exp(x) y = Neg(a) }")
     (claim,) = groups(graph, [0, 1])
     assert claim.nodes == (0, 1)
@@ -94,7 +93,6 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("text", "reason"), REFUSALS)
 def test_refusals(text: str, reason: str) -> None:
-    """Each names its reason."""
     graph = view_of(text)
     assert refusal(graph.nodes[-1], graph) == reason
 

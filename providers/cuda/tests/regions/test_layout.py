@@ -9,13 +9,11 @@ from ort_py_cuda.regions.layout import broadcast_strides, collapsed, contiguous_
 
 
 def test_equal_arrays_have_one_axis() -> None:
-    """Whatever their rank."""
     own = contiguous_strides((3, 4, 5))
     assert collapsed((3, 4, 5), [own, own]) == ((60,), ((1,), (1,)))
 
 
 def test_a_bias_leaves_two() -> None:
-    """Rows and columns."""
     bias = broadcast_strides((5,), (1,), (3, 4, 5))
     assert collapsed((3, 4, 5), [contiguous_strides((3, 4, 5)), bias]) == ((12, 5), ((5, 1), (0, 1)))
 

@@ -169,7 +169,6 @@ def test_both_factors_may_be_fed(host: tuple[HostModule, FakeLt]) -> None:
 
 
 def test_shapes_that_do_not_fit(host: tuple[HostModule, FakeLt]) -> None:
-    """The node is named."""
     compiled = compiled_of(model("p = MatMul(x, w) y = Add(p, b)", shape="N, M, K"))
     with pytest.raises(InvalidArgument, match=r"Cannot multiply shapes \[2, 3, 6\] and \[4, 5\]"):
         run(compiled, np.ones((2, 3, 6), np.float32))

@@ -83,7 +83,6 @@ def test_operands_that_lie_across_rows() -> None:
 
 
 def test_integers() -> None:
-    """They keep their type."""
     text = """g (int32[n, 50] x) => (int32[n, 1] z) <int64[1] axes = {1}> {
         a = Abs(x) m = ReduceMax(a, axes) s = ReduceSum(a, axes) z = Sub(s, m)
     }"""

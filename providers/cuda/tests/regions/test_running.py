@@ -86,7 +86,6 @@ def test_signatures_are_bounded() -> None:
 
 
 def test_equal_regions_share_a_kernel() -> None:
-    """Whatever their values are called."""
     before = _flat_kernel.cache_info().currsize
     for name in ("p", "q"):
         text = f"g (float[4] {name}) => (float[4] z{name}) {{ {name}1 = Sinh({name}) z{name} = Atan({name}1) }}"
@@ -105,7 +104,6 @@ def test_a_zero_divisor() -> None:
 
 
 def test_shapes_that_do_not_broadcast() -> None:
-    """In the library's words."""
     compiled = compile_region(region_of(TEXT), CONTEXT)
     with pytest.raises(InvalidArgument, match="cannot be broadcast together"):
         compiled.run(host.on_host(floats(3, 4)), host.on_host(floats(5)))

@@ -85,7 +85,6 @@ def test_out_of_memory_is_a_memory_error(make: Make) -> None:
 
 
 def test_what_a_call_without_status_returns_does_not_matter(make: Make) -> None:
-    """memset returns its argument."""
     seen: list[tuple[int, ...]] = []
     make([(_recorder(seen, 5), (), False), (_recorder(seen), (), True)], ["one", "two"]).run()
     assert len(seen) == 2

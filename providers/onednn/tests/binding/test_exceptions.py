@@ -58,7 +58,6 @@ def test_no_memory_is_a_status(functions: Any) -> None:
 
 
 def test_another_exception_is_another_status(functions: Any) -> None:
-    """A failure while running."""
     assert functions.dnnl_other(ffi.new("char[]", b"why")) == Status.RUNTIME_ERROR
 
 
@@ -79,7 +78,6 @@ def test_the_engine_uses_it() -> None:
 
 
 def test_functions_are_as_they_were_without_executable_memory() -> None:
-    """And they work."""
     refused = _Functions()
     refused.mprotect = lambda *_: -1
     assert guarded(refused) is refused

@@ -36,7 +36,6 @@ def test_a_fork_waits_for_the_makers() -> None:
 
 
 def test_makers_wait_for_a_fork() -> None:
-    """Nobody begins while it happens."""
     gate = ForkGate()
     made = threading.Event()
 

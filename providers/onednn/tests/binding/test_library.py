@@ -28,7 +28,6 @@ def test_the_library_is_open_with_its_version() -> None:
 
 
 def test_a_variable_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It beats every other place."""
     path = library.open_library().path
     monkeypatch.setenv(library.VARIABLE, path)
     monkeypatch.setattr(library, "_places", lambda: iter(()))
@@ -58,7 +57,6 @@ def test_a_file_that_is_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_a_library_without_the_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another library under this name."""
     monkeypatch.setattr("ort_py_onednn.binding._dnnl.ffi", SimpleNamespace(dlopen=lambda *_: SimpleNamespace()))
     found = library._opened("/somewhere/libdnnl.so.3")
     assert isinstance(found, library.Missing)

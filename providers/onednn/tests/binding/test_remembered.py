@@ -59,7 +59,6 @@ def test_layouts_that_differ_in_strides_without_meaning_have_primitives_of_their
 
 
 def test_what_cannot_be_had_is_said_each_time() -> None:
-    """Refused once, refused from memory."""
     for _ in range(2):
         with pytest.raises(Unimplemented, match="matmul"):
             primitives.matmul(Desc.plain((8, 16)), Desc.plain((15, 32)), None, Desc.plain((8, 32)))

@@ -80,7 +80,6 @@ def test_another_argument_of_the_step_is_not_written_over() -> None:
 
 
 def test_arrays_of_the_run_and_constants_are_not_written_over() -> None:
-    """They are given."""
     for place in (Place.INPUT, Place.CONSTANT):
         given, target = Buffer(place, ROW.nbytes), _arena()
         done = coalesced([_function(given, target)])

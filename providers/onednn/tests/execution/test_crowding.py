@@ -80,7 +80,6 @@ def test_several_threads_are_back_soon_after_the_neighbour_has_gone(clock: list[
 
 
 def test_what_failed_tries_cost_stays_a_twentieth(clock: list[float]) -> None:
-    """While nothing changes."""
     pace = Pace()
     _taken(clock, pace, _crowded, 6)
     begun = clock[0]

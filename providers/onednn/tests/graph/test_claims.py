@@ -101,7 +101,6 @@ def test_refusals_say_why(name: str) -> None:
 
 
 def test_other_types_are_left_to_others() -> None:
-    """Only float32 is computed."""
     x = helper.make_tensor_value_info("x", TensorProto.DOUBLE, [200, 200])
     y = helper.make_tensor_value_info("y", TensorProto.DOUBLE, [200, 200])
     graph = helper.make_graph([node("Relu", "x", "y")], "g", [x], [y])

@@ -65,7 +65,6 @@ CONV = node("Conv", "x w", "c", pads=[1, 1, 1, 1])
 
 
 def test_an_activation_goes_into_the_convolution(regions: list[DnnlRegion]) -> None:
-    """One primitive for both."""
     (only,) = _operations(regions, [CONV, node("Relu", "c", "y")])
     assert only.kind == "Conv"
     assert _algorithms(only) == [Eltwise.RELU]

@@ -67,7 +67,6 @@ def test_statistics_are_float32() -> None:
 
 
 def test_an_operation_nobody_thought_of_gets_float32() -> None:
-    """Whatever it is given elsewhere."""
     found = _assigned([_operation("Conv", "x w", "a"), _operation("Unheard", "a", "b"), _operation("Gemm", "b v", "y")])
     assert found["b"] == Types(F32, None, F32)
 

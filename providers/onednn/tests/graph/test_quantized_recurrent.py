@@ -58,7 +58,6 @@ def test_integers_and_zero_points_stand_for_the_same(kind: type) -> None:
     ],
 )
 def test_what_cannot_be_had(name: str, array: np.ndarray[Any, Any] | None, reason: str) -> None:
-    """The reason, for the claim."""
     arrays = {**_arrays(), **({} if array is None else {name: array})}
     if array is None:
         del arrays[name]

@@ -137,7 +137,6 @@ def test_no_repeated_groups(size: int) -> None:
 
 
 def test_another_graph_for_the_prompt() -> None:
-    """The first step runs `init_decoder`."""
     graphs = {"decoder": gpt(0), "init_decoder": gpt(1)}
     agree_with_runtime("BeamSearch", BASE, graphs, ALL[:2], eos_token_id=END, pad_token_id=PAD)
 

@@ -95,7 +95,6 @@ def test_a_sequence_does_not_end_early() -> None:
 
 
 def test_temperature_divides() -> None:
-    """All scores."""
     np.testing.assert_array_equal(_processed(divide(2.0), np.array([[4, -1]], np.float32), None), [[2, -0.5]])
 
 

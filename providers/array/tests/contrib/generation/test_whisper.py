@@ -67,7 +67,6 @@ def test_inputs(inputs: dict[str, Any], early: int) -> None:
 
 
 def test_states_of_the_encoder() -> None:
-    """Where the decoder takes them."""
     outputs = ("sequences", "sequences_scores")
     agree_with_runtime("WhisperBeamSearch", BASE, _graphs(1, states=True), outputs, **TASKS)
 
@@ -133,7 +132,6 @@ def test_nothing_to_recognise() -> None:
 
 
 def test_products_of_attention_are_refused() -> None:
-    """The output is named."""
     outputs = ("sequences", "", "", "cross_qk")
     with pytest.raises(errors.NotImplemented, match="cannot give its output 'cross_qk'"):
         generate("WhisperBeamSearch", BASE, _graphs(1), outputs, **TASKS)
@@ -161,6 +159,5 @@ def test_wrong_inputs(inputs: dict[str, Any], attributes: dict[str, Any], messag
 
 
 def test_marks_of_time_need_their_tokens() -> None:
-    """All missing attributes are named."""
     with pytest.raises(InvalidArgument, match=r"(?s)translate_token_id, .*, beginning_timestamp_token_id"):
         generate("WhisperBeamSearch", {**BASE, "logits_processor": 1}, _graphs(1), **MARKS)

@@ -68,7 +68,6 @@ def _loose(graph: GraphProto) -> GraphProto:
     ],
 )
 def test_inputs_of_greedy_search(inputs: dict[str, Any], message: str) -> None:
-    """Shapes and numbers."""
     with pytest.raises(InvalidArgument, match=f"(?s){message}"):
         generate("GreedySearch", {**GREEDY, **inputs}, {"decoder": gpt()}, **MARKS)
 
@@ -90,7 +89,6 @@ def test_inputs_of_beam_search(inputs: dict[str, Any], message: str) -> None:
 
 
 def test_a_required_number() -> None:
-    """Has no default."""
     with pytest.raises(InvalidArgument, match="'max_length' is missing"):
         number_of("max_length", None, HERE)
 
@@ -147,7 +145,6 @@ def test_two_decoders_that_do_not_fit() -> None:
 
 
 def test_an_unknown_kind_of_model() -> None:
-    """The known ones are listed."""
     with pytest.raises(InvalidArgument, match=r"(?s)'model_type' is 2.*GreedySearch knows 0, 1"):
         generate("GreedySearch", GREEDY, {"decoder": gpt()}, **{**MARKS, "model_type": 2})
 

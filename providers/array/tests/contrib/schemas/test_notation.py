@@ -74,7 +74,6 @@ def test_element_types_follow_from_variables() -> None:
 
 
 def test_shapes_of_inputs_are_handed_on() -> None:
-    """Where they are known."""
     schema = operator("Op", "A: T, B: T", "Y: T, Z: T", shapes=same_shape(1, 0), T="float")
     given = [np.zeros((2, 3), np.float32), np.zeros((4,), np.float32)]
     assert [one.shape for one in types(schema, node(given, outputs=2))] == [(4,), (2, 3)]

@@ -46,7 +46,6 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("op_type", "inputs", "attributes"), CASES, ids=[case[0] for case in CASES])
 def test_the_result_is_what_was_inferred(op_type: str, inputs: list[Any], attributes: dict[str, Any]) -> None:
-    """Element type and shape."""
     node = make_node_spec(op_type, inputs, domain="com.microsoft", attributes=attributes)
     infer = SCHEMAS[op_type].infer
     assert infer is not None

@@ -64,12 +64,10 @@ def test_parameters(schema: OperatorSchema) -> None:
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.op_type)
 def test_attributes(schema: OperatorSchema) -> None:
-    """Names, kinds and defaults."""
     theirs = {name: _attribute(one) for name, one in _THEIRS[schema.domain, schema.op_type].attributes.items()}
     assert dict(schema.attributes) == theirs
 
 
 def test_each_operator_is_described_once() -> None:
-    """No family repeats another's."""
     titles = [(schema.domain, schema.op_type, schema.since_version) for schema in SCHEMAS]
     assert len(titles) == len(set(titles))
