@@ -72,7 +72,7 @@ class RegionCompiler:
             Exception: Whatever the provider raises.
         """
         start = time.perf_counter()
-        view = SubsetView(region.nodes[0].graph, region.nodes, forms=forms, host=host)
+        view = SubsetView(region.graph, region.nodes, forms=forms, host=host, border=region.border)
         key = self._key(provider, region, view) if self._cache is not None else ""
         compiled = self._restored(provider, key)
         from_cache = compiled is not None

@@ -7,7 +7,7 @@ and keeps what it read: make a new one after a change (`edit` does). Nothing her
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
 from ort_py.contracts.region_weights import PackedForms, RegionWeight
@@ -17,6 +17,7 @@ from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.graph.weights.region_weights import HeldForms, StoredWeight
 
 __all__ = [
+    "Border",
     "ModelGraphView",
     "NodesView",
     "SpecCache",
@@ -256,6 +257,20 @@ class ModelGraphView(WholeGraphView):
         super().__init__(graph, graph.nodes[:], cache or SpecCache())
 
 
+class Border(NamedTuple):
+    """The values that cross the border of some nodes.
+
+    Attributes:
+        inputs: Values that the nodes read from outside.
+        outputs: Values that they compute and that are needed outside.
+        constants: Constants that they read.
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    constants: tuple[Value, ...]
+
+
 class SubsetView(NodesView, RegionView):
     """Some nodes of a graph, with the values that cross their border.
 
@@ -265,6 +280,7 @@ class SubsetView(NodesView, RegionView):
         cache: Records made already.
         forms: Where the session holds what a region packs.
         host: Names of inputs whose values are on the host when the region runs.
+        border: The values that cross the border, where they are known.
     """
 
     def __init__(
@@ -274,10 +290,11 @@ class SubsetView(NodesView, RegionView):
         cache: SpecCache | None = None,
         forms: PackedForms | None = None,
         host: frozenset[str] = frozenset(),
+        border: Border | None = None,
     ) -> None:
         super().__init__(graph, members, cache or SpecCache())
         self._host = host
-        self._border: tuple[list[Value], list[Value], list[Value]] | None = None
+        self._border = border
         self._forms = forms
 
     @property
@@ -316,13 +333,13 @@ class SubsetView(NodesView, RegionView):
         return region_to_bytes(self.graph, self._members, inputs, outputs, initializers, weights, standard=standard)
 
     @property
-    def border(self) -> tuple[list[Value], list[Value], list[Value]]:
+    def border(self) -> Border:
         """Values read from outside, values needed outside, and constants read; for the engine."""
         if self._border is None:
             self._border = self._find_border()
         return self._border
 
-    def _find_border(self) -> tuple[list[Value], list[Value], list[Value]]:
+    def _find_border(self) -> Border:
         members = set(self._members)
         inputs: dict[Value, None] = {}
         outputs: list[Value] = []
@@ -334,7 +351,7 @@ class SubsetView(NodesView, RegionView):
                 elif value.producer is None or value.producer not in members:
                     inputs[value] = None
             outputs.extend(value for value in node.outputs if value is not None and self._leaves(value, members))
-        return list(inputs), outputs, list(constants)
+        return Border(tuple(inputs), tuple(outputs), tuple(constants))
 
     def _leaves(self, value: Value, members: set[Node]) -> bool:
         if value.is_graph_output:

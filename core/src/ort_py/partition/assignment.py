@@ -9,6 +9,7 @@ from enum import Enum
 
 from ort_py.contracts import KernelDef, NodeSpec
 from ort_py.graph.ir import Graph, Node
+from ort_py.graph.view import Border, SubsetView
 
 __all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "Runner"]
 
@@ -26,11 +27,33 @@ class Runner(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """Nodes of one graph that a provider compiles together."""
+    """Nodes of one graph that a provider compiles together.
+
+    Attributes:
+        provider: Name of the provider.
+        nodes: The nodes, in the order of their graph.
+        name: Name of the region.
+    """
 
     provider: str
     nodes: tuple[Node, ...]
     name: str
+    _border: list[Border] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the nodes."""
+        return self.nodes[0].graph
+
+    @property
+    def border(self) -> Border:
+        """The values that the region reads and computes for others, in the order in which it takes and gives them.
+
+        Found when it is first asked for, which is when the graph has been partitioned and changes no more.
+        """
+        if not self._border:
+            self._border.append(SubsetView(self.graph, self.nodes).border)
+        return self._border[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ Barred = MutableMapping[Node, dict[str, str]]
 
 def gates_of(regions: Iterable[Region]) -> dict[Region, Gate]:
     """The gate of each region."""
-    return {region: Gate(SubsetView(region.nodes[0].graph, region.nodes)) for region in regions}
+    return {region: Gate(SubsetView(region.graph, region.nodes, border=region.border)) for region in regions}
 
 
 def bar_unchecked(

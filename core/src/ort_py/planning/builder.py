@@ -12,7 +12,6 @@ from typing import Any
 from ort_py.constraints import Admissions
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node, Value, walk
-from ort_py.graph.view import SubsetView
 from ort_py.kernels.binding import BoundKernel, KernelConstants, bind_kernel
 from ort_py.kernels.results import result_check
 from ort_py.partition.assignment import Region, Runner
@@ -230,7 +229,7 @@ class GraphPlanner:
         resources = self.resources
         provider = resources.providers[region.provider]
         # The same order as in the view the provider compiled.
-        inputs, outputs, _ = SubsetView(self.graph, region.nodes).border
+        inputs, outputs, _ = region.border
         wanted = resources.compiled[region].host_inputs
         places = [HOST if place in wanted else provider.device for place in range(len(inputs))]
         slots = self.slots.acquire([(value, device, True) for value, device in zip(inputs, places, strict=True)])
@@ -281,7 +280,7 @@ class RegionPlanner(GraphPlanner):
     def plan(self) -> ExecutionPlan:
         """The plan: its inputs and outputs are the region's, in the same order."""
         members = set(self._region.nodes)
-        inputs, outputs, _ = SubsetView(self.graph, self._region.nodes).border
+        inputs, outputs, _ = self._region.border
         for value in inputs:
             slot = self.slots.define(value, HOST, strided=False)
             self._inputs.append(PlanInput(value.name, slot, HOST, value.type))

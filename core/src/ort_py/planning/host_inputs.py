@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.graph.ir import Value
-from ort_py.graph.view import SubsetView
 from ort_py.partition.assignment import Assignment, Region, Runner
 
 __all__ = ["host_inputs"]
@@ -25,8 +24,7 @@ def host_inputs(region: Region, assignment: Assignment, providers: Mapping[str, 
         assignment: Who runs each node.
         providers: Those of the session, by name.
     """
-    graph = region.nodes[0].graph
-    inputs, _, _ = SubsetView(graph, region.nodes).border
+    graph, inputs = region.graph, region.border.inputs
     if providers[region.provider].device == HOST:
         return frozenset([value.name for value in inputs])
 
