@@ -34,7 +34,7 @@ LAYERS = (
     {"transforms", "partition", "planning"},
     {"execution", "fallback"},
     {"engine"},
-    {"api"},
+    {"api", "inspection"},
     {"compat", "cli", "as_onnxruntime"} | SUBPACKAGES,
 )
 """From the leaves upwards; a room imports from its own layer and those before it. `testing` stands beside all: it
@@ -53,7 +53,7 @@ VENDORS = re.compile(
 )
 VENDOR_DATA = {
     "discovery/known_names.py",
-    "api/preloading.py",
+    "compat/preloading.py",
     "values/device_table.py",
     "compat/shim/onnxruntime/__init__.py",
     "execution/native_libraries.py",

@@ -18,7 +18,7 @@ import pytest
 
 from .fake_site import FakeSite, plugin_source
 
-# Processes of their own for each provider; see `core/tests/api/diagnosis` for the parts.
+# Processes of their own for each provider; see `core/tests/inspection/diagnosis` for the parts.
 pytestmark = pytest.mark.slow
 
 NAME, GOOD = "BadExecutionProvider", "GoodExecutionProvider"

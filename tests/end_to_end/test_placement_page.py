@@ -23,7 +23,7 @@ import ort_py as ort
 from ort_py.discovery import default_catalog
 from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
-# Seconds a page; the page without a browser is in `core/tests/api/placement`.
+# Seconds a page; the page without a browser is in `core/tests/inspection/placement`.
 pytestmark = pytest.mark.slow
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

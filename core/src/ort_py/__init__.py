@@ -23,14 +23,16 @@ cuda_version = ""
 """onnxruntime's names for what a build is; nothing is built here."""
 
 if TYPE_CHECKING:
-    from ort_py.api.calibration import calibrate
-    from ort_py.api.comparison.bisection import bisect
-    from ort_py.api.comparison.bisection_report import BisectionReport
-    from ort_py.api.comparison.compare import compare
-    from ort_py.api.comparison.configuration import SessionConfiguration
-    from ort_py.api.comparison.report import ComparisonReport
-    from ort_py.api.compiler import ModelCompiler, OrtExternalInitializerInfo
-    from ort_py.api.environment import (
+    from ort_py.api.graph_assignment import (
+        OrtEpAssignedNode,
+        OrtEpAssignedSubgraph,
+    )
+    from ort_py.api.io_binding import IOBinding
+    from ort_py.api.session import InferenceSession
+    from ort_py.api.session_io_binding import SessionIOBinding
+    from ort_py.api.session_manager import SessionLease, SessionManager, SessionManagerStats
+    from ort_py.compat.alias import install_as_onnxruntime
+    from ort_py.compat.environment import (
         disable_telemetry_events,
         enable_telemetry_events,
         get_build_info,
@@ -43,22 +45,8 @@ if TYPE_CHECKING:
         set_global_thread_pool_sizes,
         set_seed,
     )
-    from ort_py.api.fingerprint import Fingerprint
-    from ort_py.api.graph_assignment import (
-        OrtEpAssignedNode,
-        OrtEpAssignedSubgraph,
-    )
-    from ort_py.api.io_binding import IOBinding
-    from ort_py.api.placement import NodePlacement, Placement
-    from ort_py.api.preloading import preload_dlls
-    from ort_py.api.selection_explanation import explain_selection
-    from ort_py.api.session import InferenceSession
-    from ort_py.api.session_io_binding import SessionIOBinding
-    from ort_py.api.session_manager import SessionLease, SessionManager, SessionManagerStats
-    from ort_py.api.tuning import tune
-    from ort_py.api.tuning_report import TuningReport
-    from ort_py.api.warmup import WarmedShape, WarmupReport
-    from ort_py.compat.alias import install_as_onnxruntime
+    from ort_py.compat.model_compiler import ModelCompiler, OrtExternalInitializerInfo
+    from ort_py.compat.preloading import preload_dlls
     from ort_py.discovery import (
         ProviderRecord,
         get_all_providers,
@@ -129,6 +117,18 @@ if TYPE_CHECKING:
         UsageError,
     )
     from ort_py.fallback.states import SessionState
+    from ort_py.inspection.calibration import calibrate
+    from ort_py.inspection.comparison.bisection import bisect
+    from ort_py.inspection.comparison.bisection_report import BisectionReport
+    from ort_py.inspection.comparison.compare import compare
+    from ort_py.inspection.comparison.configuration import SessionConfiguration
+    from ort_py.inspection.comparison.report import ComparisonReport
+    from ort_py.inspection.fingerprint import Fingerprint
+    from ort_py.inspection.placement import NodePlacement, Placement
+    from ort_py.inspection.selection_explanation import explain_selection
+    from ort_py.inspection.tuning import tune
+    from ort_py.inspection.tuning_report import TuningReport
+    from ort_py.inspection.warmup import WarmedShape, WarmupReport
     from ort_py.limits import Limits
     from ort_py.options import RunOptions, SessionOptions
     from ort_py.options.ep_context import (

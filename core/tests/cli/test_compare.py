@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core.tests.api.comparison.wrong_kernels import WRONG, wrong_provider
 from core.tests.cli.conftest import Call, Save
+from core.tests.inspection.comparison.wrong_kernels import WRONG, wrong_provider
 from ort_py.discovery import default_catalog
 
 CHAIN = 'g (float[N, 3] x) => (float[N, 3] y) { ["bent"] a = Tanh(x) y = Exp(a) }'

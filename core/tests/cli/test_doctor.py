@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.tests.cli.conftest import Call
-from ort_py.api.diagnosis.report import Diagnosis, FileCheck, ProviderDiagnosis, TrialRun, Verdict
 from ort_py.cli import doctor
+from ort_py.inspection.diagnosis.report import Diagnosis, FileCheck, ProviderDiagnosis, TrialRun, Verdict
 
 MACHINE = {
     "ort_py": "1.0",

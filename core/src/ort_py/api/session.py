@@ -17,12 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ort_py.api.graph_assignment import OrtEpAssignedSubgraph, assignment_info
 from ort_py.api.io_binding import IOBinding
-from ort_py.api.placement import Placement, placement_of
 from ort_py.api.private_names import PrivateNames
 from ort_py.api.session_arguments import fallback_enabled, session_options
 from ort_py.api.told_later import check_dynamic_options, check_tuning_results
-from ort_py.api.verification.methods import Verification
-from ort_py.api.verification.report import VerificationReport
 from ort_py.discovery.ep_devices import OrtEpDevice, input_devices
 from ort_py.engine.engine import Engine
 from ort_py.engine.load_report import LoadReport
@@ -44,6 +41,9 @@ from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
 from ort_py.hooks import SessionEvent
 from ort_py.hooks.process_lock import ProcessLock
+from ort_py.inspection.placement import Placement, placement_of
+from ort_py.inspection.verification.methods import Verification
+from ort_py.inspection.verification.report import VerificationReport
 from ort_py.options import RunOptions, SessionOptions
 from ort_py.partition.assignment import Assignment
 from ort_py.planning.plan import ExecutionPlan
@@ -55,9 +55,9 @@ from ort_py.values.ort_value import OrtValue
 from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
-    from ort_py.api.fingerprint import Fingerprint
-    from ort_py.api.selection_explanation import SelectionExplanation
-    from ort_py.api.warmup import WarmupReport
+    from ort_py.inspection.fingerprint import Fingerprint
+    from ort_py.inspection.selection_explanation import SelectionExplanation
+    from ort_py.inspection.warmup import WarmupReport
     from ort_py.values.device import OrtDevice
 
 __all__ = ["InferenceSession"]
@@ -576,7 +576,7 @@ class InferenceSession(PrivateNames):
             OrtPyError: A run failed.
             KeyboardInterrupt: Ctrl-C; what is warm stays warm.
         """
-        from ort_py.api.warmup import warm_up
+        from ort_py.inspection.warmup import warm_up
 
         return warm_up(self.run, self._engine.description, shapes, progress, seconds)
 
@@ -584,7 +584,7 @@ class InferenceSession(PrivateNames):
         """The providers that were considered for the session, in rank order, and the reason why each was taken or
         not.
         """
-        from ort_py.api.selection_explanation import selection_of
+        from ort_py.inspection.selection_explanation import selection_of
 
         return selection_of(self._engine)
 
@@ -605,7 +605,7 @@ class InferenceSession(PrivateNames):
             return known[1]
         plan = assembled.program.plan
         if known is None or known[0] is not plan:  # planned again: somebody else runs some of the nodes now
-            from ort_py.api.fingerprint import fingerprint_of
+            from ort_py.inspection.fingerprint import fingerprint_of
 
             known = self._fingerprint = (plan, fingerprint_of(self._engine, plan))
         return known[1]

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import onnx
 from onnx.backend.base import Backend
 
-from ort_py.api.environment import get_device
 from ort_py.api.session import InferenceSession
 from ort_py.backend.backend_rep import OnnxRuntimeBackendRep, set_options
+from ort_py.compat.environment import get_device
 from ort_py.discovery import get_available_providers
 from ort_py.errors import NotYetError, UsageError
 from ort_py.options import SessionOptions

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 import ort_py
-from ort_py.api.comparison.configuration import LEVELS
 from ort_py.cli.console import say
 from ort_py.cli.inputs import add_input_arguments, make_feeds, say_what_was_assumed
 from ort_py.cli.output import print_json
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_limits_argument, limits_of, provider_names
+from ort_py.inspection.comparison.configuration import LEVELS
 
 __all__ = ["add_arguments", "run"]
 

@@ -10,12 +10,12 @@ import argparse
 import textwrap
 from typing import Any
 
-from ort_py.api.diagnosis.examine import TIME_LIMIT, examine
-from ort_py.api.diagnosis.report import Diagnosis, ProviderDiagnosis
 from ort_py.cli.console import say
 from ort_py.cli.output import print_json
 from ort_py.cli.progress import Progress
 from ort_py.discovery.known_names import package_for
+from ort_py.inspection.diagnosis.examine import TIME_LIMIT, examine
+from ort_py.inspection.diagnosis.report import Diagnosis, ProviderDiagnosis
 from ort_py.limits import human_bytes
 
 __all__ = ["NOT_USABLE", "REQUIRED_MISSING", "add_arguments", "run"]

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import ort_py
-from ort_py.api.placement.islands import copied_bytes
 from ort_py.cli.console import say
 from ort_py.cli.output import print_json, table
 from ort_py.cli.sessions import add_session_arguments, open_session
 from ort_py.errors import operator_title
+from ort_py.inspection.placement.islands import copied_bytes
 from ort_py.limits import human_bytes
 
 __all__ = ["add_arguments", "run"]

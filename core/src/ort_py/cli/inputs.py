@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ort_py import NodeArg
-from ort_py.api.generated_inputs import MODES, Recipe, generate
 from ort_py.cli.console import tell
 from ort_py.cli.pictures import EXTENSIONS, LAYOUTS, PictureOptions, read_picture
 from ort_py.dtypes import TensorType, numpy_dtype, parse_value_type
 from ort_py.errors import InvalidArgument, Location, NoSuchFile
+from ort_py.inspection.generated_inputs import MODES, Recipe, generate
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["Feeds", "add_input_arguments", "make_feeds", "say_what_was_assumed"]

@@ -10,13 +10,13 @@ import argparse
 from pathlib import Path
 
 import ort_py
-from ort_py.api.calibration import calibrate
 from ort_py.cli.console import say
 from ort_py.cli.inputs import add_input_arguments, make_feeds, say_what_was_assumed
 from ort_py.cli.output import print_json, table
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_limits_argument, limits_of, open_session, provider_names
 from ort_py.errors import OptionError
+from ort_py.inspection.calibration import calibrate
 
 __all__ = ["add_arguments", "run"]
 

@@ -1,7 +1,8 @@
 """Costs of a provider's calls, arithmetic and copies on this machine: figures measured once, or orders of magnitude.
 
 Data only. Comes before `work_table`, which prices nodes with them. They are measured and kept elsewhere
-(`ort_py.api.calibration`). Without measurements, the figures here suffice to refuse placements that are plainly wrong.
+(`ort_py.inspection.calibration`). Without measurements, the figures here suffice to refuse placements that are plainly
+wrong.
 """
 
 from __future__ import annotations

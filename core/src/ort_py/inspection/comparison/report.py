@@ -1,0 +1,222 @@
+"""Results of a comparison: plain records with a text and a dictionary. Does not depend on sessions or graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ort_py.errors import operator_title
+from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
+from ort_py.printable import one_line
+
+__all__ = ["ComparedNode", "ComparedOutput", "ComparedSide", "ComparisonReport", "Difference"]
+
+_SHOWN = 5
+"""Further differences, and nodes of one, in the text; the lists have more."""
+
+_OUTPUTS = 10
+"""Outputs in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSide:
+    """One of the two ways of running the model.
+
+    Attributes:
+        configuration: Providers and level, in words.
+        nodes: Nodes by provider.
+        fallbacks: What did not run where it was asked to.
+    """
+
+    configuration: str
+    nodes: dict[str, int]
+    fallbacks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{name}: {count}" for name, count in self.nodes.items())
+        return one_line("; ".join([f"{self.configuration}, nodes by provider {counts or 'none'}", *self.fallbacks]))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedNode:
+    """A node that had to do with a difference.
+
+    Attributes:
+        name, op_type, domain: As in the graph that ran.
+        provider: Who ran it.
+        region: The compiled region it is in, ``""`` where a kernel ran it.
+        made_by: The transform or function that made it, ``""`` for a node of the model.
+        sources: Names of the model's nodes that it stands for, where a transform made it.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    provider: str
+    region: str = ""
+    made_by: str = ""
+    sources: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"{operator_title(self.op_type, self.domain)} '{self.name}' on {self.provider}"
+        if self.region:
+            text += f", in region {self.region}"
+        if self.made_by:
+            text += f", made by {self.made_by}"
+        return one_line(f"{text} of {', '.join(map(repr, self.sources))}" if self.sources else text)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value that `b` computes otherwise than `a` from what `a` computed before.
+
+    Attributes:
+        run: Number of the feed.
+        value: Its name.
+        nodes: Nodes of `b` that computed it, from values that both have; the last one wrote it.
+        reference_nodes: The same of `a`.
+        deviation: How far the two are apart.
+        inputs: What the step that wrote it read in `b`.
+        inside: For nodes that hold graphs, what was found in their bodies.
+    """
+
+    run: int
+    value: str
+    nodes: tuple[ComparedNode, ...]
+    reference_nodes: tuple[ComparedNode, ...]
+    deviation: Deviation
+    inputs: tuple[ValueSummary, ...] = ()
+    inside: tuple[ComparisonReport, ...] = ()
+
+    @property
+    def node(self) -> ComparedNode:
+        """The node of `b` that wrote the value."""
+        return self.nodes[-1]
+
+    @property
+    def title(self) -> str:
+        """The value and who wrote it."""
+        return f"value '{self.value}' of {self.node}"
+
+    def lines(self) -> Iterator[str]:
+        """The difference for people."""
+        yield self.title
+        yield f"  {self.deviation}"
+        if len(self.nodes) > 1:
+            yield f"  computed together with {_listed(self.nodes[:-1])}"
+        if self.reference_nodes:
+            yield f"  in a computed by {_listed(self.reference_nodes)}"
+        for one in self.inputs:
+            yield f"  input {one}"
+        for report in self.inside:
+            yield from (f"  {line}" for line in str(report).splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedOutput:
+    """An output of the model after each side ran by itself, errors adding up.
+
+    Attributes:
+        run: Number of the feed.
+        name: Its name.
+        deviation: How far the two are apart.
+    """
+
+    run: int
+    name: str
+    deviation: Deviation
+
+
+@dataclass(slots=True)
+class ComparisonReport:
+    """The result of comparing two ways of running a model.
+
+    Attributes:
+        title: The model.
+        a, b: The two sides.
+        runs: Feeds that were run.
+        steps: Steps of `b` that compute something.
+        compared: Values that were compared, over all runs.
+        unmatched: Steps of `b` that computed values which `a` does not have; what reads those was compared.
+        random: Values that operators draw at random, which were not compared.
+        differences: Values beyond the tolerance, in the order in which `b` computes them; the first 1,000.
+        differing: How many there are.
+        nan_origin: The first value that has NaN on one side only.
+        nearest: Values within the tolerance that come nearest to it, the nearest first.
+        outputs: The outputs of the model, each side having run by itself.
+    """
+
+    title: str
+    a: ComparedSide
+    b: ComparedSide
+    runs: int = 0
+    steps: int = 0
+    compared: int = 0
+    unmatched: int = 0
+    random: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    differing: int = 0
+    nan_origin: Difference | None = None
+    nearest: list[Difference] = field(default_factory=list)
+    outputs: list[ComparedOutput] = field(default_factory=list)
+
+    @property
+    def first(self) -> Difference | None:
+        """The first value that differs; None where all agree."""
+        return self.differences[0] if self.differences else None
+
+    @property
+    def equal(self) -> bool:
+        """Whether all values and all outputs agree within the tolerance."""
+        return not self.differences and all(one.deviation.agrees for one in self.outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in lists, dictionaries, strings and numbers."""
+        return {"equal": self.equal, **asdict(self)}
+
+    def __str__(self) -> str:
+        return "\n".join(map(one_line, self.lines()))
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        yield f"{self.title}: {self.runs} run(s), {'equal within the tolerance' if self.equal else 'different'}"
+        yield f"  a: {self.a}"
+        yield f"  b: {self.b}"
+        yield (
+            f"  step by step, b reading what a computed: {self.compared} values compared, {self.differing} differ; "
+            f"{self.unmatched} of {self.steps} steps of b have no counterpart"
+        )
+        if self.random:
+            yield f"  {self.random} values are drawn at random and were not compared"
+        if self.first is not None:
+            yield from _titled("first difference: ", self.first)
+            for one in self.differences[1 : 1 + _SHOWN]:
+                yield f"  also {one.title}: {one.deviation}"
+            if self.differing > 1 + _SHOWN:
+                yield f"  and {self.differing - 1 - _SHOWN} more"
+        if self.nan_origin is not None:
+            yield from _titled("NaN first: ", self.nan_origin, brief=self.nan_origin is self.first)
+        elif self.first is None:
+            for one in self.nearest[:1]:
+                yield f"  nearest to the tolerance, at {one.deviation.excess:.2g} of it: {one.title}: {one.deviation}"
+        yield "  outputs, each side running by itself"
+        shown = sorted(self.outputs, key=lambda one: one.deviation.agrees)[:_OUTPUTS]  # those that differ first
+        for output in shown:
+            run = f" of run {output.run}" if self.runs > 1 else ""
+            yield f"    {output.name}{run}: {output.deviation}"
+        if len(self.outputs) > len(shown):
+            yield f"    and {len(self.outputs) - len(shown)} more"
+        if self.first is None and not self.equal:
+            yield "  no single step is beyond the tolerance: small errors add up, or a later step makes them large"
+
+
+def _titled(title: str, difference: Difference, *, brief: bool = False) -> Iterator[str]:
+    first, *others = difference.lines()
+    yield f"  {title}{first}"
+    yield from () if brief else (f"  {line}" for line in others)
+
+
+def _listed(nodes: tuple[ComparedNode, ...]) -> str:
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    return "; ".join(map(str, nodes[-_SHOWN:])) + more
