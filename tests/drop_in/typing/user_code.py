@@ -19,6 +19,13 @@ options = ort.SessionOptions()
 options.intra_op_num_threads = 2
 options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
 options.add_session_config_entry("session.disable_prepacking", "1")
+options.optimized_model_filepath = Path("optimised.onnx")
+options.disabled_transforms = {"ConstantFolding"}
+options.verify = 0.01
+wanted_threads: int = options.intra_op_num_threads
+limit: int | None = options.memory_limit_bytes
+wanted_level: ort.GraphOptimizationLevel = options.graph_optimization_level
+second: ort.SessionOptions = copy.copy(options)
 by_path = ort.InferenceSession("model.onnx")
 by_object = ort.InferenceSession(Path("model.onnx"), options)
 by_bytes = ort.InferenceSession(

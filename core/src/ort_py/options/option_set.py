@@ -175,7 +175,9 @@ def specs_of(kind: type[OptionSet]) -> tuple[OptionSpec, ...]:
 def values_of(options: OptionSet) -> dict[str, Any]:
     """Return every attribute that has a value of its own, with this value."""
     values = options._values
-    return {name: values[name] for name in options._defaults}
+    if type(values) is dict:
+        return values.copy()
+    return {name: values[name] for name in options._defaults}  # an overlay has but those that were set
 
 
 def changed_values(options: OptionSet) -> dict[str, Any]:

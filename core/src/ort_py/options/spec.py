@@ -78,7 +78,7 @@ class Kind(Generic[T]):
             TypeError: The value has another type, or is an integer of more than 32 bits.
             OptionError: The value is not among the choices, or out of bounds.
         """
-        found: Any = self._converted(value)
+        found: Any = value if type(value) in self.types else self._converted(value)
         # A bool is an int in Python, and a plain int is no enum: both are mistakes worth naming.
         wrong_bool = isinstance(found, bool) and bool not in self.types
         wrong_size = type(found) is int and found not in _INT32
