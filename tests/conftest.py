@@ -1,4 +1,4 @@
-"""What tests of several packages share: runs by the CPU provider that people get, and by the plain one."""
+"""Helpers for tests of several packages: runs by the default CPU provider, and by the plain one."""
 
 from __future__ import annotations
 

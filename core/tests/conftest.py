@@ -1,4 +1,4 @@
-"""What all tests of the core share: of the installed providers they see the one that completes, and no other.
+"""Fixtures of the core's tests: of the installed providers they see only the one that completes.
 
 What a test says of places, steps and threads must not depend on what else the environment has. Tests register the
 providers they are about.

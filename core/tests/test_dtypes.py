@@ -126,6 +126,6 @@ def test_unknown_element_types_are_refused(text: str) -> None:
 
 
 def test_low_precision_types_are_those_of_ml_dtypes() -> None:
-    """What NumPy lacks comes from ml_dtypes."""
+    """Types that NumPy lacks come from ml_dtypes."""
     assert numpy_dtype(DataType.BFLOAT16) == np.dtype(ml_dtypes.bfloat16)
     assert numpy_dtype(DataType.INT4) == np.dtype(ml_dtypes.int4)

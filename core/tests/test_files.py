@@ -1,4 +1,4 @@
-"""What tells files apart, and opening them: nothing that was written is overlooked, nothing waits."""
+"""Identities of files, and opening them: no change is overlooked, and nothing blocks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ def test_links_are_the_file_they_lead_to(path: Path) -> None:
 
 
 def test_reading_leaves_the_identity(path: Path) -> None:
-    """What is only read, however often, stays the same."""
     with open_regular(path) as file:
         former = FileIdentity.of_open(file)
         assert file.read() == b"first"

@@ -1,4 +1,4 @@
-"""Providers made to fail to order: they do what theirs do, until they are told otherwise."""
+"""Providers with faults on request: they behave like their originals until a fault is set."""
 
 from __future__ import annotations
 

@@ -123,7 +123,6 @@ def test_spec_describes_maps(value: Any, text: str) -> None:
 
 
 def test_spec_says_nothing_of_an_empty_map() -> None:
-    """There is no entry to say its types."""
     (spec,) = make_node_spec("DictVectorizer", [{}], domain="ai.onnx.ml", opset=1).inputs
     assert spec is not None
     assert spec.type is None

@@ -41,7 +41,6 @@ def test_what_it_registered_goes_again() -> None:
 
 
 def test_it_comes_back_when_it_is_asked_for() -> None:
-    """Forgetting is no end: the same subject registers again."""
     subject = Subject(NAME, plugin=MODULE)
     first = subject.factory()
     subject.forget()

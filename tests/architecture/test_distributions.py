@@ -117,7 +117,6 @@ def test_one_licence(one: Distribution) -> None:
 
 @RELEASED
 def test_one_range_of_pythons(one: Distribution) -> None:
-    """What one distribution needs, all need."""
     assert one.project["requires-python"] == ">=3.11"
 
 

@@ -76,7 +76,6 @@ def test_paths_named_in_the_papers_exist() -> None:
 
 
 def test_change_fragments_are_well_formed() -> None:
-    """What the commit hook checks, checked."""
     from check_fragments import fragments, problems_of
 
     assert [problem for file in fragments() for problem in problems_of(file)] == []

@@ -44,7 +44,7 @@ def test_listing_providers_loads_no_operators(question: str) -> None:
 
 
 def test_installed_providers_imports_no_provider() -> None:
-    """What is installed is read from metadata alone."""
+    """Names of installed providers are read from metadata alone."""
     loaded = _loaded_after("import ort_py; ort_py.get_installed_providers()")
     assert not any(name.startswith("ort_py_") for name in loaded)
 

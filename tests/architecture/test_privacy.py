@@ -1,4 +1,4 @@
-"""Who knows whom: no circles of imports, and nobody but their owners touches private names of sessions and engines."""
+"""Dependencies between modules: no circles of imports, and only owners use private names of sessions and engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other people's code may import, compared with a list that is checked in: a change of it is seen in review.
+"""The importable surface, compared with a list that is checked in, so that reviews show a change of it.
 
 To change the surface on purpose, change `public_surface.toml` with it.
 """
@@ -30,7 +30,7 @@ def test_every_public_name_exists(module: str) -> None:
 
 @pytest.mark.parametrize("module", SURFACE)
 def test_every_public_class_and_function_is_documented(module: str) -> None:
-    """What can be imported says what it is."""
+    """Everything that can be imported has documentation."""
     found = importlib.import_module(module)
     objects = {name: getattr(found, name) for name in SURFACE[module]}
     documented = {name: value for name, value in objects.items() if inspect.isclass(value) or inspect.isroutine(value)}

@@ -1,4 +1,4 @@
-"""Which tests a tier runs: `conftest.py` of the repository over a small folder of tests."""
+"""The selection of tests for a tier: `conftest.py` of the repository over a small folder of tests."""
 
 from __future__ import annotations
 

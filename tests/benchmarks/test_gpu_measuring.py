@@ -1,4 +1,4 @@
-"""How `benchmarks.gpu` measures and reports, on the CPU: processes, ceilings, refusals, the page, and no device."""
+"""Measurement and reports of `benchmarks.gpu` on the CPU: processes, ceilings, refusals, the page, and no device."""
 
 from __future__ import annotations
 

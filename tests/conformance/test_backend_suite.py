@@ -1,4 +1,4 @@
-"""What the kit leaves out of ONNX's backend suite, for the plain CPU provider: image models, other random inputs.
+"""Cases of ONNX's backend suite that the kit leaves out, for the plain CPU provider: image models, other random inputs.
 
 The cases themselves are run by `tests/kit/test_cpu.py`. Nothing is excluded: where the specification leaves values open
 (`UNDETERMINED`), element type and shape are compared.

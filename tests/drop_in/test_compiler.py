@@ -69,7 +69,6 @@ def test_the_result_runs_and_is_the_same_model(tmp_path: Path) -> None:
     ids=["bytes", "absent", "no path", "no bytes", "None", "junk", "bytearray"],
 )
 def test_sources(source: Any) -> None:
-    """What is taken, and how the rest is refused."""
     expect_agreement(lambda runtime: type(compiler(runtime, source)).__name__)
     expect_agreement(lambda runtime: type(compiler(runtime, source).compile_to_bytes()).__name__)
 

@@ -63,7 +63,7 @@ def cast_to(runtime: Any, kind: str) -> Any:
 
 @pytest.mark.parametrize("name", sorted(LOW))
 def test_types_numpy_lacks_go_in(name: str) -> None:
-    """As arrays of ml_dtypes, which onnxruntime refuses."""
+    """They are arrays of ml_dtypes, which onnxruntime refuses."""
     array = np.array([1, 0, 1] if name != "float8e8m0" else [1, 2, 4], LOW[name])
     expect_difference(lambda runtime: passed_on(runtime, name, array), [array])
 

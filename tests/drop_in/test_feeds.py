@@ -1,4 +1,4 @@
-"""What goes into `run` and what comes out, on both runtimes."""
+"""Inputs and outputs of `run`, on both runtimes."""
 
 from __future__ import annotations
 

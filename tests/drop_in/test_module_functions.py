@@ -150,7 +150,6 @@ def test_seeds_repeat_in_another_process() -> None:
     ("severity", "level"), [(0, "DEBUG"), (1, "INFO"), (2, "WARNING"), (3, "ERROR"), (4, "CRITICAL")]
 )
 def test_severities_are_levels_of_logging(severity: int, level: str) -> None:
-    """Of the logger above all of ort-py's."""
     ort_py.set_default_logger_severity(severity)
     assert logging.getLevelName(logging.getLogger("ort_py").level) == level
 

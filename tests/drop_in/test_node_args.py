@@ -1,4 +1,4 @@
-"""What a session says about its inputs, outputs and model, on both runtimes."""
+"""A session's description of its inputs, outputs and model, on both runtimes."""
 
 from __future__ import annotations
 

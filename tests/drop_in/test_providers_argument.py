@@ -154,7 +154,6 @@ def test_compatibility_mode_without_fallback(name: str, monkeypatch: pytest.Monk
 def test_nothing_is_printed(
     name: str, compat: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever is asked for, stdout stays empty."""
     monkeypatch.setenv("ORT_PY_COMPAT", compat)
     outcome(opens(name), OURS)
     assert capfd.readouterr().out == ""
@@ -418,5 +417,5 @@ LATER |= {
 
 @pytest.mark.parametrize("name", sorted(LATER))
 def test_sessions_answer_alike(name: str) -> None:
-    """What a session says to questions about its providers."""
+    """Both answer questions about the providers of a session in the same way."""
     expect_agreement(lambda runtime: LATER[name](runtime.InferenceSession(RELU, providers=[CPU])))

@@ -1,4 +1,4 @@
-"""`run_async` side by side with onnxruntime: what is raised at once, and what the callback is told."""
+"""`run_async` side by side with onnxruntime: immediate errors, and the callback's arguments."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ def test_ragged_list_is_raised_at_once() -> None:
 
 
 def test_terminated() -> None:
-    """A run that is told to stop tells so."""
     found = []
     for module in (ort_py, onnxruntime):
         options = module.RunOptions()

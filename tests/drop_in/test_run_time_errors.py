@@ -1,4 +1,4 @@
-"""What kernels refuse while a model runs, side by side with onnxruntime.
+"""Refusals of kernels while a model runs, side by side with onnxruntime.
 
 onnxruntime raises `Fail` in one kernel, `InvalidArgument` in the next and `RuntimeException` where a conversion fails;
 programs wait for the one they have met. Ours is caught by each of these.

@@ -1,4 +1,4 @@
-"""What sessions take in memory, measured from outside: each case is a process of its own that prints bytes.
+"""Memory of sessions, measured from outside: each case is a process of its own that prints bytes.
 
 Bounds are wide enough for another allocator or page size, and narrow enough that a second copy of anything passes them.
 """

@@ -38,7 +38,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_warming_up(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Four combinations, told in a table."""
     found = run(WARMUP, session=ort.InferenceSession(model, providers=["CPUExecutionProvider"]))
     assert len(found["report"].warmed) == 4
     assert "x 8x32" in capsys.readouterr().out

@@ -68,7 +68,6 @@ def in_a_child(folder: Path, processors: str, **variables: str) -> dict[str, Any
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 def test_one_processor_means_one_thread(tmp_path: Path) -> None:
-    """As under ``taskset -c 0``: no worker is made."""
     found = in_a_child(tmp_path, "one")
     assert (found["count"], found["ours"]) == (1, 0)
     assert "affinity" in found["reason"]

@@ -41,7 +41,6 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_the_reference_has_every_name() -> None:
-    """Of the three rooms that plug-ins import."""
     import ort_py.contracts
     import ort_py.hooks
     import ort_py_kit

@@ -1,4 +1,4 @@
-"""Elements of sums that may overflow on their way, and what follows from them.
+"""Elements of sums that may overflow on their way, and the elements that depend on them.
 
 Whether a sum of large terms passes through infinity depends on the order of its terms, which nobody fixes. A node that
 adds up is therefore run with the magnitudes of its finite inputs, in float64: where that comes near the largest number

@@ -1,4 +1,4 @@
-"""What the outputs of a model need: nobody has to refuse a node whose result is not used."""
+"""The needs of a model's outputs: a node whose result is not used need not be refused."""
 
 from __future__ import annotations
 

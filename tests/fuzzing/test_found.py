@@ -1,4 +1,4 @@
-"""What the fuzzer found once stays mended: small cases as files, judged at every level."""
+"""Regression tests of fuzzer findings: small cases as files, judged at every level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging a case: who computes what nobody else computes, and who refuses alone."""
+"""The judgement of a case: nodes that only one provider computes, and providers that alone refuse."""
 
 from __future__ import annotations
 

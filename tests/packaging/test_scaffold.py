@@ -1,4 +1,4 @@
-"""What `ort-py new` writes, unedited: clean to linter and type checker, built, installed, and passing its own tests.
+"""The unedited output of `ort-py new`: clean to linter and type checker, built, installed, and passing its own tests.
 
 One environment has a package of each kind, with nothing but wheels in it; names of all lengths are looked at from the
 sources.

@@ -1,4 +1,4 @@
-"""How far results agree where fewer bits were asked for: their direction, and which element is the largest."""
+"""Agreement of results in lower precision: their direction, and the position of the largest element."""
 
 from __future__ import annotations
 

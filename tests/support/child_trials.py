@@ -1,4 +1,4 @@
-"""Trials in processes that may die: each is tried under limits of memory and time, and what became of it is told.
+"""Trials in processes that may die: each runs under limits of memory and time, and its outcome is recorded.
 
 A child process takes trials one after the other and says when one begins and how it ended. Where it dies or does not
 end in time, the trial that it had begun is the one to blame, and another child goes on behind it. Knows nothing of

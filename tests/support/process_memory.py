@@ -1,4 +1,4 @@
-"""What this process holds in memory, from Linux' ``/proc``; 0 where the system does not tell.
+"""Memory of this process, from Linux' ``/proc``; 0 on systems without it.
 
 For tests and benchmarks that measure from inside a process. Knows nothing of ort-py.
 """

@@ -58,7 +58,6 @@ def test_nothing_is_fused_at_basic() -> None:
 
 
 def test_rows_that_see_no_key_are_zeros() -> None:
-    """As the guard that exporters write makes them."""
     text = """g (float[1, 2, 3, 4] q, float[1, 2, 5, 4] k, float[1, 2, 5, 4] v, bool[3, 5] seen)
         => (float[1, 2, 3, 4] y) {
         kt = Transpose <perm = [0, 1, 3, 2]> (k)

@@ -1,4 +1,4 @@
-"""Plug-ins that observe sessions are told what happened, and cannot harm them."""
+"""Plug-ins that observe sessions are notified of events and cannot harm the sessions."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_results_are_the_same(always: None) -> None:
 
 
 def test_many_sizes_of_feeds(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered is bounded; further sizes run sequentially."""
+    """The number of remembered sizes is bounded; further sizes run sequentially."""
     monkeypatch.setattr(parallel_runs, "_SIZES", 2)
     session = open_model(BRANCHES, parallel())
     for size in (2, 8, 32, 64):

@@ -170,7 +170,6 @@ def test_other_providers_take_the_same_model(path: pathlib.Path) -> None:
 
 
 def test_missing_file_says_so(path: pathlib.Path) -> None:
-    """As for any session of a path."""
     content = pickle.dumps(InferenceSession(path, providers=CPU))
     path.unlink()
     with pytest.raises(NoSuchFile, match="does not exist"):

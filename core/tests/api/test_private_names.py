@@ -27,7 +27,6 @@ def test_the_model_given_as_a_path(tmp_path: Path) -> None:
 
 
 def test_the_model_given_as_a_message() -> None:
-    """Neither: nobody asked for its bytes yet."""
     session = InferenceSession(onnx.load_from_string(model_bytes(RELU)), providers=CPU)
     assert (session._model_path, session._model_bytes) == (None, None)
 

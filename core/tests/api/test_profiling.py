@@ -74,7 +74,6 @@ def test_closing_writes_the_profile(tmp_path: Path) -> None:
 
 
 def test_sequences_have_neither_type_nor_size(tmp_path: Path) -> None:
-    """What is no array is told as nothing."""
     options = SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""What the interactive prompt and a debugger show: short, and with what one asks first."""
+"""Representations in the interactive prompt and a debugger: short, with the most important facts."""
 
 from __future__ import annotations
 

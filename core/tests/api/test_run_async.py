@@ -1,4 +1,4 @@
-"""`run_async`: a run on another thread whose outcome is told to a callback."""
+"""`run_async`: a run on another thread whose outcome is passed to a callback."""
 
 from __future__ import annotations
 
@@ -140,7 +140,6 @@ def test_closed_session_is_refused() -> None:
 
 @pytest.mark.parametrize("callback", [None, 3], ids=["None", "int"])
 def test_callback_must_be_callable(callback: Any) -> None:
-    """Otherwise nobody would ever hear of the outcome."""
     with pytest.raises(TypeError, match="which cannot be called"):
         open_model(RELU).run_async(None, {"x": X}, callback, None)
 

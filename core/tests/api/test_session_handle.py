@@ -54,7 +54,6 @@ def test_a_binding_of_the_session_is_run_too(session: InferenceSession) -> None:
 
 
 def test_descriptions_are_attributes(session: InferenceSession) -> None:
-    """What are methods of the session."""
     handle = session._sess
     assert handle.inputs_meta is session.get_inputs()
     assert handle.outputs_meta is session.get_outputs()

@@ -37,7 +37,7 @@ def test_every_form_of_a_model(form: str, tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("source", [None, 3, object()], ids=["None", "int", "object"])
 def test_other_sources_are_refused(source: Any) -> None:
-    """What is no model is refused by its type."""
+    """A source that is not a model is refused by its type."""
     with pytest.raises(InvalidArgument, match=f"cannot be loaded from a {type(source).__name__}"):
         InferenceSession(source, providers=CPU)
 

@@ -1,4 +1,4 @@
-"""What an application tells a session later, for its providers: texts of what is refused."""
+"""Options that an application passes to a session's providers later: the messages of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tensors of PyTorch in and out, with a stand-in that has PyTorch's names: the real one is no dependency of tests."""
+"""Tensors of PyTorch in and out, with a stand-in that has PyTorch's names: the real one is not a dependency of
+tests.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What entries depend on: files of packages, versions, the machine."""
+"""Conditions of entries: files of packages, versions, the machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stamp() -> str | None:
 
 
 def test_a_stamp_stays_while_the_files_do(package: Path) -> None:
-    """What Python writes beside the sources does not count."""
+    """Files that Python writes beside the sources do not count."""
     before = stamp()
     (package / "__pycache__").mkdir()
     (package / "__pycache__" / "code.cpython.pyc").write_bytes(b"")

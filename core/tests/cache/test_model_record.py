@@ -308,7 +308,6 @@ def test_a_value_of_no_graph_is_refused() -> None:
 
 
 def test_a_record_that_does_not_fit_raises_what_counts_as_broken(tmp_path: Path) -> None:
-    """Whatever part is missing or of a wrong kind."""
     constants = ConstantWriter(refuse)
     record = ModelWriter(typed_model(TEXTS["nested"]), constants).record()
     rows, _ = constants.finish()

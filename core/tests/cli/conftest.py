@@ -1,4 +1,4 @@
-"""What the command line's tests share: a way to call it, and model files."""
+"""Helpers for tests of the command line: a way to call it, and model files."""
 
 from __future__ import annotations
 

@@ -51,7 +51,6 @@ def test_json(call: Call, save: Save) -> None:
 
 @pytest.mark.usefixtures("wrong")
 def test_tolerance(call: Call, save: Save) -> None:
-    """What is tolerated is no difference."""
     sides = ("--a", "CPUExecutionProvider", "--b", BOTH)
     assert call("compare", save(CHAIN), *sides, "--tolerance", "float=0.1,0.1").code == 0
 

@@ -59,7 +59,6 @@ def test_plan_on_request(call: Call, save: Save) -> None:
 
 
 def test_model_without_session_fails(call: Call, save: Save) -> None:
-    """Without a session there is no placement to explain."""
     outcome = call("explain", save("g (float[2] x) => (float[2] y) { y = Rellu(x) }"))
     assert (outcome.code, outcome.out) == (1, "")
     assert "did you mean Relu" in outcome.err

@@ -55,7 +55,6 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_folder_is_no_file(tmp_path: Path) -> None:
-    """A folder is told from a missing file."""
     with pytest.raises(NoSuchFile, match="is not a file"):
         feeds([X], "--input", f"x={tmp_path}")
 

@@ -1,4 +1,4 @@
-"""What a person sees while a job takes long."""
+"""Progress output of long jobs."""
 
 from __future__ import annotations
 

@@ -93,7 +93,6 @@ def test_two_names_never_share_a_file(tmp_path: Path) -> None:
 
 
 def test_maps_are_not_saved(tmp_path: Path) -> None:
-    """What has no array form leaves no file."""
     assert save_values(tmp_path, [("y", {"a": 1}), ("z", None)]) == []
 
 

@@ -70,7 +70,6 @@ def asked(text: str, provider: RegionProvider) -> Capability:
 
 
 def test_a_chain_is_one_group() -> None:
-    """What follows each other is together."""
     assert groups("a = Relu(x)\n b = Tanh(a)\n y = Relu(b)", "Relu", "Tanh") == [["a", "b", "y"]]
 
 
@@ -85,7 +84,6 @@ def test_what_lies_beside_a_foreign_node_stays_together() -> None:
 
 
 def test_unconnected_nodes_are_groups_of_their_own() -> None:
-    """Sharing an input is no connection."""
     assert groups("a = Relu(x)\n b = Tanh(x)\n c = Exp(a)\n d = Exp(b)\n y = Add(c, d)", "Relu", "Tanh") == [
         ["a"],
         ["b"],
@@ -103,7 +101,6 @@ def test_no_node_is_no_group() -> None:
 
 
 def test_each_group_is_a_claim_to_compile() -> None:
-    """Of the nodes in order, with a reason."""
     answer = asked("a = Relu(x)\n b = Tanh(a)\n c = Exp(b)\n y = Relu(c)", Taker(("Relu", "Tanh")))
     assert [(claim.nodes, claim.kind) for claim in answer.claims] == [
         ((0, 1), ClaimKind.COMPILE),

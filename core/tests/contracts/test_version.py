@@ -1,4 +1,4 @@
-"""Contract versions: ranges that meet, and what is told about deprecated ones."""
+"""Contract versions: ranges that meet, and warnings about deprecated ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose failure an exception is: a package that lacks something, one that raised while imported, or the one tried."""
+"""Attribution of exceptions: a package that lacks something, one that raised while imported, or the one tried."""
 
 from __future__ import annotations
 

@@ -80,7 +80,6 @@ def test_who_fills_the_role(engines: FakeInstallation, asked: Sequence[Any], exp
 
 
 def test_the_order_of_installation_makes_no_difference(installation: FakeInstallation) -> None:
-    """Of engines of one rank, the name decides."""
     installation.add_cpu()
     for name in ("CExecutionProvider", "AExecutionProvider", "BExecutionProvider"):
         installation.add(_engine(name, 1))
@@ -194,7 +193,7 @@ def test_the_next_one_fills_the_role(failing: FakeInstallation, asked: Sequence[
 
 
 def test_one_named_alone_is_not_replaced(failing: FakeInstallation) -> None:
-    """What completes is no answer to a request."""
+    """A provider that only completes others does not answer a request."""
     selection = _select(failing, BEST)
     with pytest.raises(ProviderNotAvailableError, match="no context"):
         create_instances(selection.selected, CONTEXT, reserve=selection.reserve)

@@ -1,4 +1,4 @@
-"""What metadata and environment alone say about a provider."""
+"""Facts about a provider from metadata and environment alone."""
 
 from __future__ import annotations
 

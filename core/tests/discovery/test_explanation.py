@@ -1,4 +1,4 @@
-"""Why providers are selected: each that was considered, in rank order, with the reason."""
+"""The explanation of a selection: each provider that was considered, in rank order, with the reason."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_answer_of_a_wrong_type() -> None:
-    """A bare True is no Availability."""
+    """A bare True is not an Availability."""
     record = probe(_loaded(lambda: True))
     assert record.state is RecordState.BROKEN
     assert record.reason == "its probe() returned bool instead of Availability"

@@ -1,4 +1,4 @@
-"""Which providers a session gets for what the user asks, and what happens to the others."""
+"""The providers that a session gets for a request, and the treatment of the others."""
 
 from __future__ import annotations
 

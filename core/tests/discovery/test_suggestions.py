@@ -1,4 +1,4 @@
-"""Suggestions for names nobody has."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 

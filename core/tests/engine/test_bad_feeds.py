@@ -1,4 +1,4 @@
-"""What is wrong with a call of `run`, said by class and by text."""
+"""Errors of a wrong call of `run`, by class and by text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What providers and plug-ins bring to a session, what happens where they raise, and that all of it is released."""
+"""Contributions of providers and plug-ins to a session, their exceptions, and their release."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_several_in_a_row_pause_the_region(choosy: Choosy) -> None:
 
 
 def test_bound_outputs_get_the_result(choosy: Choosy) -> None:
-    """Whatever the region wrote there before it declined."""
+    """The result overwrites anything that the region wrote before it declined."""
     choosy.late = True
     text = "g (float[N] x) => (float[N] y) { a = Mul(x, x) y = Relu(a) }"
     size = 1 << 17

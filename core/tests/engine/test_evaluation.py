@@ -1,4 +1,4 @@
-"""What transforms may keep beyond what they replace."""
+"""The memory that transforms may keep beyond what they replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session says about its memory, and the bound on it."""
+"""A session's memory report, and the bound on its memory."""
 
 from __future__ import annotations
 

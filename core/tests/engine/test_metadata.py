@@ -1,4 +1,4 @@
-"""What a session says about its model, against onnxruntime."""
+"""A session's description of its model, compared with onnxruntime."""
 
 from __future__ import annotations
 

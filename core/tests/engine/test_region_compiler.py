@@ -82,7 +82,7 @@ def test_the_second_session_restores_what_the_first_compiled(register: Register,
 
 
 def test_a_stale_artifact_is_a_miss(register: Register, tmp_path: Path) -> None:
-    """What the provider calls stale is compiled again."""
+    """An artifact that the provider calls stale is compiled again."""
     factory = CachingFactory(ArtifactValidity.STALE)
     register(factory)
     run_twice(tmp_path / "cache")

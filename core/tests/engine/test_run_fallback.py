@@ -1,4 +1,4 @@
-"""What happens when a provider fails: in a run, while compiling, while it is asked; and what forbids it."""
+"""Failures of a provider: in a run, while compiling, in a survey; and the switches that forbid fallbacks."""
 
 from __future__ import annotations
 

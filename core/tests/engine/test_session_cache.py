@@ -108,14 +108,13 @@ def test_the_report_says_what_the_preparation_did(path: Path, options: ort_py.Se
 
 
 def test_a_restored_session_pickles(path: Path, options: ort_py.SessionOptions) -> None:
-    """As what it was made of."""
     opened(path, options)
     again = pickle.loads(pickle.dumps(opened(path, options)))
     np.testing.assert_array_equal(again.run(None, FEED)[0], opened(path, options).run(None, FEED)[0])
 
 
 def test_a_restored_model_can_be_written(path: Path, options: ort_py.SessionOptions, tmp_path: Path) -> None:
-    """As an optimised model, by the compiler of models."""
+    """The compiler of models can write it as an optimised model."""
     opened(path, options)
     target = tmp_path / "compiled.onnx"
     ort_py.ModelCompiler(options, path).compile_to_file(target)
@@ -156,7 +155,6 @@ def test_what_was_prepared_quickly_is_not_kept(path: Path, folder: Path, monkeyp
 
 
 def test_models_given_as_bytes_are_kept_only_where_asked(path: Path, folder: Path) -> None:
-    """Nobody expects their content on a disk."""
     plain = ort_py.SessionOptions()
     plain.cache_dir = folder
     for _ in range(2):
@@ -299,7 +297,7 @@ def test_options_without_effect_on_the_graph_are_a_hit(path: Path, options: ort_
 def test_another_machine_version_or_code_is_a_miss(
     path: Path, options: ort_py.SessionOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was chosen there need not be right here."""
+    """A decision of another machine need not be right here."""
     opened(path, options)
     for name, found in (
         ("machine", lambda: "another"),
@@ -572,7 +570,7 @@ def test_processes_that_start_at_once_agree(path: Path, folder: Path) -> None:
 def test_a_cached_session_works_after_its_entry_is_gone(
     path: Path, options: ort_py.SessionOptions, folder: Path
 ) -> None:
-    """What it maps stays until it lets go."""
+    """Mapped files stay valid until the session releases them."""
     expected = opened(path, options).run(None, FEED)[0]
     session = opened(path, options)
     assert hit(session)

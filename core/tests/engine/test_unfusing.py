@@ -1,4 +1,4 @@
-"""Who keeps a fused node: the rule of `ort_py.engine.unfusing`, with providers on the host that have a few operators.
+"""The rule of `ort_py.engine.unfusing` for keeping fused nodes, with providers on the host that have a few operators.
 
 FusedConv stands for Conv and Relu. The NumPy provider has all three; the fakes have what they are told.
 """

@@ -1,4 +1,4 @@
-"""Which runs are counted among those that share the machine."""
+"""The runs that count among those that share the machine."""
 
 from __future__ import annotations
 

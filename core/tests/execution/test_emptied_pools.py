@@ -1,4 +1,4 @@
-"""Pools that are told to say when the last frame is back: at once, or on the thread that brings it."""
+"""Pools that report when the last frame is back: at once, or on the thread that returns it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dynamic loader says is loaded."""
+"""Libraries that the dynamic loader reports as loaded."""
 
 from __future__ import annotations
 

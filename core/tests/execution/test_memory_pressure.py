@@ -192,7 +192,7 @@ def test_old_failures_are_no_news(tmp_path: Path) -> None:
 
 
 def test_it_is_looked_at_once_a_second(tmp_path: Path) -> None:
-    """Whoever comes earlier reads no file."""
+    """Earlier calls read no file."""
     root = unified(tmp_path, MIB)
     pressure, member, clock = watched(root)
     pressure.look()

@@ -226,7 +226,6 @@ def test_closing_does_not_wait_for_the_iterable() -> None:
 
 
 def test_another_thread_may_close() -> None:
-    """Whoever waits for a result sees the stream end."""
     free = threading.Event()
     results = Pipelined(iter(range(3)), lambda item: free.wait(20) and item, free.set, threads=1, depth=2)
     seen: list[object] = []

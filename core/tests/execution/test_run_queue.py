@@ -1,4 +1,4 @@
-"""The queue of runs nobody waits for in place: bounded, in order, remade, and finished before the program ends."""
+"""The queue of asynchronous runs: bounded, in order, remade, and finished before the program ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def nothing() -> None:
 
 
 def test_jobs_run_and_their_futures_hold_the_result() -> None:
-    """What the call returns, and what it raises."""
     queue = RunQueue(2)
     good, bad = Job(lambda: 7, nothing), Job(lambda: 1 // 0, nothing)
     queue.submit(good)

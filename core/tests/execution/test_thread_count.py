@@ -85,6 +85,5 @@ def test_an_option_lowers_but_never_raises(tmp_path: Path) -> None:
 
 
 def test_the_smallest_bound_is_the_reason(tmp_path: Path) -> None:
-    """Of quota, variable and option the tightest is named."""
     found = thread_count(6, {"OMP_NUM_THREADS": "5"}, v2(tmp_path, "400000 100000"))
     assert found == ThreadCount(4, "cgroup CPU quota of 4 in /sys/fs/cgroup")

@@ -25,7 +25,6 @@ def test_it_opens_at_the_nth_failure() -> None:
 
 
 def test_old_failures_do_not_count() -> None:
-    """One failure an hour is no failing provider."""
     clock = Clock()
     breaker = CircuitBreaker(2, 60, clock)
     for _ in range(5):
@@ -90,7 +89,6 @@ def test_failures_while_open_change_no_pause() -> None:
 
 
 def test_an_abandoned_trial_may_be_begun_by_others() -> None:
-    """Whoever began it found the session changed."""
     clock = Clock()
     breaker = CircuitBreaker(1, 60, clock)
     breaker.failed()

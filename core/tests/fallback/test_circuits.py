@@ -1,4 +1,4 @@
-"""Breakers of a session's providers, and failures that nobody could help."""
+"""Breakers of a session's providers, and failures that no provider could handle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed run's error means: whose it is, and whether memory, a device or something else is the reason."""
+"""Classification of a failed run's error: its cause, and whether it concerns memory, a device or something else."""
 
 from __future__ import annotations
 
@@ -57,19 +57,18 @@ def test_place_and_reason() -> None:
 
 
 def test_the_reason_of_an_error_with_four_parts_is_its_first() -> None:
-    """A report is no place for a whole message."""
     failure = failure_of(EPFail("The stream broke.", where=PLACE, why="because", fix="Mend it."), [])
     assert failure.reason == "EPFail: The stream broke."
 
 
 def test_a_limit_is_told_from_a_device() -> None:
-    """Nobody else has more of it."""
+    """Another device does not have more of a limited resource."""
     assert failure_of(MemoryLimitError("x"), []).limited
     assert not failure_of(MemoryError("x"), []).limited
 
 
 def test_providers_speak_for_their_own_exceptions_only() -> None:
-    """Who did not fail is not asked."""
+    """A provider that did not fail is not asked."""
 
     class Other(HostProvider):
         """Would call everything a lost device."""
@@ -82,8 +81,6 @@ def test_providers_speak_for_their_own_exceptions_only() -> None:
 
 
 def test_a_callers_mistake_is_not_asked_about() -> None:
-    """Whatever the provider thinks of it."""
-
     class Eager(HostProvider):
         """Would call everything its own failure."""
 

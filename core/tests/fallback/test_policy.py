@@ -1,4 +1,4 @@
-"""Which failures may be answered by another provider."""
+"""Failures that another provider may handle."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from ort_py.hooks.manager import HookManager
 
 
 def test_text_of_a_record() -> None:
-    """Who, where, when, why, and who takes over."""
     record = FallbackRecord("run", "X", "OSError: gone.", "conv", "CPU")
     assert str(record) == "X (node 'conv') is not used, run: OSError: gone. CPU takes over."
 

@@ -1,4 +1,4 @@
-"""What plug-ins see."""
+"""A plug-in's view of a graph."""
 
 from __future__ import annotations
 

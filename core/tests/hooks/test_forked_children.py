@@ -1,4 +1,4 @@
-"""Objects that are told of a fork, in the child."""
+"""Objects that are notified of a fork, in the child."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def test_children_are_told_and_parents_are_not() -> None:
 
 
 def test_nothing_is_kept_alive() -> None:
-    """What is gone is not told."""
     counter = Counter()
     tell_in_children(counter)
     del counter

@@ -46,13 +46,13 @@ def test_allow_list_keeps_out_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_empty_allow_list_allows_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty variable is no list."""
+    """An empty variable is not a list."""
     monkeypatch.setenv(ALLOW, "  ")
     assert blocked_reason("AExecutionProvider", "pkg-a") == ""
 
 
 def test_block_beats_allow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is named in both lists is blocked."""
+    """A plug-in named in both lists is blocked."""
     monkeypatch.setenv(ALLOW, "pkg-a")
     monkeypatch.setenv(BLOCK, "AExecutionProvider")
     assert BLOCK in blocked_reason("AExecutionProvider", "pkg-a")

@@ -1,4 +1,4 @@
-"""Fingerprints: what they are made of, what changes them and what does not, and where they are told."""
+"""Fingerprints: their inputs, the changes that affect them and those that do not, and the places that show them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_equal_sessions_are_equal() -> None:
 
 
 def test_other_processes_say_the_same() -> None:
-    """Whatever their hash seed, folder and threads."""
+    """The fingerprint depends neither on the hash seed nor on the folder nor on the number of threads."""
     program = "from core.tests.small_models import RELU, open_model; print(open_model(RELU).fingerprint)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
     found = {

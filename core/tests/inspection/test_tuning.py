@@ -1,4 +1,4 @@
-"""Measuring placements: the fastest is found, remembered for the sessions of this model, and told of."""
+"""Measurement of placements: the fastest is found, remembered for the sessions of this model, and reported."""
 
 from __future__ import annotations
 

@@ -78,7 +78,6 @@ def test_sequences_need_values() -> None:
 
 
 def test_optional_inputs_stay_absent() -> None:
-    """As in a run that does not feed them."""
     session = open_model("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }")
     assert feeds_of(session, None) == [{}]
 

@@ -1,4 +1,4 @@
-"""Binding: what a factory is told, how results are cut to the node, and which sizes are refused before the call."""
+"""Binding: the arguments of a factory, the number of results, and sizes that are refused before the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long kernels look at the clock: between parts of rows, in threads that help, and for nobody where nobody asks."""
+"""Long kernels check the clock between parts of rows, in threads that help; without a limit there is no check."""
 
 from __future__ import annotations
 

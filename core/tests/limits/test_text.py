@@ -1,4 +1,4 @@
-"""What strings take in memory."""
+"""The memory that strings take."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ def test_a_size_has_bounds(size: int) -> None:
 
 
 def test_a_second_allocation_is_refused() -> None:
-    """What was written would be lost."""
     buffer = OrtEpContextDataBuffer(8)
     buffer.allocate(2)
     with pytest.raises(UsageError, match="cannot be allocated"):

@@ -16,7 +16,6 @@ from ort_py.options import additions_of, entry_of, without_effect
 
 
 def test_values_are_kept() -> None:
-    """What was set is what is read."""
     options = ort_py.SessionOptions()
     options.intra_op_num_threads = 3
     options.graph_optimization_level = ort_py.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -81,7 +80,6 @@ def test_paths_are_accepted() -> None:
 
 
 def test_constructor_takes_no_arguments() -> None:
-    """As in onnxruntime, options are set one by one."""
     with pytest.raises(TypeError):
         ort_py.SessionOptions(intra_op_num_threads=1)  # type: ignore[call-arg]  # the mistake under test
 
@@ -140,7 +138,7 @@ def test_config_keys_have_a_length(key: str) -> None:
 
 
 def test_absent_config_entry_is_a_runtime_error() -> None:
-    """Reading an entry nobody set raises what onnxruntime raises."""
+    """Reading an entry that was not set raises the same exception as onnxruntime."""
     with pytest.raises(RuntimeError, match=r"no config entry 'session\.disable_prepacking'"):
         ort_py.SessionOptions().get_session_config_entry("session.disable_prepacking")
 

@@ -1,4 +1,4 @@
-"""What a placement costs, and which islands pay."""
+"""The cost of a placement, and the islands that pay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much nodes compute and move."""
+"""Estimates of a node's arithmetic and memory traffic."""
 
 from __future__ import annotations
 

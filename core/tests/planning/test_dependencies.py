@@ -1,4 +1,4 @@
-"""What waits for what: by slots, by streams, by regions with threads of their own."""
+"""Dependencies of steps: by slots, by streams, by regions with threads of their own."""
 
 from __future__ import annotations
 

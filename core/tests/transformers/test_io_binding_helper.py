@@ -63,7 +63,6 @@ def test_onnx_types() -> None:
 
 
 def test_torch_types(torch: ModuleType) -> None:
-    """Of inputs and outputs, and both ways from NumPy's."""
     found = TypeHelper.get_io_torch_type_map(SESSION)
     assert found == {"x": "torch.float32", "m": "torch.bool", "y": "torch.bfloat16"}
     assert TypeHelper.numpy_type_to_torch_type(np.float64) == "torch.float64"

@@ -1,4 +1,4 @@
-"""What optimising says about itself."""
+"""The report of the optimisation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def test_every_rewrite_is_told() -> None:
 
 
 def test_passes_are_found_by_name() -> None:
-    """A name nobody has is a KeyError."""
     with pytest.raises(KeyError, match="Nobody"):
         report()["Nobody"]
 

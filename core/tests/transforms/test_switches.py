@@ -23,7 +23,6 @@ def test_names_of_onnxruntime() -> None:
 
 
 def test_a_slip_of_the_pen_is_refused() -> None:
-    """Whoever switches something off wants it off."""
     with pytest.raises(InvalidArgument, match="no graph transform called 'ConstFolding'") as caught:
         switched_off(["ConstFolding"], KNOWN)
     assert "Did you mean 'ConstantFolding'?" in str(caught.value)

@@ -327,7 +327,6 @@ def test_wrong_forms_are_refused(factory: FakeFactory) -> None:
 
 
 def test_missing_inputs_are_named(factory: FakeFactory) -> None:
-    """What is bound on the device counts as fed."""
     session = open_session("g (float[N, 3] x, float[N, 3] z) => (float[N, 3] y) { y = Add(x, z) }")
     with pytest.raises(BindingError, match=r"(?s)'z' are missing.*fed: 'x'"):
         session.run_with_iobinding(bound(session, on_device(), "y"))

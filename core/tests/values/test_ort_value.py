@@ -113,7 +113,6 @@ def test_sequence() -> None:
 
 @pytest.mark.parametrize("method", ["numpy", "shape", "data_ptr", "tensor_size_in_bytes"])
 def test_tensor_methods_refuse_sequences(method: str) -> None:
-    """What only tensors have is refused by name."""
     value = OrtValue.of([], SequenceType(TensorType(DataType.FLOAT)))
     with pytest.raises(InvalidArgument, match=rf"{method}\(\) is for tensors, this value is seq\(tensor\(float\)\)"):
         getattr(value, method)()

@@ -1,4 +1,4 @@
-"""What ort-py and its users expect of every provider: the kit that ort-py ships."""
+"""The kit's checks of every provider, as ort-py ships them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ort-py reads of the plug-in."""
+"""The attributes of the plug-in that ort-py reads."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_chain_runs(rows: int) -> None:
 
 
 def test_nan_stays_nan() -> None:
-    """As in the specification of Relu."""
+    """The specification of Relu defines this."""
     with _session("g (float[2] x) => (float[2] y) { a = Neg(x) y = Relu(a) }") as session:
         (y,) = session.run(None, {"x": np.array([np.nan, 1], np.float32)})
     np.testing.assert_array_equal(y, np.array([np.nan, 0], np.float32))

@@ -1,4 +1,4 @@
-"""What happens in sessions arrives as spans, in the caller's trace, and as metrics."""
+"""Events in sessions arrive as spans, in the caller's trace, and as metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all tests of the operator library share: floating-point warnings are the engine's to switch off, once a run."""
+"""Fixtures of the operator library's tests: the engine switches floating-point warnings off, once per run."""
 
 from __future__ import annotations
 

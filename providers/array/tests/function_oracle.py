@@ -1,4 +1,4 @@
-"""What the function in an operator's specification gives, run by onnxruntime under another name.
+"""The function in an operator's specification, run by onnxruntime under another name.
 
 For operators that are defined by such a function it is the specification itself, and independent of any kernel for
 the operator, onnxruntime's own included.

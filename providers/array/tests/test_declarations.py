@@ -1,4 +1,4 @@
-"""What the library declares: real schema versions, no overlaps, every promise the planner relies on."""
+"""The declarations of the library: real schema versions, no overlaps, every promise that the planner relies on."""
 
 from __future__ import annotations
 

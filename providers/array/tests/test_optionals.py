@@ -1,4 +1,4 @@
-"""Optionals: what is in comes out, what is not there is told, at every version and of every kind of value."""
+"""Optionals at every version and with every kind of value: present values are returned, and absence is reported."""
 
 from __future__ import annotations
 

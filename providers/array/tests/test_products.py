@@ -81,7 +81,7 @@ def test_small_products_and_vectors_stay_whole(left: tuple[int, ...], right: tup
 
 @pytest.mark.parametrize(("left", "right"), [((300, 200), (300, 200)), ((3, 300, 200), (2, 200, 300))])
 def test_operands_that_do_not_fit_are_refused(left: tuple[int, ...], right: tuple[int, ...]) -> None:
-    """As the array module refuses them."""
+    """The array module refuses them."""
     ctx: Any = Context(2)
     with pytest.raises(ValueError, match=r"mismatch|broadcast"):
         product(ctx, np.ones(left, np.float32), np.ones(right, np.float32))

@@ -100,7 +100,6 @@ def test_uint8_pictures(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scales", [(2.0, 3.0), (0.5, 0.6)], ids=str)
 def test_version_10(scales: tuple[float, float], mode: str) -> None:
-    """Scales come second, there is no region."""
     agree_with_runtime("Resize", [X, f32(1, 1, *scales)], opset=10, mode=mode)
 
 

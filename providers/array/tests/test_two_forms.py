@@ -1,4 +1,4 @@
-"""Kernels that write where they are told, where ONNX's own cases do not reach: large arrays, narrow floats, contrib.
+"""Kernels that write into given arrays, beyond ONNX's own cases: large arrays, narrow floats, contrib.
 
 ONNX's cases are run in both forms in `test_declarations`.
 """

@@ -1,4 +1,4 @@
-"""Axes of size 0: each in turn, of every operator of ONNX's own suite; and what was once wrong with them.
+"""Axes of size 0: each in turn, for every operator of ONNX's own suite; and former defects with them.
 
 Where a kernel refuses, it says so in the project's own words: NumPy's errors for empty arrays are nobody's answer.
 """
@@ -119,7 +119,6 @@ def test_products_of_no_columns_are_zero(shapes: tuple[tuple[int, ...], tuple[in
 
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
 def test_gemm_of_no_columns_is_its_third_input(alpha: float) -> None:
-    """What is added stays, scaled by beta."""
     c = sample((2, 3), np.float32)
     (y,) = run("Gemm", [np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32), c], alpha=alpha, beta=0.5)
     np.testing.assert_allclose(y, 0.5 * c)

@@ -1,4 +1,4 @@
-"""What tests of this provider share: a stand-in for CuPy on a machine without GPUs."""
+"""Fixtures of this provider's tests: a stand-in for CuPy on a machine without GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the probe says: each missing or unfitting piece by name, with the command that mends it."""
+"""Results of the probe: each missing or unfitting piece by name, with the command that repairs it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def test_no_gpu(whole: pytest.MonkeyPatch) -> None:
 
 
 def test_all_gpus_hidden(whole: pytest.MonkeyPatch) -> None:
-    """By the environment, whose value is told."""
     whole.setenv("CUDA_VISIBLE_DEVICES", "7")
     answer = availability.examine(GOOD)
     assert answer.reason == "CUDA_VISIBLE_DEVICES='7' hides all 1 GPUs"

@@ -1,4 +1,4 @@
-"""Sessions whose runs are captured, with values bound on the GPU: each run writes where it is told, nowhere else."""
+"""Sessions whose runs are captured, with values bound on the GPU: each run writes to its arrays and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernels there are: ours, and of the library's what ours leave."""
+"""The list of kernels: our own, and those of the library for other operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def covers(definitions: list[KernelDef], version: int, **bound: str) -> int:
 
 
 def test_versions_before_and_after_stay() -> None:
-    """What ours cover in the middle is cut out."""
     left = without([definition(1, 20)], [definition(11, 13)])
     assert [covers(left, version) for version in (1, 10, 11, 13, 14, 20)] == [1, 1, 0, 0, 1, 1]
 

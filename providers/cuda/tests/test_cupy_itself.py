@@ -102,7 +102,6 @@ def test_bfloat16_has_loops(cupy: Any) -> None:
 
 
 def test_asarray_takes_an_order(cupy: Any) -> None:
-    """As the array library calls it."""
     assert "order" in inspect.signature(cupy.asarray).parameters
 
 

@@ -64,7 +64,6 @@ def test_the_last_session_gives_back_what_is_free(machine: Machine) -> None:
 
 
 def test_the_most_ever_seen_is_told(machine: Machine) -> None:
-    """Of the moments at which figures were asked for."""
     part = opened()
     with part.new_stream():
         array = part.allocator.empty((4096,), np.uint8)

@@ -163,7 +163,6 @@ def test_choices_are_checked(machine: Machine) -> None:
 
 
 def test_without_cupy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever goes past the probe gets the same words."""
     from ort_py_cuda import installed
 
     monkeypatch.setattr(modules, "_module", None)

@@ -57,7 +57,6 @@ def test_entering_on_a_fresh_thread_binds_the_context(machine: Machine) -> None:
 
 
 def test_a_device_that_cannot_be_bound_is_left_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the thread had before is current again."""
     stream = opened().new_stream()
 
     def lost(_index: int) -> None:

@@ -1,4 +1,4 @@
-"""What all tests of the provider share: they need the library, which exists for one platform."""
+"""Fixtures of the provider's tests: they need the library, which exists for one platform."""
 
 from __future__ import annotations
 

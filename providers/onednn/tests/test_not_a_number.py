@@ -1,4 +1,4 @@
-"""What becomes of infinities and of what is not a number: what the specification says, by whichever kernels.
+"""Infinities and NaN follow the specification in all kernels.
 
 oneDNN's own results are used where the processor's flags show that they lost nothing; other runs are declined. Each
 operator is tried with NaN and infinities in every input, in processes that are held to older instructions too.

@@ -115,7 +115,6 @@ def test_layers_agree(kind: str, **choices: Any) -> None:
 @pytest.mark.parametrize("zeros", [(3, 0), (0, -7), (-100, 90)])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_zero_points_of_int8(zeros: tuple[int, int], batch: int) -> None:
-    """Of either kind of weights; directions have their own."""
     _agree(*_layer(direction="bidirectional", zeros=zeros, batch=batch))
 
 

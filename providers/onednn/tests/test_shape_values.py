@@ -1,4 +1,6 @@
-"""What exporters compute of shapes is found while planning: regions are not cut, and each shape has its own values."""
+"""Exporters' computations on shapes are resolved while planning: regions are not cut, and each shape has its own
+values.
+"""
 
 from __future__ import annotations
 

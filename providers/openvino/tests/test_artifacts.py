@@ -1,4 +1,4 @@
-"""Compiled regions in the cache: exported, told apart, and imported again."""
+"""Compiled regions in the cache: exported, distinguished, and imported again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenVINO in sessions that leave the choice of providers to ort-py, alone and where oneDNN is installed too.
+"""OpenVINO in sessions that leave the choice of providers to ort-py, alone and together with oneDNN.
 
 Installing OpenVINO must change nothing for a session that names the CPU or oneDNN, or nobody: one engine fills the CPU
 role, and that is the one with the higher rank.
@@ -118,7 +118,6 @@ def test_its_other_devices_leave_the_role_to_another_engine(device: str, taken: 
 
 @needs_onednn
 def test_both_named_share_the_session() -> None:
-    """That is a request, in this order."""
     told = ort_py.explain_selection([NAME, ONEDNN, CPU])
     assert told.taken == [NAME, ONEDNN, CPU]
 

@@ -1,4 +1,4 @@
-"""What OpenVINO computes otherwise than ONNX says is refused, and so comes out right. Each in a case it was seen in."""
+"""Nodes that OpenVINO computes differently from ONNX are refused, so their results are right. One case per defect."""
 
 from __future__ import annotations
 

@@ -113,7 +113,6 @@ def test_forks_while_other_threads_run_the_session() -> None:
 
 
 def test_what_such_a_child_is_told() -> None:
-    """What is not there, and what to do instead."""
     inheritance = Inheritance(object(), Target("AUTO", {}, static_only=False))
     inheritance.check()
     inheritance.after_fork()

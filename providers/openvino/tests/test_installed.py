@@ -1,4 +1,4 @@
-"""What the probe says of an OpenVINO that is absent, too old, or broken, without importing it."""
+"""Results of the probe for an OpenVINO that is absent, too old, or broken, without importing it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def test_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_too_old(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which version was found, and which is needed."""
     monkeypatch.setattr(installed, "version", lambda _: "2024.6.0")
     assert missing().reason == "openvino 2024.6.0 is installed; 2025.0 is the oldest that works"
     assert missing().fix == 'pip install --upgrade "openvino>=2025.0"'

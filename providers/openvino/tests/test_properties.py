@@ -74,7 +74,7 @@ def test_other_devices_get_no_threads() -> None:
 
 
 def test_load_config_beats_the_options(tmp_path: Path) -> None:
-    """As text and as file, by device."""
+    """Configurations come as text and as a file, by device."""
     text = '{"CPU": {"NUM_STREAMS": "4"}, "GPU": {"NUM_STREAMS": "8"}}'
     file = tmp_path / "config.json"
     file.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is claimed and what is refused, with the words that users see."""
+"""Claims and refusals, with the messages that users see."""
 
 from __future__ import annotations
 

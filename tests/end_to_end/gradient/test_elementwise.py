@@ -111,7 +111,6 @@ def test_powers_with_constant_exponents(exponent: float) -> None:
 
 @pytest.mark.parametrize("bounds", ["lo, hi", ", hi", "lo"])
 def test_clip_with_bounds_as_inputs(bounds: str) -> None:
-    """What a bound cuts goes to the bound."""
     given = {name: np.array(value) for name, value in (("lo", -0.5), ("hi", 0.7)) if name in bounds}
     for opset in (12, 21):
         check_gradients(f"y = Clip(x, {bounds})", {**X, **given}, opset=opset, dims="symbolic")

@@ -68,7 +68,7 @@ def test_the_right_one_passes(pytester: pytest.Pytester) -> None:
 
 
 def test_a_suite_leaves_no_provider_behind(pytester: pytest.Pytester) -> None:
-    """What it registered from its plug-in goes with it."""
+    """The registration from its plug-in is removed with it."""
     assert judged(pytester, "KeepsArtifacts", "test_it_is_listed").parseoutcomes()["passed"] == 1
     assert default_catalog().record("KeepsArtifactsExecutionProvider") is None
 

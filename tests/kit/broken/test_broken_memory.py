@@ -96,7 +96,6 @@ def test_every_wrong_device_has_its_check() -> None:
 
 
 def test_a_sound_transform_passes(pytester: pytest.Pytester) -> None:
-    """What the wrong ones derive from is right."""
     file = pytester.makepyfile(TRANSFORM_SUITE.format(name="NegOfRelu"))
     outcomes = pytester.runpytest_inprocess(str(file), "-p", "no:randomly", "-p", "no:cacheprovider").parseoutcomes()
     assert outcomes == {"passed": 6}

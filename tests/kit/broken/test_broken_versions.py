@@ -1,4 +1,6 @@
-"""Defects at single versions of an operator are found at those versions; what no case reaches is told apart."""
+"""Defects at single versions of an operator are found at those versions; versions without a case are reported
+separately.
+"""
 
 from __future__ import annotations
 

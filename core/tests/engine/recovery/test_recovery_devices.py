@@ -80,7 +80,6 @@ def test_a_device_that_is_lost_again_and_again_is_left() -> None:
 
 
 def test_strict_does_not_reset() -> None:
-    """Whoever forbids fallbacks wants to know."""
     faults = Faults()
     faults.resets = 1
     with faulty_session(faults, strict="provider") as session:

@@ -105,7 +105,6 @@ def test_wanted_outputs_only(names: list[str] | None) -> None:
 
 
 def test_without_an_axis_others_take_over() -> None:
-    """Nobody said that the run may be split."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.memory_bytes = 100
@@ -178,7 +177,6 @@ def test_inputs_without_the_axis_go_in_whole() -> None:
     ],
 )
 def test_inputs_that_differ_in_the_axis(text: str, reason: str) -> None:
-    """Which of them is the batch cannot be known."""
     faults = Faults()
     with faulty_session(faults, text, strict="provider") as session:
         faults.memory_bytes = 24
@@ -241,7 +239,6 @@ def test_the_axis_is_checked() -> None:
 
 
 def test_a_negative_axis_is_refused() -> None:
-    """What it means would differ from input to input."""
     options = ort_py.RunOptions()
     with pytest.raises(OptionError, match="batch_axis cannot be -1"):
         options.batch_axis = -1

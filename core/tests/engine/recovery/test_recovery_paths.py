@@ -50,7 +50,6 @@ def test_run_async() -> None:
 
 
 def test_run_asyncio() -> None:
-    """What is awaited are right results."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.fail(math.inf)

@@ -16,7 +16,6 @@ def raised(*problems: str) -> InvalidGraph:
 
 
 def test_without_a_problem_nothing_is_raised() -> None:
-    """An empty list is no error."""
     raise_problems([], "It is wrong.", "", "")
 
 

@@ -1,4 +1,4 @@
-"""Which operator a node is."""
+"""Lookup of a node's operator."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_contributed_schemas_are_found_like_onnx_ones() -> None:
 
 
 def test_contributed_domains_need_no_import() -> None:
-    """As onnxruntime does with the domains it knows."""
+    """Models may use known domains without an import, as in onnxruntime."""
     registry = SchemaRegistry([FUSED])
     assert registry.resolve(node("Fused", 0, "my.ops")).since_version == 2
     assert registry.opset(node("X", 0, "com.microsoft")) == 1
@@ -150,7 +150,7 @@ def test_the_newest_opset_of_a_domain() -> None:
 
 
 def test_two_schemas_of_one_version_conflict() -> None:
-    """One object twice is no conflict, another one is."""
+    """The same object twice is not a conflict, another one is."""
     registry = SchemaRegistry([FUSED, FUSED])
     with pytest.raises(InvalidArgument, match=r"Two schemas are contributed for my\.ops\.Fused since version 2"):
         registry.add([OperatorSchema("Fused", "my.ops", since_version=2)])

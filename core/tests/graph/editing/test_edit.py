@@ -478,7 +478,7 @@ def test_bypassing() -> None:
 
 
 def test_free_names() -> None:
-    """Names nobody has or had; asking changes nothing."""
+    """A free name was never used before; asking for it changes nothing."""
     edited = editor(CHAIN)
     before = edited.state.changes
     assert edited.free_name("new") == "new"

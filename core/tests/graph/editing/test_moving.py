@@ -93,7 +93,6 @@ def test_what_is_returned_goes_on_being_returned() -> None:
 
 
 def test_nodes_that_hold_graphs_take_them_along() -> None:
-    """What these read must be outside, too."""
     branches = (
         "then_branch = t () => (float[2, 3] b1) {{ b1 = Neg({0}) }}, "
         "else_branch = e () => (float[2, 3] b2) {{ b2 = Exp(x) }}"

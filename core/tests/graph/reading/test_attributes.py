@@ -1,4 +1,4 @@
-"""What the attributes of a Constant mean."""
+"""The meaning of a Constant's attributes."""
 
 from __future__ import annotations
 

@@ -84,7 +84,6 @@ def test_missing_files_are_named(files: ExternalFiles, tmp_path: Path) -> None:
 
 
 def test_folders_are_no_data(files: ExternalFiles, tmp_path: Path) -> None:
-    """Something that is no ordinary file is refused."""
     (tmp_path / "model" / "sub").mkdir()
     assert "cannot be read" in refused(files, {"location": "sub"}, Fail)
 

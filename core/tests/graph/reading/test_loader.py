@@ -54,7 +54,6 @@ def test_the_graph_has_values_nodes_and_uses() -> None:
 
 
 def test_the_header_is_kept() -> None:
-    """What the file says about itself."""
     proto = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["ai.onnx": 17, "x": 3], producer_name: "p", producer_version: "1", '
         'domain: "d", model_version: 7, doc_string: "doc"> g () => () {}'
@@ -236,7 +235,6 @@ def test_duplicate_names_are_problems(text: str, problem: str) -> None:
 
 
 def test_duplicate_and_nameless_initializers_are_problems() -> None:
-    """Which tensor is meant nobody knows."""
     proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g () => () {}')
     for name in ("w", "w", ""):
         proto.graph.initializer.append(numpy_helper.from_array(np.zeros(2), name))

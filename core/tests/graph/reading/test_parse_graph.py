@@ -96,7 +96,6 @@ def test_attributes_of_a_type_from_the_future_are_a_problem() -> None:
 
 
 def test_attributes_twice_are_a_problem() -> None:
-    """Which one is meant nobody knows."""
     proto = helper.make_node("X", [], ["y"], name="n", a=1)
     proto.attribute.append(helper.make_attribute("a", 2))
     assert only_node(proto)[1] == ["node 'n' (X) has the attribute 'a' twice."]

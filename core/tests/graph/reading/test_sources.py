@@ -1,4 +1,4 @@
-"""What a caller can give as a model, and what is none."""
+"""Sources that a caller can give as a model, and others that are refused."""
 
 from __future__ import annotations
 

@@ -99,7 +99,6 @@ def test_contradictions_are_onnx_s_own_errors() -> None:
 
 
 def test_what_is_no_model_is_an_error() -> None:
-    """Whatever else inference raises is raised here too."""
     with pytest.raises(ValueError, match=r".+"):
         infer_shapes(b"\xff\xff", strict=False, budget=Budget(ISOLATED))
 

@@ -1,4 +1,4 @@
-"""What operators do to numbers that shapes are computed from, some of them only names of sizes."""
+"""Effects of operators on numbers that shapes are computed from, some of them only names of sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What inference found and what the model declares."""
+"""Inferred types compared with the model's declarations."""
 
 from __future__ import annotations
 

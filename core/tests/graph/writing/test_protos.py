@@ -108,6 +108,5 @@ def test_an_empty_list_gets_the_type_asked_for() -> None:
 
 @pytest.mark.parametrize(("value", "text"), [({}, "a value of type dict"), ((1, "a"), "a tuple of int, str")])
 def test_other_attributes_are_refused(value: object, text: str) -> None:
-    """What no ONNX attribute can hold is named."""
     with pytest.raises(InvalidArgument, match=text):
         fill_attribute(onnx.AttributeProto(), "a", value)

@@ -1,4 +1,4 @@
-"""How far two values are apart."""
+"""Measurement of the difference of two values."""
 
 from __future__ import annotations
 
@@ -108,7 +108,6 @@ def test_large_integers_are_not_rounded() -> None:
     ],
 )
 def test_other_forms(a: Any, b: Any, reason: str, text: str) -> None:
-    """Types, shapes and kinds are told, not compared."""
     found = deviation(a, b)
     assert (found.agrees, found.reason, str(found)) == (False, reason, text)
 

@@ -22,7 +22,6 @@ def test_the_processor(tmp_path: Path) -> None:
 
 
 def test_a_system_that_does_not_tell(tmp_path: Path) -> None:
-    """Is no failure: no features, no limits."""
     facts = machine_facts({}, tmp_path)
     assert facts["features"] == []
     assert facts["cgroup"] == {"processors": None, "memory": []}

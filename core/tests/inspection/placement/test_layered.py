@@ -29,7 +29,6 @@ def overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
 
 
 def test_boxes_do_not_overlap() -> None:
-    """Of random graphs, folded or not."""
     for seed in range(5):
         drawing = drawn(60, random_graph(60, seed))
         assert not any(overlap(a, b) for a, b in combinations(drawing.positions, 2))

@@ -1,4 +1,4 @@
-"""Which operator cut the graph."""
+"""Operators that cut the graph into islands."""
 
 from __future__ import annotations
 

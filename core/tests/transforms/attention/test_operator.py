@@ -125,7 +125,6 @@ def test_the_past_is_taken_over() -> None:
     ids=["causal", "three parts", "mask of the present"],
 )
 def test_no_past(old: str, new: str, reason: str) -> None:
-    """What the operator cannot take over stays outside."""
     text = PAST.replace(old, new)
     if "mask" in new:
         text = text.replace("y = Attention", "mask = ReduceMax (present_k) y = Attention").replace(

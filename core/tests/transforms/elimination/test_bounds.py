@@ -35,7 +35,6 @@ def test_two_bounds_are_one(body: str, left: dict[str, int]) -> None:
 
 
 def test_bounds_as_attributes() -> None:
-    """As Clip had them before opset 11."""
     model, _ = optimise(
         "g (float[11] x) => (float[11] y) { t = Relu(x) y = Clip<max = 6.0>(t) }", MergeBounds(), opset=9
     )

@@ -1,4 +1,4 @@
-"""Optional outputs that nobody reads are left out."""
+"""Optional outputs without readers are left out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def test_positions_stay() -> None:
     ],
 )
 def test_used_and_required_ones_stay(body: str) -> None:
-    """What is read, and what the operator must have."""
     model, report = optimise(f"g (float[1, 1, 4, 4] x) => (float[A, B, C, D] y) {{ {body} }}", DropUnusedOutputs())
     assert report.changes == 0
     assert len(model.graph.nodes[0].outputs) == 2

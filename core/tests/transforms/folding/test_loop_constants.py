@@ -68,7 +68,6 @@ def test_a_result_of_the_model_stays_the_loops() -> None:
 
 
 def test_computed_values_are_read_where_they_are_made() -> None:
-    """What is carried unchanged need not be a constant."""
     model = run(f"q = Transpose<perm = [1, 0]>(k) y, w, v, rows = Loop<{BODY}>(n, yes, x, q, o)")
     (product,) = [node for node in body_of(model).nodes if node.op_type == "MatMul"]
     assert product.inputs[1] is not None

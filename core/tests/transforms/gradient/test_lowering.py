@@ -198,7 +198,6 @@ def test_a_function_is_evaluated_at_other_values() -> None:
 
 
 def test_names_swapped() -> None:
-    """What is fed may be the other tensor named."""
     found = computed(
         """g (float a, float b) => (da, db) {
             s = Mul(a, a) y = Mul(s, b) da, db = Gradient<xs = ["a", "b"], y = "y">(b, a)

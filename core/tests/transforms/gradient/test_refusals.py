@@ -1,4 +1,4 @@
-"""What Gradient refuses, and how it says so."""
+"""Refusals of Gradient and their messages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,6 @@ def test_tensors_without_derivatives(which: str) -> None:
 
 
 def test_a_value_of_another_type() -> None:
-    """What is fed takes the tensor's place."""
     error = refusal(f'g (float x, double p) => (d) {{ {XY} d = Gradient<xs = ["x"], y = "y">(p) }}', InvalidGraph)
     assert "for 'x'" in str(error)
     assert "Cast" in error.fix

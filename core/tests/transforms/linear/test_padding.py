@@ -40,7 +40,6 @@ def test_pads_along_named_axes() -> None:
 
 
 def test_pads_as_an_attribute() -> None:
-    """As they were before opset 11."""
     model, _ = optimise(
         """g (float[1, 1, 4, 4] x) => (float[1, 1, H, W] y) <float[1, 1, 2, 2] w = {1, 2, 3, 4}> {
             b = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y = Conv(b, w)

@@ -48,7 +48,6 @@ def test_what_becomes_less(body: str, left: dict[str, int]) -> None:
 
 
 def test_slices_with_attributes() -> None:
-    """As they were before opset 10."""
     model, _ = optimise(
         """g (float[4, 6] x) => (float[P, Q] y) {
             a = Slice<starts = [1], ends = [4], axes = [0]>(x) y = Slice<starts = [1], ends = [3], axes = [1]>(a)

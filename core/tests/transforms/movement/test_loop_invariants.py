@@ -1,4 +1,4 @@
-"""What does not change in a loop is computed in front of it."""
+"""Loop invariants are computed in front of the loop."""
 
 from __future__ import annotations
 
@@ -109,7 +109,6 @@ def test_a_branch_inside_keeps_its_nodes() -> None:
 
 @pytest.mark.parametrize("never", ["Loop(none, yes, x)", "Loop(n, no, x)", "Loop(none, , x)"])
 def test_a_loop_that_never_runs_computes_nothing(never: str) -> None:
-    """What it would compute stays in it."""
     text = loop("a = MatMul(x, x) t = Add(s, a)").replace("Loop(n, yes, x)", never)
     model, _ = run(text, constants="bool yes = {1}, int64 none = {0}, bool no = {0}")
     assert [node.op_type for node in model.graph.nodes] == ["Loop"]

@@ -47,7 +47,6 @@ def test_there_and_back_is_nothing() -> None:
 
 @pytest.mark.parametrize("opset", [11, 21])
 def test_squeezing_what_was_added_is_nothing(opset: int) -> None:
-    """Whatever the sizes, and however the axes are written."""
     there, back = ("<axes = [0, 2]>(x)", "<axes = [0, 2]>(a)") if opset == 11 else ("(x, two)", "(a, owt)")
     model, _ = optimise(
         f"""g (float[L, M, N] x) => (float[L, M, N] y) <int64[2] two = {{0, 2}}, int64[2] owt = {{2, 0}}> {{

@@ -1,4 +1,4 @@
-"""Which nodes cannot fail: a loop that may run zero times is asked what leaves it."""
+"""Nodes that cannot fail, as candidates for leaving a loop that may run zero times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only moves quantised elements moves integers: bit-equal, and only between the same scales."""
+"""Operators that only move quantised elements move integers: bit-equal, and only between the same scales."""
 
 from __future__ import annotations
 

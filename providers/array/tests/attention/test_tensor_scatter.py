@@ -52,7 +52,6 @@ def test_the_cache_is_left_alone() -> None:
     ids=str,
 )
 def test_every_element_type(dtype: Any) -> None:
-    """What is written arrives as it is, strings too."""
     cache, update = np.array([[0, 1, 1, 0]] * 2), np.array([[1, 0]] * 2)
     values = [x.astype(str).astype(object) if dtype is object else x.astype(dtype) for x in (cache, update)]
     (y,) = run("TensorScatter", [*values, i64(2, 3)], axis=1, mode="circular")

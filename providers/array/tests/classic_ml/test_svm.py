@@ -153,7 +153,7 @@ def test_regressor_input_types(dtype: Any) -> None:
 
 
 def test_regressor_post_transform() -> None:
-    """As the specification says; onnxruntime ignores it."""
+    """The transform follows the specification; onnxruntime ignores it."""
     (raw,) = run("SVMRegressor", [rows(7)], opset=1, domain=ML, **regressor(7))
     (y,) = run("SVMRegressor", [rows(7)], opset=1, domain=ML, **regressor(7, post_transform="LOGISTIC"))
     assert_close(y, 1 / (1 + np.exp(-raw)))

@@ -63,7 +63,6 @@ def test_types_that_onnxruntime_lacks(op_type: str, dtype: Any) -> None:
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(0, 99))
 def test_any_shape(shape: list[int], seed: int) -> None:
-    """Of any rank, empty ones too."""
     x, bias = sample(shape, np.float32, seed), sample(shape[-1:], np.float32, seed + 1)
     (y,) = contrib("BiasGelu", [x, bias])
     assert y.shape == tuple(shape)

@@ -67,7 +67,7 @@ def test_fused_matmul_of_other_floats(dtype: Any) -> None:
 
 
 def test_fused_matmul_refuses_shapes_that_do_not_fit() -> None:
-    """As MatMul does, with the shapes after transposing."""
+    """MatMul's rules apply to the shapes after transposing."""
     with pytest.raises(InvalidArgument, match=re.escape("Cannot multiply shapes [4, 3] and [4, 2]")):
         contrib("FusedMatMul", [np.zeros((3, 4), np.float32), np.zeros((4, 2), np.float32)], transA=1)
 

@@ -26,7 +26,6 @@ def _agree(op_type: str, inputs: list[Any], outputs: int = 1, **attributes: Any)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5, 5), (3, 1, 1)], ids=str)
 def test_inverse(shape: tuple[int, ...], dtype: Any) -> None:
-    """Of each matrix; float16 is computed in float32."""
     x = (sample(shape, np.float64) + 8 * np.eye(shape[-1])).astype(dtype)
     rounded_once(contrib("Inverse", [x])[0], np.linalg.inv(x.astype(np.float64)), dtype)
     _agree("Inverse", [x])
@@ -46,7 +45,6 @@ def test_inverse_of_nothing() -> None:
     ],
 )
 def test_inverse_refuses(x: Any, message: str) -> None:
-    """What is not square or has no inverse."""
     with pytest.raises(InvalidArgument, match=message):
         contrib("Inverse", [x])
 
@@ -54,7 +52,6 @@ def test_inverse_refuses(x: Any, message: str) -> None:
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, BF16, np.uint16], ids=str)
 def test_trilu(dtype: Any, upper: int) -> None:
-    """As ONNX's, with and without a diagonal."""
     x = sample((2, 4, 5), np.float32).astype(dtype)
     for inputs in ([x], [x, np.array(-1)]):
         expected = run("Trilu", inputs, opset=14, upper=upper)[0]
@@ -118,7 +115,6 @@ def test_range_refuses(numbers: list[Any], message: str) -> None:
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_gather_nd(kind: Any) -> None:
-    """As ONNX's without batch axes; strings too."""
     _agree("GatherND", [sample((3, 4, 5), np.float32), np.array([[0, 1], [-1, 2]], kind)])
     words = np.array([["a", "b"], ["c", "d"]], object)
     assert contrib("GatherND", [words, np.array([[1, 0]], kind)])[0].tolist() == ["c"]

@@ -137,7 +137,6 @@ def test_keys_of_another_node(rows: int, total: int) -> None:
 
 
 def test_positions_of_a_first_prompt_begin_at_the_first() -> None:
-    """Of position_ids only one number counts then."""
     ids = np.full((2, 6), 3)
     agree(OP, [*new(2, 6), None, None, i32(5, 5), i32(6), COS, SIN, ids], FLOAT3, do_rotary=1, **NODE)
 

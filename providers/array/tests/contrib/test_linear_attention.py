@@ -59,7 +59,7 @@ def test_linear_attention_agrees_with_onnxruntime(
 
 
 def test_inputs_that_a_rule_does_not_use_are_ignored() -> None:
-    """As onnxruntime does; ONNX's operator refuses them."""
+    """onnxruntime ignores them; ONNX's operator refuses them."""
     agree(LINEAR, linear(2, 3, (2, 2, 2), "gated_delta"), TWO, q_num_heads=2, kv_num_heads=2, update_rule="linear")
 
 

@@ -160,7 +160,6 @@ def test_nhwc_max_pool(attributes: dict[str, Any], dtype: Any) -> None:
 
 
 def test_nhwc_max_pool_of_one_and_three_axes() -> None:
-    """As MaxPool with its channels moved."""
     for shape, kernel in (((2, 3, 9), [2]), ((1, 2, 4, 5, 4), [2, 3, 2])):
         x = random_eight(shape, np.int8)
         (y,) = run("NhwcMaxPool", [last(x)], domain=DOMAIN, opset=1, kernel_shape=kernel)

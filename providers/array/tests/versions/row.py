@@ -1,4 +1,4 @@
-"""What one operator needs to be tried at each of its versions and types: how to draw inputs, and what to expect.
+"""Descriptions for trials of an operator at each of its versions and types: drawing inputs, and expected results.
 
 A `Row` is data; `test_versions` runs it for each schema version and element type. Inputs are drawn by hypothesis
 through `Draw`: shapes with empty and zero-sized axes, NaN, infinities, the ends of integer ranges. Expected values are

@@ -1,4 +1,4 @@
-"""Which nodes are captured: runs of them together, and a reason for each that is not."""
+"""Captured nodes: runs of them together, and a reason for each that is not captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a captured graph must not do, read off its nodes through a driver that answers as it is told."""
+"""Forbidden work of a captured graph, read from its nodes through a scripted driver."""
 
 from __future__ import annotations
 

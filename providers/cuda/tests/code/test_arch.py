@@ -1,4 +1,4 @@
-"""What is compiled for which device."""
+"""Targets of the compiler for each device."""
 
 from __future__ import annotations
 

@@ -71,7 +71,6 @@ def test_a_thread_without_a_context_gets_the_streams() -> None:
 
 
 def test_without_a_context_and_a_stream() -> None:
-    """There is no device to launch on."""
     library = FakeLibrary()
     library.context = 0
     with pytest.raises(EPFail, match="No CUDA device is current on this thread"):
@@ -83,7 +82,6 @@ def test_attributes() -> None:
 
 
 def test_loading_gives_a_kernel() -> None:
-    """Of the loaded library, by name."""
     library = FakeLibrary()
     assert Driver(library).load(b"\x7fELF", "f") == 12
     assert library.named("cuLibraryLoadData")[0][1] == b"\x7fELF"

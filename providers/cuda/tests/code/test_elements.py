@@ -1,4 +1,4 @@
-"""How threads are laid over rows, and how many elements are loaded at once."""
+"""The layout of threads over rows, and the number of elements loaded at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels found wrong: noted on a stream, raised when it was waited for, by the node's name."""
+"""Faults found by kernels: noted on a stream, raised after the wait, with the node's name."""
 
 from __future__ import annotations
 

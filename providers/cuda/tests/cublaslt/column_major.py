@@ -1,4 +1,4 @@
-"""What cuBLASLt computes, on NumPy: its column-major problems interpreted from their description alone."""
+"""cuBLASLt's computation on NumPy: its column-major problems interpreted from their description alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans and the binding: what the library is told and asked, how long descriptors live, what failures say."""
+"""Plans and the binding: calls of the library, the lifetime of descriptors, and the messages of failures."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def test_batches_are_told_to_all_layouts() -> None:
 
 
 def test_descriptors_live_as_long_as_a_plan() -> None:
-    """All freed when nobody has the plan any more."""
     library = FakeLt()
     plan = Plan(CublasLt(library), 1, _key())
     assert _descriptors(library) == 5

@@ -1,4 +1,4 @@
-"""Products of arrays through the binding: what the library is told gives the results of NumPy."""
+"""Products of arrays through the binding give the results of NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cuDNN's operations compute, as its documentation defines them, on NumPy arrays with axes (N, C, space…).
+"""cuDNN's operations as its documentation defines them, on NumPy arrays with axes (N, C, space…).
 
 Written for clarity and in float64, independent of the code under test; both stand-ins of cuDNN compute with it.
 """

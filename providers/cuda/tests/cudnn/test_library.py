@@ -122,7 +122,6 @@ def test_the_real_library_explains_itself() -> None:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_real_library_takes_the_descriptors(dtype: str, last: bool) -> None:
-    """Of every kind that needs no device."""
     real = _real()
     strides = channels_last if last else channels_first
     for dims in ((2, 4, 5, 6), (2, 4, 5, 6, 7)):

@@ -87,7 +87,6 @@ def test_equal_graphs_share_a_plan(host: Host) -> None:
 
 
 def test_the_cache_is_bounded(host: Host) -> None:
-    """What was not asked for longest goes first."""
     kept = Plans(limit=2)
     for size in (4, 5, 4, 6, 4):
         graph = _graph(size=size)

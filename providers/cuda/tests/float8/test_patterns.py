@@ -1,4 +1,4 @@
-"""Which nodes are products of float8, and why others are none."""
+"""Nodes that are products of float8, and the reasons why others are not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def test_a_product_and_what_surrounds_it() -> None:
 
 
 def test_products_that_share_go_together() -> None:
-    """What is quantised, and weights; others are apart."""
     text = f"""g (float[M, 16] x) => (float[M, 16] a, float[M, 16] b, float[M, 16] c) {{ {_X}
         u = DequantizeLinear (w, t) v = DequantizeLinear (w, t)
         a = MatMul (xd, u) b = MatMul (xd, v)

@@ -1,4 +1,4 @@
-"""What tests of generated kernels share: a kernel run on the host, the library's result, and the reference's."""
+"""Helpers for tests of generated kernels: a kernel run on the host, the library's result, and the reference's."""
 
 from __future__ import annotations
 

@@ -93,7 +93,6 @@ def test_indices_that_do_not_fit() -> None:
     [((4, 5, 6), (3, 2), 0), ((4, 5, 6), (2, 3, 3), 0), ((4, 5, 6), (4, 2), 1), ((2, 3, 4, 5), (2, 3, 2, 1), 2)],
 )
 def test_tuples(data: tuple[int, ...], indices: tuple[int, ...], batch_dims: int) -> None:
-    """Of any length, behind shared axes."""
     i = rng().integers(-2 if batch_dims == 0 else 0, 3, indices)
     check(KERNELS, "GatherND", [numbers(*data), i], batch_dims=batch_dims)
 

@@ -45,7 +45,6 @@ def test_a_late_kernel_takes_nothing_for_constant() -> None:
 
 
 def test_an_operator_without_a_library_kernel() -> None:
-    """The error says that nobody computes it."""
     node = make_node_spec("Relu", [np.ones(2, np.float32)], domain="org.nobody", opset=1)
     with pytest.raises(KernelNotFoundError, match="cuDNN does not serve this call either"):
         unprepared(LocalKernelContext(node))

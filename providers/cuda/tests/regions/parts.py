@@ -1,4 +1,4 @@
-"""What tests of regions share: a model's nodes as one region, run on the host, and the reference's result."""
+"""Helpers for tests of regions: a model's nodes as one region, run on the host, and the reference's result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes become regions, and why others do not."""
+"""Nodes that become regions, and the reasons why others do not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def test_claims_say_what_they_are() -> None:
 
 
 def test_only_nodes_that_may_be_taken_are() -> None:
-    """What another kernel runs better is not offered."""
     graph = view_of("g (float[n] x) => (float[n] y) { a = Exp(x) b = Neg(a) c = Sin(b) y = Cos(c) }")
     assert node_groups(graph, [0, 1, 3]) == [(0, 1)]
 

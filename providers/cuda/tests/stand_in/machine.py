@@ -1,4 +1,4 @@
-"""A machine with GPUs that are none: memory, streams and copies that happen only when somebody waits.
+"""A machine with simulated GPUs: memory, streams and copies that happen only at a wait.
 
 What the CUDA runtime promises and no more: work of one stream is done in its order, work of different streams in any;
 memory that is dropped is poisoned when its stream gets there, locked host memory at once; an address that nobody has

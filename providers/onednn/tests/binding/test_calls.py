@@ -40,7 +40,6 @@ def test_calls_are_made_in_order_with_their_arguments(make: Make) -> None:
 
 
 def test_an_argument_may_be_changed(make: Make) -> None:
-    """As the addresses of a run's arrays are."""
     seen: list[tuple[int, ...]] = []
     listed = make([(_recorder(seen), (1, 2), True)], ["a"])
     listed.words[CallList.place(0, 1)] = 7

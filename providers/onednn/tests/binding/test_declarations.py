@@ -10,7 +10,7 @@ from ort_py_onednn.binding.declarations import GENERATED, generate
 
 
 def test_the_generated_module_is_current(tmp_path: Path) -> None:
-    """Whoever changes the declarations runs ``python -m ort_py_onednn.binding.declarations``."""
+    """After a change of the declarations, run ``python -m ort_py_onednn.binding.declarations``."""
     pytest.importorskip("cffi", reason="writing the module needs all of cffi; reading it only its back end")
     fresh = tmp_path / "_dnnl.py"
     generate(fresh)

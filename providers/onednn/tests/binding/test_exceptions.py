@@ -1,4 +1,4 @@
-"""What the library throws is a status, whatever the arguments, and the process goes on."""
+"""Exceptions of the library become a status for all arguments, and the process continues."""
 
 from __future__ import annotations
 

@@ -90,7 +90,6 @@ def test_a_binding_is_checked() -> None:
 
 @pytest.mark.parametrize("status", [2, 3, 5, 77])
 def test_a_status_is_an_exception_with_its_name(status: int) -> None:
-    """Which call, for what, and the status in words."""
     name = Status(status).name.lower() if status < 11 else "unknown"
     with pytest.raises(EPFail, match=rf"oneDNN's f failed for x: status {status} \({name}\)"):
         check(status, "f", "x")

@@ -1,4 +1,4 @@
-"""Which buffers share memory, and which copies are made."""
+"""Buffers that share memory, and copies that are made."""
 
 from __future__ import annotations
 

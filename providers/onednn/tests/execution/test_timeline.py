@@ -116,6 +116,6 @@ def test_writing_what_was_read_is_refused() -> None:
 
 @pytest.mark.parametrize("place", [Place.INPUT, Place.CONSTANT])
 def test_writing_what_is_given_is_refused(place: Place) -> None:
-    """Inputs and constants are nobody's to write."""
+    """Inputs and constants must not be written to."""
     with pytest.raises(ort.EPFail, match="would write over"):
         Timeline([_zero(Buffer(place, 64))])

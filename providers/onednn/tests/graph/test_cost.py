@@ -1,4 +1,4 @@
-"""Which groups pay for a call to oneDNN: what is estimated of them, and what follows for placement."""
+"""Groups that pay for a call to oneDNN: their estimates, and the consequences for placement."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_float32_asks_for_nothing() -> None:
 
 
 def test_a_model_keeps_its_own_type() -> None:
-    """Whatever the session asks of float32 models."""
+    """The session's precision only concerns float32 models."""
     kinds = {"a": DataType.BFLOAT16, "b": DataType.BFLOAT16, "y": DataType.FLOAT}
     operations = [
         _operation("MatMul", "x w", "a"),

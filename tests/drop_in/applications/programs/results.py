@@ -1,4 +1,4 @@
-"""What a program found, and every tensor its sessions gave: written for the test that compares two runtimes.
+"""The observations of a program, and every tensor of its sessions, written for the test that compares two runtimes.
 
 Imported by the programs beside it, before the application. `onnxruntime` is whatever the process calls so; where it is
 onnxruntime itself, it reads quantised models in a form that it computes exactly on every processor.

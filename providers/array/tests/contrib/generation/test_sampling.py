@@ -78,7 +78,6 @@ def test_the_custom_form(top_p: float, seed: int) -> None:
 
 @pytest.mark.parametrize("custom", [False, True])
 def test_of_equal_scores_the_first_are_kept(custom: bool) -> None:
-    """As many as the share needs."""
     scores = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 9.0, 0.0, 0.0]], np.float32)
     filter_unlikely(scores, 0.4, 0, _FILTERED, custom=custom)
     kept = scores > np.float32(_FILTERED)

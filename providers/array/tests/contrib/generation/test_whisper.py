@@ -73,7 +73,6 @@ def test_states_of_the_encoder() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_marks_of_time(seed: int) -> None:
-    """Of several models, with many marks or few."""
     tasks = {**TASKS, "beginning_timestamp_token_id": 10 + 2 * seed}
     given = {**BASE, "logits_processor": 1, "max_length": 24, "num_return_sequences": 4}
     agree_with_runtime("WhisperBeamSearch", given, _graphs(seed), ("sequences", "sequences_scores"), **tasks)

@@ -1,4 +1,4 @@
-"""What is known of the results of attention and of the operators around it before anything runs."""
+"""Known types and shapes of the results of attention and of the operators around it before a run."""
 
 from __future__ import annotations
 
@@ -122,5 +122,4 @@ _LINEAR = {"q_num_heads": 4, "kv_num_heads": 2}
 def test_names_of_sizes_pass_through(
     op_type: str, shapes: list[Shape | None], attributes: dict[str, Any], expected: Shape | None
 ) -> None:
-    """What cannot be told is left open."""
     assert first_shape(op_type, shapes, **attributes) == expected

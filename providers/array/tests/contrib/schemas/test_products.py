@@ -1,4 +1,4 @@
-"""What is known of a FusedConv's result before anything runs."""
+"""Known type and shape of a FusedConv's result before a run."""
 
 from __future__ import annotations
 

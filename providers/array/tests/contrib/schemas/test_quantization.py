@@ -1,4 +1,4 @@
-"""What is known of the results of 8-bit operators before anything runs."""
+"""Known types and shapes of the results of 8-bit operators before a run."""
 
 from __future__ import annotations
 
