@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from ort_py.contracts import GraphView, IExecutionProvider, Transform
 from ort_py.dtypes import DataType
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.partition.survey import survey
 from ort_py.transforms.layout.channels_last import ChannelsLast
 from ort_py.transforms.precision.widening import WidenNarrowFloats
 from ort_py.transforms.quantization.dequantized_weights import DequantizeWeights
@@ -48,21 +49,32 @@ def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> 
 def claimants(
     view: GraphView, providers: Sequence[IExecutionProvider], kernels: KernelRegistry
 ) -> dict[str, IExecutionProvider]:
-    """The first provider that claims each node, by the node's name."""
+    """The first provider that claims each node, by the node's name.
+
+    Args:
+        view: The graph.
+        providers: In rank order.
+        kernels: Their kernels.
+    """
     found: dict[str, IExecutionProvider] = {}
-    for provider in providers:
-        if len(found) == len(view.nodes):
-            break
-        for name in claims_of(view, provider, kernels):
-            found.setdefault(name, provider)
+    for answer in survey(view, providers, kernels, _note_failure, all_of_them=False):
+        for index in answer.claims:
+            found.setdefault(view.nodes[index].name, answer.provider)
     return found
 
 
 def claims_of(view: GraphView, provider: IExecutionProvider, kernels: KernelRegistry) -> frozenset[str]:
-    """Names of the nodes that a provider claims, whoever comes before it; none where it fails."""
-    try:
-        capability = provider.get_capability(view, kernels.lookup(provider.name))
-        return frozenset([view.nodes[index].name for claim in capability.claims for index in claim.nodes])
-    except Exception as error:  # a plug-in's code; partitioning asks again, and reports it
-        _LOG.debug("%s was asked while optimising and failed: %s", provider.name, error)
-        return frozenset()
+    """Names of the nodes that a provider claims, whatever its rank; none where it fails.
+
+    Args:
+        view: The graph.
+        provider: The provider.
+        kernels: The kernels of all providers.
+    """
+    (answer,) = survey(view, [provider], kernels, _note_failure, all_of_them=True)
+    return frozenset([view.nodes[index].name for index in answer.claims])
+
+
+def _note_failure(provider: str, error: Exception) -> None:
+    # Partitioning asks again, and reports it.
+    _LOG.debug("%s was asked while optimising and failed: %s", provider, error)
