@@ -17,7 +17,7 @@ def stand_ins() -> str:
 
 @pytest.fixture(params=["default", "plain"])
 def cpu_runner(request: pytest.FixtureRequest, stand_ins: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Who runs what the CPU is asked for, in this process and those it starts.
+    """The provider that fills the CPU role, in this process and its children.
 
     ``default``: whoever stands in for the CPU provider where the tests run, as for a user who has installed the same;
     ``plain``: the provider that completes, alone.

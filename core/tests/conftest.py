@@ -41,6 +41,6 @@ def register() -> Iterator[Callable[[ProviderFactory], None]]:
 
 @pytest.fixture(autouse=True)
 def without_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the developer's environment says about ort-py, these tests see nothing of it."""
+    """Remove ort-py's environment variables for these tests."""
     for name in ("PROVIDERS", "STRICT", "COMPAT", "NUM_THREADS", "ALLOW_PROVIDERS"):
         monkeypatch.delenv(f"ORT_PY_{name}", raising=False)

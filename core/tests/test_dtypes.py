@@ -111,7 +111,7 @@ def test_spaces_in_type_strings_do_not_matter() -> None:
 
 @pytest.mark.parametrize("text", ["", "float", "tensor float", "list(tensor(float))"])
 def test_texts_that_are_no_type_are_refused(text: str) -> None:
-    """What is no type string is refused, with an example of one."""
+    """The message contains an example of a type string."""
     with pytest.raises(InvalidArgument, match="not an ONNX type string") as caught:
         parse_value_type(text)
     assert "tensor(float)" in caught.value.fix

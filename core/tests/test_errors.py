@@ -36,7 +36,7 @@ def classes() -> list[type[OrtPyError]]:
 
 
 def test_message_has_four_parts_in_order() -> None:
-    """What, where, why and what to do stand below each other."""
+    """The parts are what, where, why and what to do, one below the other."""
     error = errors.InvalidGraph("The graph is wrong.", where=Location(node="n"), why="it is cyclic", fix="Cut it.")
     assert str(error) == "The graph is wrong.\n  where: node 'n'\n  why: it is cyclic\n  what to do: Cut it."
 

@@ -160,7 +160,7 @@ def test_links_are_refused_where_none_may_be(path: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read may be neither the former content nor the new one."""
+    """The content may be neither the former nor the new one."""
     found = [FileIdentity(1, 2, 5, 3, 4), FileIdentity(1, 2, 5, 3, 5)]
     monkeypatch.setattr(FileIdentity, "of_open", staticmethod(lambda file: found.pop(0)))
     with pytest.raises(OSError, match="it changed while it was read"):

@@ -22,7 +22,7 @@ KNOWN = Ceilings("A device, 8 GiB", "driver 1", 1e12, {"float32": 1e13}, {"tf32"
 
 
 class _Driver:
-    """A driver that answers what it is told to."""
+    """A driver with scripted answers."""
 
     def __init__(self, initialised: int = 0, devices: int = 1) -> None:
         self._initialised, self._devices = initialised, devices
@@ -32,7 +32,7 @@ class _Driver:
         return self._initialised
 
     def cuDeviceGetCount(self, count: Any) -> int:  # noqa: N802 - the driver's own name
-        """How many there are."""
+        """Number of devices."""
         count._obj.value = self._devices
         return 0
 

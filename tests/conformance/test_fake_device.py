@@ -53,7 +53,9 @@ def options() -> ort_py.SessionOptions:
 
 
 def outcome(case: Any) -> bool | None:
-    """Run a case twice, without fallback; whether the device took part, None where nobody has the operator."""
+    """Run a case twice, without fallback. Returns whether the device took part, or None without a kernel for the
+    operator.
+    """
     try:
         session = ort_py.InferenceSession(case.model.SerializeToString(), options(), [FAKE, CPU], enable_fallback=0)
     except (KernelNotFoundError, NotImplemented):

@@ -41,7 +41,7 @@ except ort_py.OrtPyError as error:
 
 @dataclass(frozen=True)
 class Case:
-    """How a plug-in is broken, and what the user must read."""
+    """A defect of a plug-in, and the message that the user must read."""
 
     plugin: str
     state: str

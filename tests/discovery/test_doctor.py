@@ -34,7 +34,7 @@ RAISES_IN_RUN = plugin_source(NAME).replace("np.maximum(x, 0)", "1 / 0")
 
 @dataclass(frozen=True)
 class Case:
-    """How a plug-in is broken, and what the report must say."""
+    """A defect of a plug-in, and the message of the report."""
 
     plugin: str
     verdict: str

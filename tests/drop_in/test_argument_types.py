@@ -36,7 +36,7 @@ def value(runtime: Any) -> Any:
 
 
 def arrays(values: Any) -> Any:
-    """What values hold."""
+    """The content of values."""
     return [found.numpy() for found in values]
 
 
@@ -82,7 +82,7 @@ def with_providers(runtime: Any, providers: Any) -> Any:
 
 
 def later(runtime: Any, names: Any = None, feed: Any = FEED, options: Any = None) -> Any:
-    """What the callback of `run_async` is told, where the call itself is taken."""
+    """The arguments of the callback of `run_async`, if the call itself is accepted."""
     told: list[Any] = []
     ended = threading.Event()
 

@@ -372,7 +372,7 @@ TUNED: dict[str, Any] = {
 
 
 def runs_after(session: Any, told: Any) -> Any:
-    """A run after something was told to the session."""
+    """Run the session after a setting was passed to it."""
     return told, session.run(None, {"x": X})
 
 

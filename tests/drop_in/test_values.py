@@ -45,7 +45,7 @@ def made(ort: Any, array: Any, *device: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """What every accessor says, and the content."""
+    """The results of every accessor, and the content."""
     return [*(getattr(value, name)() for name in ACCESSORS), value.numpy()]
 
 
@@ -580,7 +580,7 @@ def batch(ort: Any) -> Any:
     device = ort.OrtDevice.make("cpu", 0)._get_c_device()
 
     class Tensor:
-        """What PyTorch's tensors have."""
+        """The attributes of PyTorch's tensors."""
 
         def data_ptr(self) -> int:
             return int(array.ctypes.data)

@@ -80,7 +80,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 
 
 def measured(files: tuple[Path, ...], code: str) -> Any:
-    """What a process prints as JSON."""
+    """The JSON that a process prints."""
     done = subprocess.run(
         [sys.executable, "-c", PRELUDE + code, *map(str, files)],
         capture_output=True,

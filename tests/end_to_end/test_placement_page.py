@@ -91,7 +91,7 @@ def page_of(
 
 
 def said(document: str, name: str) -> str:
-    """What the script noted about itself on the page's body."""
+    """The script's note about itself on the page's body."""
     found = re.search(rf'<body[^>]* data-{name}="([^"]*)"', document)
     assert found is not None, document[:500]
     return html.unescape(found[1])

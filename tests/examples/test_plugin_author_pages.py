@@ -23,7 +23,7 @@ def _page(name: str) -> str:
 
 
 class _Module:
-    """What a block of code defines, as the module it would be in a file."""
+    """The module that a block of code would be in a file."""
 
     def __init__(self, page: str, number: int = 0) -> None:
         block = re.findall(r"^```python[^\n]*\n(.*?)^```$", _page(page), flags=re.M | re.S)[number]

@@ -30,7 +30,7 @@ SECONDS_A_SEED = 180.0
 
 @dataclass(slots=True)
 class Report:
-    """What a campaign did.
+    """The result of a campaign.
 
     Attributes:
         done: Seeds that were run.

@@ -47,7 +47,7 @@ ILL = 0.05
 
 @dataclass(slots=True)
 class Spread:
-    """How far planted errors move the outputs of a case.
+    """The effect of planted errors on the outputs of a case.
 
     Attributes:
         drawn: The outputs with errors planted, one list a draw.
@@ -204,7 +204,7 @@ def difference(
     base: Any = None,
     tolerance: tuple[float, float] | None = None,
 ) -> str:
-    """How an output differs from what is expected; ``""`` where it does not.
+    """Describe the difference of an output from the expected one; ``""`` if there is none.
 
     Args:
         actual: What was computed.

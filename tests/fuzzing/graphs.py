@@ -122,6 +122,6 @@ def _alike(other: Finding, one: Finding) -> bool:
 
 
 def signature(one: Finding, case: Case) -> str:
-    """What two findings share that are probably the same."""
+    """The common key of two findings that are probably the same."""
     operators = " ".join(sorted({node.op_type for node in case.model.graph.node if node.op_type != "Constant"}))
     return f"{one.kind} {one.who.split(',')[0]} {_error_class(one)[:40]} {operators[:80]}"

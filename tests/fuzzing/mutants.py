@@ -184,7 +184,7 @@ def _operators(data: bytes) -> str:
 
 
 def _feeds(session: Any, feeds: Mapping[str, Any], rng: random.Random) -> dict[str, Any] | None:
-    """What the original was fed, or arrays of the declared types; None where that would be too large."""
+    """The original's feeds, or arrays of the declared types. None if these would be too large."""
     numbers = np.random.default_rng(rng.getrandbits(32))
     given: dict[str, Any] = {}
     for info in session.get_inputs():

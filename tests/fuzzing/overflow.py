@@ -108,7 +108,7 @@ def _overflowed(array: Array, near: Array, numbers: np.random.Generator, most: i
 
 
 def _beyond_half(node: onnx.NodeProto, values: Feeds, result: Array) -> Array | None:
-    """Which elements of a float16 are no longer finite: regions compute in float32, where they may be."""
+    """Elements of a float16 that are no longer finite: regions compute in float32, where they may be."""
     if result.dtype != np.float16:
         return None
     near: Array = ~np.isfinite(result)

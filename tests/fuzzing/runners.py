@@ -21,7 +21,7 @@ __all__ = ["Outcome", "Variant", "run_numpy", "run_onnxruntime", "run_reference"
 
 @dataclass(slots=True)
 class Outcome:
-    """What one run gave.
+    """The outcome of one run.
 
     Attributes:
         outputs: The outputs, or None where it raised.
@@ -74,7 +74,7 @@ class Ran:
 
 
 def guarded(work: Callable[[], Any]) -> Outcome:
-    """What some work gives or raises, without NumPy's warnings."""
+    """Capture the result or the exception of some work, without NumPy's warnings."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:

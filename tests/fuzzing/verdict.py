@@ -56,7 +56,7 @@ class Finding:
 
 
 class Oracles:
-    """What the others give for a case; each is asked when its word is needed."""
+    """The other runtimes' results for a case, each computed on demand."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -83,7 +83,7 @@ class Oracles:
         return self.ask("reference", run_reference)
 
     def spread(self, run: int) -> Spread | None:
-        """How far errors reach in one of the runs."""
+        """The reach of errors in one of the runs."""
         if run not in self._spreads:
             self._spreads[run] = spread_of(self.case, self.case.feeds[run])
         return self._spreads[run]
@@ -212,7 +212,7 @@ def _against_numpy(oracles: Oracles, run: int, who: str, outcome: Outcome, numpy
 
 
 def _gap(left: Outcome, right: Outcome, oracles: Oracles | None, run: int | None) -> str:
-    """How two outcomes differ; errors planted into the graph are asked only where the table is not enough."""
+    """Describe the difference of two outcomes. Errors are planted into the graph only if the table does not suffice."""
     assert left.outputs is not None
     assert right.outputs is not None
     if len(left.outputs) != len(right.outputs):

@@ -52,7 +52,7 @@ def tested(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def default_installation(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """What `pip install ort-py` brings on this platform: the meta distribution alone is named."""
+    """The packages that `pip install ort-py` installs on this platform: only the meta distribution is named."""
     environment = make_environment(tmp_path_factory.mktemp("default") / "env")
     environment.install("--find-links", wheels["ort-py"].parent, wheels["ort-py"])
     return environment

@@ -95,7 +95,7 @@ def test_plain_numpy_can_be_pinned(default_installation: Environment) -> None:
 
 @pytest.fixture
 def no_openmp(tmp_path: Path) -> str:
-    """A folder for the loader's path in which the system's OpenMP runtime is no library."""
+    """A folder for the loader's path in which the system's OpenMP runtime is not a library."""
     (tmp_path / "libgomp.so.1").write_bytes(b"")
     return str(tmp_path)
 

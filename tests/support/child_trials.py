@@ -23,7 +23,7 @@ _ADDRESSES = 6 << 30
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a trial.
+    """The outcome of a trial.
 
     Attributes:
         trial: Its index.

@@ -40,7 +40,7 @@ LOOSER: dict[str, tuple[float, float, str]] = {
 
 
 class Runnable(Protocol):
-    """What a session of either runtime has."""
+    """The interface of a session of either runtime."""
 
     def run(self, output_names: Sequence[str] | None, input_feed: dict[str, Any], /) -> Sequence[Any]:
         """Run the model."""
@@ -89,7 +89,9 @@ def run_case(session: Runnable, case: Case) -> list[dict[str, Any]]:
 
 
 def difference(actual: Any, expected: Any) -> Difference:
-    """How far two outputs are apart; infinitely where shape or kind differ. Maps and sequences element by element."""
+    """The difference of two outputs, infinite if shape or kind differ. Maps and sequences are compared element by
+    element.
+    """
     if isinstance(expected, list | tuple):
         if not isinstance(actual, list | tuple) or len(actual) != len(expected):
             return Difference(np.inf, np.inf)

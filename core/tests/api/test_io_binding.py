@@ -24,7 +24,7 @@ def bound(session: InferenceSession, x: np.ndarray[Any, Any]) -> IOBinding:
 
 
 def test_bound_arrays_are_read_by_each_run() -> None:
-    """What is written to a bound array before a run is seen by it."""
+    """A run sees changes that are made to a bound array before it."""
     session, x = open_model(RELU), np.full((1, 3), -1, np.float32)
     binding = bound(session, x)
     for number in (-1, 2):
@@ -156,7 +156,7 @@ def test_memory_that_does_not_fit_is_refused() -> None:
 
 
 def test_names_are_texts() -> None:
-    """Of inputs and of outputs: a number is no misspelled name."""
+    """Names of inputs and outputs are texts; a number is not a misspelt name."""
     binding = open_model(RELU).io_binding()
     value = OrtValue.ortvalue_from_numpy(np.ones((1, 3), np.float32))
     wrong: Any = 3

@@ -22,7 +22,7 @@ X = np.ones((2, 3), np.float32)
 
 
 class Observer:
-    """Writes down what it is told."""
+    """Records the events it receives."""
 
     def __init__(self) -> None:
         gc.collect()  # sessions that earlier tests dropped are closed now, not while we listen
@@ -99,7 +99,7 @@ def test_failed_runs_are_told_with_their_error(observer: Observer) -> None:
 
 
 def test_fallbacks_are_told(observer: Observer, register: Callable[[ProviderFactory], None]) -> None:
-    """A fallback in a run is told with who failed, why, and who took over."""
+    """An observer receives the failed provider, the reason and the replacement."""
     register(FakeFactory(behaviour=FakeBehaviour(cost_us=-1e9, fail_runs=[1])))
     session = ort_py.InferenceSession(model_bytes(RELU))
     session.run(None, {"x": X})
@@ -109,7 +109,7 @@ def test_fallbacks_are_told(observer: Observer, register: Callable[[ProviderFact
 
 
 def test_compiled_regions_are_told(observer: Observer, register: Callable[[ProviderFactory], None]) -> None:
-    """A region is told with its provider, size and time."""
+    """An observer receives the region's provider, size and time."""
     register(FakeFactory(behaviour=FakeBehaviour(cost_us=-1e9, compiles=True)))
     ort_py.InferenceSession(model_bytes(RELU))
     (event,) = [event for kind, event in observer.events if kind == "compiled"]
@@ -118,7 +118,7 @@ def test_compiled_regions_are_told(observer: Observer, register: Callable[[Provi
 
 
 def test_raising_observer_harms_nobody(caplog: pytest.LogCaptureFixture, observer: Observer) -> None:
-    """What an observer raises is logged; the session and other observers go on."""
+    """The exception is logged; the session and other observers continue."""
     default_catalog().hooks.register(Raising(), "raising under test")
     try:
         with caplog.at_level(logging.WARNING, "ort_py"):

@@ -245,7 +245,7 @@ class Restoring(InferenceSession):
 
 
 def test_subclass_keeps_its_attributes() -> None:
-    """What a subclass added travels along, whatever arguments it takes."""
+    """Attributes of a subclass are kept, whatever arguments its constructor takes."""
     twin = again(again(Named("one", model_bytes(RELU))))
     assert type(twin) is Named
     assert (twin.name, twin._calls) == ("one", ["one"])

@@ -45,7 +45,7 @@ def test_answers_under_other_names() -> None:
 
 
 def test_a_subclass_may_have_its_own() -> None:
-    """What a subclass assigns under such a name is its own, also when it is copied."""
+    """An attribute that a subclass assigns under such a name is kept, also in a copy."""
 
     class Mine(InferenceSession):
         def __init__(self, *given: Any, **named: Any) -> None:

@@ -27,7 +27,7 @@ quiet_fork = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 def call(session: Any, x: Any) -> Any:
-    """What a worker process does with a session it was given."""
+    """Run in a worker process a session that was passed to it."""
     return session.run(None, {"x": x})[0]
 
 

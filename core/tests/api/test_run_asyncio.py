@@ -172,7 +172,7 @@ def test_run_options_are_honoured() -> None:
 
 
 def test_cancelled_run_says_nothing_later(caplog: pytest.LogCaptureFixture) -> None:
-    """No complaint of asyncio about an exception nobody took, and none about a closed loop."""
+    """asyncio complains neither about an exception that was not retrieved nor about a closed loop."""
     session = looping(1)
 
     async def main() -> None:

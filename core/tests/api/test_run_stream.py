@@ -43,7 +43,7 @@ def with_threads(count: int) -> SessionOptions:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("depth", [None, 1, 3])
 def test_results_are_in_the_order_of_the_inputs(threads: int, depth: int | None) -> None:
-    """As many results as feeds, each its own, with one thread as well."""
+    """Each feed has its own result, also with one thread."""
     session = open_model(RELU, with_threads(threads))
     assert numbers(session.run_stream(feeds(40), depth=depth)) == list(range(40))
 
@@ -155,7 +155,7 @@ def test_a_forgotten_stream_lets_its_session_go() -> None:
 
 
 def test_feeds_and_results_are_not_kept_alive() -> None:
-    """What was taken belongs to the caller, what was fed to nobody."""
+    """Results belong to the caller, and feeds are not kept."""
     session = open_model(RELU)
     feed = np.zeros((1, 3), np.float32)
     fed = weakref.ref(feed)

@@ -152,7 +152,7 @@ def test_results_are_not_kept_alive() -> None:
 
 
 def test_sessions_are_collected() -> None:
-    """A session that was not closed goes when nobody holds it."""
+    """A session that was not closed is collected after its last reference."""
     session = open_model(RELU)
     session.run(None, {"x": X})
     alive = weakref.ref(session)
@@ -184,7 +184,7 @@ def test_proto_is_left_as_it_was() -> None:
 
 
 def test_eight_threads_get_their_own_results() -> None:
-    """Many threads run one session at once, with different shapes, and nobody gets another's numbers."""
+    """Many threads run one session at once with different shapes, without mixing their results."""
     session = open_model(
         "g (float[N, 4] x) => (float[N, 4] y) { t = Transpose(x) a = MatMul(x, t) b = Relu(a) y = MatMul(b, x) }"
     )

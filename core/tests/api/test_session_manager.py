@@ -157,7 +157,7 @@ def test_threads_that_ask_at_once_make_one_session() -> None:
 
 
 def test_the_longest_unused_is_closed() -> None:
-    """Where the budget is exceeded, sessions that nobody has borrowed go, oldest use first."""
+    """Beyond the budget, sessions that are not borrowed are closed, the longest unused first."""
     with manager_of(600 * KIB) as manager:  # two models of 256 KiB
         sessions = []
         for seed in (1, 2):
@@ -212,7 +212,7 @@ def test_a_session_that_somebody_closed_is_made_again() -> None:
 
 
 def test_failures_reach_all_and_are_not_kept(tmp_path: Path) -> None:
-    """Who waits gets the error too; the next request tries again; a misspelt name is found."""
+    """Waiting callers get the error too; the next request tries again; a misspelt name is found."""
     with manager_of() as manager:
         manager.register("detector", tmp_path / "detector.onnx")
         with pytest.raises(NoSuchFile) as caught:
@@ -311,7 +311,7 @@ def test_trim_reaches_all_sessions() -> None:
 
 
 def test_what_is_wrong_is_named() -> None:
-    """A closed manager, a name twice, a budget below nothing, and what is no model."""
+    """The cases are a closed manager, a repeated name, a negative budget and a source that is not a model."""
     manager = manager_of()
     manager.register("a", b"")
     with pytest.raises(UsageError, match="registered as 'a' already"):

@@ -50,7 +50,7 @@ class FakeTensor:
         return FakeTensor(self.raw, dtype, self.device, self.requires_grad)
 
     def numpy(self) -> Any:
-        """As PyTorch: only on the host, without history, in types NumPy has."""
+        """Convert like PyTorch: only on the host, without history, in types that NumPy has."""
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
         if self.device != "cpu":
@@ -101,7 +101,7 @@ def test_memory_is_shared(torch: Any) -> None:
 
 @pytest.mark.parametrize("how", ["gradient", "device", "array"])
 def test_other_feeds(how: str, torch: Any) -> None:
-    """Tensors with history, tensors of another device, and what is no tensor."""
+    """The feeds are tensors with history, tensors of another device, and other objects."""
     feed = {
         "gradient": FakeTensor(X, torch.float32, requires_grad=True),
         "device": FakeTensor(X, torch.float32, device="fake:0"),

@@ -57,7 +57,6 @@ def test_a_stamp_changes_with_any_file(package: Path) -> None:
 
 
 def test_what_has_no_file_has_no_stamp() -> None:
-    """Code typed at a prompt cannot be told from other code."""
     assert package_stamp("nobody_imported_this") is None
     assert package_stamp("sys") is None
 

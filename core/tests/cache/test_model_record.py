@@ -28,7 +28,7 @@ from ort_py_kit.graphs import typed_model
 
 
 def refuse(_: Any) -> Any:
-    """There is no external data in these models."""
+    """Fail: these models have no external data."""
     raise NotStorableError("external data")
 
 
@@ -146,7 +146,7 @@ def constants_model(arrays: list[np.ndarray[Any, Any]]) -> Model:
 
 
 def test_constants_come_back_bit_by_bit(tmp_path: Path) -> None:
-    """Of every kind: large and small, scalars, empty, strings, below one byte; read-only and aligned."""
+    """Constants may be large or small, scalars, empty, strings or sub-byte; they are read-only and aligned."""
     again = through(constants_model(ARRAYS), tmp_path / "entry")
     for value, array in zip(again.graph.initializers.values(), ARRAYS, strict=True):
         assert value.weight is not None
@@ -280,7 +280,7 @@ def test_the_function_a_node_replaces_comes_back(tmp_path: Path) -> None:
 
 
 def test_the_record_knows_every_part_of_a_graph() -> None:
-    """Who adds a slot to nodes, values or graphs, or a field to models, writes it too, and adds it to this list."""
+    """A new slot of nodes, values or graphs, or a field of models, must be written too and be added to this list."""
     node = "attributes body domain graph inputs name op_type opset origin outputs overload since_version sources"
     assert {*Node.__slots__} == {*node.split(), "type_bindings"}
     value = "graph is_graph_output name overridable producer type uses weight"
@@ -321,7 +321,7 @@ def test_a_record_that_does_not_fit_raises_what_counts_as_broken(tmp_path: Path)
 
 
 def test_a_constant_of_a_message_and_one_of_a_file_are_alike(tmp_path: Path) -> None:
-    """What was embedded in a model is used where the entry is mapped."""
+    """A constant embedded in a model is used where the entry is mapped."""
     array = np.arange(3000, dtype=np.float32)
     graph = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["y"])],

@@ -24,7 +24,7 @@ posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions and ow
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said once a process is said again in each test."""
+    """Reset messages that are logged once per process, so that each test sees them."""
     monkeypatch.setattr(store_module, "_said", set())
 
 
@@ -85,7 +85,7 @@ def test_the_folder_and_its_files_are_private(folder: Path) -> None:
 @posix
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
 def test_a_folder_others_can_write_to_is_not_used(folder: Path, mode: int, caplog: pytest.LogCaptureFixture) -> None:
-    """What it holds is run: whoever can write there runs as this user. Said once."""
+    """Its content would be run, so a user who can write there could act as this user. The log says it once."""
     store(folder).put(KEY, "model", b"text")
     folder.chmod(mode)
     with caplog.at_level(logging.WARNING, "ort_py.cache"):

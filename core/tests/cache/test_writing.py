@@ -23,7 +23,7 @@ def test_work_is_done_in_order() -> None:
 
 
 def test_what_fails_is_logged_and_the_rest_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody waits for the result, so nobody could be told."""
+    """No caller waits for the result, so the error is only logged."""
     queue, done = WriteQueue(), list[str]()
 
     def fail() -> None:

@@ -18,7 +18,7 @@ RELU = "g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command left behind."""
+    """The outcome of a command."""
 
     code: int
     out: str
@@ -61,6 +61,6 @@ def save(tmp_path: Path) -> Save:
 
 @pytest.fixture(autouse=True)
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is installed on the developer's machine, these tests run on the CPU provider."""
+    """Run these tests on the CPU provider, whatever is installed."""
     monkeypatch.setenv("ORT_PY_PROVIDERS", "CPUExecutionProvider")
     monkeypatch.delenv("ORT_PY_STRICT", raising=False)

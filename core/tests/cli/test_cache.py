@@ -107,7 +107,7 @@ def test_a_cache_that_is_off_is_said(call: Call, monkeypatch: pytest.MonkeyPatch
 
 
 def test_options_of_another_action_are_refused(folder: Path, call: Call) -> None:
-    """Nothing is removed by a listing, and nobody shall think so."""
+    """A listing removes nothing, so an option for removal is refused."""
     outcome = call("cache", "ls", "--all", "--folder", folder)
     assert outcome.code == 1
     assert "Options of `ort-py cache prune` are given to `ls`" in outcome.err

@@ -35,7 +35,7 @@ def test_table_has_a_row_for_each_node(call: Call, save: Save) -> None:
 
 @pytest.mark.usefixtures("adder")
 def test_refusals_are_shown(call: Call, save: Save) -> None:
-    """Who was asked before and refused stands in the row, and in a summary by operator."""
+    """Providers that refused before are in the row, and in a summary by operator."""
     outcome = call("explain", save(CHAIN), "--providers", "FakeExecutionProvider,CPUExecutionProvider")
     assert "FakeExecutionProvider refused: " in outcome.out
     summary = outcome.out[outcome.out.index("refusals") :]
@@ -66,7 +66,7 @@ def test_model_without_session_fails(call: Call, save: Save) -> None:
 
 @pytest.mark.usefixtures("adder")
 def test_islands_borders_and_suggestions_are_shown(call: Call, save: Save) -> None:
-    """How the graph is cut, what crosses, and which operator cut it."""
+    """The output shows the islands, the values that cross borders, and the operator that cut the graph."""
     text = "g (float[2] x) => (float[2] y) { a = Add(x, x) b = Relu(a) y = Add(b, b) }"
     outcome = call("explain", save(text), "--providers", "FakeExecutionProvider,CPUExecutionProvider")
     assert "islands: 3" in outcome.out

@@ -121,7 +121,7 @@ def test_unknown_operator_says_so_in_its_row(call: Call, save: Save) -> None:
 
 
 def test_operators_of_other_domains_are_marked(call: Call, save: Save) -> None:
-    """What ONNX does not define is told from what the installed onnx lacks."""
+    """Operators that ONNX does not define are distinguished from those that the installed onnx lacks."""
     text = '<ir_version: 10, opset_import: ["" : 21, "own" : 3]> g (float[2] x) => (float[2] y) { y = own.Mine(x) }'
     assert "own.Mine  1      not an ONNX operator (opset 3 of its domain)" in call("info", save(text)).out
 

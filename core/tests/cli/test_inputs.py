@@ -60,7 +60,7 @@ def test_folder_is_no_file(tmp_path: Path) -> None:
 
 
 def test_garbage_is_no_array(tmp_path: Path) -> None:
-    """A file that is no array is refused with how to write one."""
+    """The message says how to write an array."""
     (tmp_path / "x.npy").write_bytes(b"garbage")
     with pytest.raises(InvalidArgument, match="cannot be read as an array") as caught:
         feeds([X], "--input", tmp_path / "x.npy")
@@ -115,7 +115,7 @@ def test_sizes_of_unknown_things_are_refused(option: tuple[str, str], text: str)
 
 
 def test_picture_for_an_unknown_input(tmp_path: Path) -> None:
-    """How a picture is read depends on the input, so its name must be right."""
+    """The way a picture is read depends on the input, so its name must be right."""
     (tmp_path / "x.png").write_bytes(b"")
     with pytest.raises(InvalidArgument, match="The model has no input 'z'"):
         feeds([X], "--input", f"z={tmp_path}/x.png")

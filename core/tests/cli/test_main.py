@@ -40,7 +40,7 @@ def test_every_command_has_help_and_json(call: Call, name: str) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("run",), ("run", "m.onnx", "--bogus"), ("info", "m.onnx", "--limits", "x")])
 def test_wrong_command_lines_end_with_2(call: Call, arguments: tuple[str, ...]) -> None:
-    """What is wrong is on standard error; standard output stays empty."""
+    """The error is on standard error; standard output stays empty."""
     outcome = call(*arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert "usage: ort-py" in outcome.err
@@ -77,7 +77,7 @@ def test_traceback_on_request(call: Call) -> None:
 
 
 def test_unexpected_failure_asks_for_a_report(call: Call, save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What should not happen is told as such, still without a traceback."""
+    """The message calls the error unexpected, still without a traceback."""
 
     def fail(*_arguments: Any, **_named: Any) -> None:
         raise ZeroDivisionError("a mistake of ours")

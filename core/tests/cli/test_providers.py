@@ -67,7 +67,7 @@ def test_broken_provider_shows_its_exception(call: Call) -> None:
 
 
 def test_providers_that_are_not_installed_are_known(call: Call) -> None:
-    """What could be installed is shown with the command that does it."""
+    """The list shows the command that installs them."""
     assert "pip install ort-py-cuda" in call("providers").out
     report = call("providers", "--json").report
     (record,) = [record for record in report["providers"] if record["name"] == "CUDAExecutionProvider"]
@@ -75,7 +75,7 @@ def test_providers_that_are_not_installed_are_known(call: Call) -> None:
 
 
 def test_providers_without_a_package_are_told_so(call: Call) -> None:
-    """What only onnxruntime has is no package that pip could find."""
+    """pip could not find a package for a provider that only onnxruntime has."""
     text = call("providers").out
     assert "ort-py-tensorrt" not in text
     assert "TensorrtExecutionProvider" in text.partition("known to onnxruntime, not provided by ort-py")[2]

@@ -36,7 +36,7 @@ def test_json_report(call: Call, save: Save) -> None:
 
 
 def test_assumed_dimensions_are_noted(call: Call, save: Save) -> None:
-    """A size nobody gave is 1, and standard error says so."""
+    """A size that was not given is 1, and standard error reports it."""
     outcome = call("run", save())
     assert "note: 'x' is made up with 'N' = 1. Set sizes with --dim NAME=SIZE" in outcome.err
 
@@ -140,7 +140,7 @@ def test_untrusted_limits_are_stricter(call: Call, save: Save, tmp_path: Path) -
     "option", [("--repeat", "x"), ("--dim", "N"), ("--shape", "x=1xy"), ("--size", "10"), ("--mean", "a")]
 )
 def test_malformed_options_end_with_2(call: Call, save: Save, option: tuple[str, str]) -> None:
-    """What cannot be read is a wrong command line, not a failed job."""
+    """An unreadable value is a wrong command line, not a failed job."""
     outcome = call("run", save(), *option)
     assert (outcome.code, outcome.out) == (2, "")
 

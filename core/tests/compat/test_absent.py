@@ -47,7 +47,7 @@ def test_enumerations_have_their_members() -> None:
 
 
 def test_a_name_imported_from_elsewhere_is_that_one() -> None:
-    """What exists in ort-py is not replaced by a stand-in."""
+    """A name that exists in ort-py is not replaced by a stand-in."""
     module = importlib.import_module("ort_py.quantization.onnx_quantizer")
     assert module.TensorData is importlib.import_module("ort_py.quantization.calibrate").TensorData
 

@@ -142,7 +142,6 @@ def test_program_gets_its_arguments(tmp_path: Path) -> None:
 
 
 def test_program_finds_modules_beside_it(tmp_path: Path) -> None:
-    """As with ``python app.py``, the script's folder is searched first."""
     (tmp_path / "beside.py").write_text("NAME = 'found'\n")
     (tmp_path / "app.py").write_text("import beside\nprint(beside.NAME)\n")
     assert python("-m", "ort_py.as_onnxruntime", str(tmp_path / "app.py")).stdout == "found\n"

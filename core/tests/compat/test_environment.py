@@ -84,7 +84,6 @@ def test_option_beats_the_strict_variable(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_malformed_strict_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A level nobody knows is the operator's mistake and is said so."""
     monkeypatch.setenv("ORT_PY_STRICT", "providers")
     with pytest.raises(ort_py.OptionError, match="ORT_PY_STRICT is 'providers'"):
         open_model(RELU)

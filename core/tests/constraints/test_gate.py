@@ -168,7 +168,7 @@ def test_types_that_were_wrong() -> None:
 
 
 def test_one_name_for_two_sizes() -> None:
-    """A symbolic size that differs between two inputs is no reason to refuse what the operator allows."""
+    """The operator allows a symbolic size that differs between two inputs."""
     gate = gate_of("g (float[N,4] x, float[N,4] z) => (float[M,4] y) {y=Concat<axis=0>(x,z)}")
     assert gate.admit([floats(3, 4), floats(2, 4)]).outputs == ((5, 4),)
 
@@ -227,7 +227,7 @@ def test_an_input_of_unknown_rank_has_the_rank_that_its_operator_demands() -> No
     [((4, 2), (1, 4, 3), "input 0 has 2 axes"), ((5, 4, 2), (4, 3), "an initial state, has 2 axes instead of 3")],
 )
 def test_a_run_with_another_rank_than_demanded_is_refused(x: Any, state: Any, message: str) -> None:
-    """What was assumed of the rank is compared in each run."""
+    """Each run compares its rank with the assumed one."""
     with pytest.raises(KernelInputError, match=message):
         gate_of(RECURRENT).admit([floats(*x), floats(1, 9, 2), floats(1, 9, 3), floats(*state)])
 

@@ -71,7 +71,7 @@ def test_symbolic_and_known_numbers_agree(function: Callable[[Any, Any], Any]) -
 
 @pytest.mark.parametrize("function", BINARY[:-1])
 def test_unknown_numbers_stay_unknown(function: Callable[[Any, Any], Any]) -> None:
-    """What is computed of a number that nobody knows is not known either."""
+    """Results of unknown numbers are unknown too."""
     size = Recorder().input()
     assert function(UNKNOWN, size) is UNKNOWN
     assert function(size, UNKNOWN) is UNKNOWN

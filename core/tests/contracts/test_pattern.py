@@ -202,7 +202,7 @@ def test_values_of_outer_graphs_have_no_producer_here() -> None:
 
 
 def test_sizes_count_each_node_once() -> None:
-    """What is near depends on the size: alternatives by the first, optional nodes not at all."""
+    """The size decides which matches are near: alternatives count by the first, optional nodes do not count."""
     shared = Op("Exp", "x")
     cases: list[tuple[Pattern, int]] = [
         (gelu(), 5),

@@ -30,7 +30,7 @@ class _NoKernels(KernelLookup):
 
 
 class Taker(RegionProvider):
-    """Takes the operators it is told, in groups of a least size."""
+    """Takes given operators, in groups of a least size."""
 
     def __init__(self, operators: Sequence[str], least: int = 1) -> None:
         self._operators = operators

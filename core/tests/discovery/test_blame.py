@@ -32,7 +32,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def raised(call: Callable[[], object]) -> BaseException:
-    """What a call raises."""
+    """The exception that a call raises."""
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the point is whose it is
         call()
     return caught.value

@@ -96,7 +96,7 @@ def test_conflict(installation: FakeInstallation) -> None:
 
 
 def test_conflict_inside_one_distribution(installation: FakeInstallation) -> None:
-    """Two entry points of one name in one distribution cannot even be told apart by address."""
+    """Two entry points of one name in one distribution cannot even be distinguished by address."""
     installation.add(FakeFactory("Dup"), distribution="pkg")
     installation.add(FakeFactory("Dup"), distribution="pkg")
     assert _record(installation.catalog(), "pkg:Dup").state is RecordState.CONFLICT
@@ -236,7 +236,7 @@ def test_register_refuses_what_is_no_factory(installation: FakeInstallation) -> 
 
 
 def test_register_shows_the_factory_s_own_exception(installation: FakeInstallation) -> None:
-    """Whoever registers a factory sees at once what is wrong with it."""
+    """The caller sees at once what is wrong with the factory."""
     error = RuntimeError("no class")
     with pytest.raises(PluginError, match="RuntimeError: no class") as caught:
         installation.catalog().register_provider(FakeFactory("Test", device_class=error))

@@ -75,7 +75,7 @@ def _names(selection: Selection) -> list[str]:
     ids=str,
 )
 def test_who_fills_the_role(engines: FakeInstallation, asked: Sequence[Any], expected: Sequence[str]) -> None:
-    """The best ranked engine where nobody names one; the named ones, and no other, where somebody does."""
+    """Without a choice, the best ranked engine fills it; otherwise the named ones do, and no other."""
     assert _names(_select(engines, *asked)) == expected
 
 
@@ -89,7 +89,7 @@ def test_the_order_of_installation_makes_no_difference(installation: FakeInstall
 
 
 def test_a_named_engine_that_cannot_be_used_leaves_the_role_open(installation: FakeInstallation) -> None:
-    """It is skipped with a warning, and the role is filled as if nobody had named it."""
+    """It is skipped with a warning, and the role is filled as if it had not been named."""
     installation.add_cpu()
     installation.add(_engine(BEST, 30))
     installation.add(_engine(SECOND, 20, available=Availability(False, "its library is missing")))
@@ -98,7 +98,7 @@ def test_a_named_engine_that_cannot_be_used_leaves_the_role_open(installation: F
 
 
 def test_nothing_is_in_reserve_where_plain_cpu_is_pinned(engines: FakeInstallation) -> None:
-    """Nobody fills the role then, not even where an engine cannot be created."""
+    """The role stays empty then, even if an engine cannot be created."""
     selection = _select(engines, GPU, pin_plain_cpu=True)
     assert (_names(selection), selection.cpu_engines, selection.reserve) == ([GPU, CPU_ROLE], (), ())
 
@@ -109,7 +109,7 @@ def test_strict_node_completes_with_nobody(engines: FakeInstallation) -> None:
 
 
 def test_the_reserve_is_told_by_rank(engines: FakeInstallation) -> None:
-    """Who fills the role and who would; `beside` lets one of these share it."""
+    """The result lists the engine in the role and those that would follow; `beside` lets one of these share it."""
     selection = _select(engines)
     assert selection.cpu_engines == (BEST,)
     assert [one.record.name for one in selection.reserve] == [SECOND, THIRD, SEVERAL]
@@ -207,7 +207,7 @@ def test_strict_mode_replaces_nobody(failing: FakeInstallation) -> None:
 
 
 def test_an_engine_that_lives_is_enough(installation: FakeInstallation) -> None:
-    """Of two that the user names, one cannot be created: the other fills the role, and no third one joins."""
+    """If one of two named engines cannot be created, the other fills the role, and no third one joins."""
     installation.add_cpu()
     installation.add(_engine(BEST, 30))
     installation.add(_engine(SECOND, 20, created=RuntimeError("no memory")))

@@ -88,7 +88,9 @@ def test_a_named_one_is_dropped_for_a_later_one_with_a_warning() -> None:
 
 
 def test_the_only_named_one_raises_its_cause() -> None:
-    """A completing CPU provider is nobody's choice, so it is no replacement; what was created is closed."""
+    """A completing CPU provider was not requested, so it does not replace the provider; created instances are
+    closed.
+    """
     log: list[str] = []
     error = OSError("libfoo.so.9: cannot open shared object file")
     failing, cpu = _factories(error, None, log=log)
@@ -144,7 +146,7 @@ def test_a_warning_turned_into_an_error_closes_what_was_created() -> None:
     ],
 )
 def test_wrong_results_of_create(made: Any, text: str) -> None:
-    """What comes back must be a provider of the factory's name."""
+    """The result must be a provider of the factory's name."""
     (factory,) = _factories(made, log=[])
     with pytest.raises(ProviderNotAvailableError) as caught:
         create_instances([_selected(factory)], CONTEXT)

@@ -25,7 +25,7 @@ def test_packages() -> None:
 
 
 def test_every_package_is_in_this_repository() -> None:
-    """Nobody is told to install what does not exist: each package has the entry point of the provider's name."""
+    """Advice only names existing packages: each has the entry point of the provider's name."""
     found: dict[str, str] = {}
     for file in (Path(__file__).parents[3] / "providers").glob("*/pyproject.toml"):
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]

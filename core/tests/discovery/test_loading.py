@@ -119,7 +119,7 @@ def test_contract_version_does_not_fit(installation: FakeInstallation, api_range
 
 
 def test_property_that_raises(installation: FakeInstallation) -> None:
-    """What a factory declares is read once, inside the guard."""
+    """The factory's declarations are read once, inside the guard."""
     record = _load(installation, FakeFactory(NAME, device_class=RuntimeError("no class")))
     assert record.reason == "describing its provider raised RuntimeError: no class"
     assert record.factory is None

@@ -68,14 +68,13 @@ def test_shapes_that_cannot_be_meant(providers: Any, options: Any, text: str) ->
 
 @pytest.mark.parametrize("providers", [3, 1.5, True, object()])
 def test_nothing_to_go_through(providers: Any) -> None:
-    """What is no list at all is a TypeError, as in onnxruntime."""
+    """An argument that is not a list is a TypeError, as in onnxruntime."""
     with pytest.raises(ArgumentTypeError, match=r"(?s)providers is .*Pass a list of names or of") as caught:
         parse_request(providers)
     assert isinstance(caught.value, TypeError)
 
 
 def test_options_that_are_no_list() -> None:
-    """Options that nobody can go through are as malformed as others."""
     options: Any = 3
     with pytest.raises(OptionError, match="provider_options is a int"):
         parse_request(["A"], options)

@@ -109,7 +109,7 @@ def test_a_stand_in_that_lacks_something_is_told(
 def test_who_pins_plain_cpu_is_not_told_of_stand_ins(
     installation: FakeInstallation, providers: tuple[str, ...], strict: str
 ) -> None:
-    """Nor does one that lacks something make a session an error: nobody asked for it."""
+    """A stand-in that lacks something does not make the session an error, because it was not requested."""
     installation.add_cpu()
     lacking = Availability(False, "its library is missing")
     installation.add(FakeFactory("LackingExecutionProvider", available=lacking, stands_in_for=CPU_ROLE))
@@ -148,7 +148,7 @@ def test_a_stand_in_serves_without_plain_cpu(installation: FakeInstallation) -> 
 
 
 def test_cpu_completes_a_list_without_it(zoo: FakeInstallation) -> None:
-    """What the providers asked for leave over must run somewhere; nobody asked for it, so the names do not show it."""
+    """The rest of the nodes must run somewhere. The CPU provider was not requested, so the names do not include it."""
     selection = _select(zoo, "GpuExecutionProvider")
     assert _names(selection) == ["GpuExecutionProvider", "FastCpuExecutionProvider", CPU_ROLE]
     assert [one.origin for one in selection.selected][1:] == [Origin.COMPLETION, Origin.COMPLETION]
@@ -224,7 +224,7 @@ def test_blocked_is_skipped(zoo: FakeInstallation, monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_usable_left_lists_every_reason(zoo: FakeInstallation) -> None:
-    """A completing CPU provider is no answer to a list that does not ask for it."""
+    """A completing CPU provider does not satisfy a list that does not name it."""
     with pytest.raises(ProviderNotAvailableError) as caught:
         _select(zoo, "CUDAExecutionProvider", "AbsentExecutionProvider")
     assert caught.value.why == (
@@ -237,7 +237,7 @@ def test_nothing_usable_left_lists_every_reason(zoo: FakeInstallation) -> None:
 
 
 def test_provider_without_a_distribution_of_ours(zoo: FakeInstallation) -> None:
-    """onnxruntime knows it and nobody provides it: no package is made up."""
+    """onnxruntime knows it, but no package provides it, and none is invented."""
     with pytest.raises(ProviderNotAvailableError) as caught:
         _select(zoo, "AzureExecutionProvider")
     assert "No distribution of ort-py provides it" in caught.value.fix
@@ -270,7 +270,7 @@ def test_conflict_raises_with_both_names(zoo: FakeInstallation) -> None:
 
 
 def test_unknown_name_raises_with_a_suggestion(zoo: FakeInstallation) -> None:
-    """Whatever else is in the list: it is a mistake, not a missing package."""
+    """The name is a mistake, not a missing package, whatever else is in the list."""
     with pytest.raises(ProviderNotFoundError, match="no provider called 'GpuExecutionProvidr'") as caught:
         _select(zoo, "GpuExecutionProvidr", CPU_ROLE)
     assert "Did you mean 'GpuExecutionProvider'" in caught.value.fix
@@ -300,7 +300,7 @@ def test_only_the_core(installation: FakeInstallation) -> None:
 
 
 def test_options_of_a_skipped_provider_are_not_checked(zoo: FakeInstallation) -> None:
-    """Nobody knows what a provider that is not installed would take."""
+    """The options of a provider that is not installed are unknown."""
     with pytest.warns(ProviderFallbackWarning):
         _select(zoo, ("CUDAExecutionProvider", {"quux": 1}), CPU_ROLE)
 
@@ -333,7 +333,7 @@ def test_strict_node_adds_no_completing_provider(zoo: FakeInstallation) -> None:
 
 
 def test_strict_automatic_raises_for_what_is_faulty(installation: FakeInstallation) -> None:
-    """A test machine wants to hear of every broken package; a missing device is no fault."""
+    """A test machine reports every broken package; a missing device is not a fault."""
     installation.add_cpu()
     installation.add(FakeFactory("AbsentExecutionProvider", available=NO_DEVICE))
     assert _names(_select(installation, strict="provider")) == [CPU_ROLE]
@@ -405,7 +405,7 @@ def test_automatic_with_nothing_usable(installation: FakeInstallation) -> None:
 
 
 def test_a_broken_stand_in_is_on_record(installation: FakeInstallation, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever asks for CPU and gets only the slow one can see why."""
+    """The record explains why a request for CPU got only the slow provider."""
     installation.add_cpu()
     installation.add(FakeFactory("FastCpuExecutionProvider", available=DRIVER_ERROR, stands_in_for=CPU_ROLE))
     installation.add(None, "UnknownExecutionProvider")
@@ -420,7 +420,7 @@ def test_a_broken_stand_in_is_on_record(installation: FakeInstallation, caplog: 
 
 
 def test_compat_default_is_cpu(zoo: FakeInstallation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in onnxruntime, a session that asks for nothing runs on CPU only."""
+    """As in onnxruntime, a session without a list runs on CPU only."""
     assert _select(zoo, compat=True).names == [CPU_ROLE]
     monkeypatch.setenv("ORT_PY_COMPAT", "1")
     assert _select(zoo).names == [CPU_ROLE]

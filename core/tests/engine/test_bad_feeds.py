@@ -114,7 +114,7 @@ def test_integers_that_do_not_fit_are_refused() -> None:
 
 
 def test_other_objects_are_refused() -> None:
-    """Something that is no array at all is refused by its type."""
+    """An object that is not an array is refused by its type."""
     assert refusal(RELU, {"x": object()}).what == "Input 'x' is a object, which is no tensor."
 
 
@@ -178,7 +178,7 @@ def test_session_works_after_a_refusal() -> None:
 
 
 def test_lists_of_several_lengths_for_an_input_without_a_type() -> None:
-    """A file may leave the type of an input out; what is no array is refused all the same."""
+    """A file may omit the type of an input; a value that is not an array is refused all the same."""
     nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["y"])]
     inputs = [
         helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),

@@ -238,7 +238,7 @@ def test_profiled_runs_are_answered(choosy: Choosy, tmp_path: Any) -> None:
 
 
 def test_without_a_kernel_the_run_fails(choosy: Choosy) -> None:
-    """The error names the node that nobody else has, and says what the region said."""
+    """The error names the node without another kernel, and contains the region's reason."""
     text = """g (float[N, 3] x, bool c) => (float[N, 3] y) {
         y = If (c) <
             then_branch = t () => (float[N, 3] p) { p = Relu(x) },
@@ -271,7 +271,7 @@ def observer() -> Iterator[_Observer]:
 
 
 def test_observers_are_told(choosy: Choosy, observer: _Observer) -> None:
-    """Of every run that the region left to others, and whether it was asked."""
+    """Observers are called for every run that the region left to others, and learn whether it was asked."""
     with _open(CHAIN) as session:
         for _ in range(5):
             session.run(None, _feed())

@@ -25,7 +25,7 @@ _MIB = 1 << 20
     ids=["default", "constants", "one array", "memory", "none left"],
 )
 def test_room_for_constants_follows_the_limits(limits: Limits, room: int) -> None:
-    """Of a session whose model has 100 MiB of constants; what was reserved is gone."""
+    """For a model with 100 MiB of constants, the reservation is gone afterwards."""
     services = KernelServices(limits, RowSplitter(1), 0)
     context = KernelEvaluator([], KernelRegistry(), services, held=100 * _MIB)
     assert not context.reserve(room + 1)

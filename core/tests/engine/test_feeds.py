@@ -76,7 +76,7 @@ FEEDS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", FEEDS)
 def test_feed_arrives_with_its_values(kind: str) -> None:
-    """Whatever form the values come in, the model sees them."""
+    """The model sees the values, whatever form they come in."""
     (result,) = open_model(RELU).run(None, {"x": FEEDS[kind]})
     np.testing.assert_array_equal(result, EXPECTED)
 

@@ -108,7 +108,7 @@ def test_whoever_has_the_operator_runs_it(able: bool) -> None:
 
 
 def test_the_written_model_is_for_any_runtime(able: bool, tmp_path: Path) -> None:
-    """A node nobody else knows is a call of a model-local function; what came back from one says where from."""
+    """An unknown node becomes a call of a model-local function; a node that came back names its origin."""
     import onnxruntime
 
     options = ort_py.SessionOptions()

@@ -22,7 +22,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
 
 class Watching(FakeProvider):
-    """Keeps what it is told of the inputs of its regions."""
+    """Records the inputs of its regions."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -94,7 +94,7 @@ def test_constants_beyond_the_limit_are_refused_at_load() -> None:
 
 
 def test_a_run_beyond_the_limit_is_refused_and_the_session_goes_on() -> None:
-    """What a run needs counts beside the constants; a smaller one still runs."""
+    """A run's memory counts in addition to the constants; a smaller run still works."""
     session = InferenceSession(weighted(), limited(4064 + 8000), providers=CPU)  # 64 bytes for the alignment
     with pytest.raises(MemoryLimitError, match="12064 are allowed") as caught:
         session.run(None, {"x": np.ones((3, 1000), np.float32)})

@@ -95,7 +95,7 @@ def test_version_of_a_model_without_one() -> None:
 
 
 def test_metadata_works_after_close() -> None:
-    """What the model declares can be asked after the session was closed."""
+    """The model's declarations are available after the session was closed."""
     session = open_model(RELU)
     session.close()
     assert session.get_inputs()[0].name == "x"

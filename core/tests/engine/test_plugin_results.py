@@ -70,7 +70,7 @@ RELU = "g (float[N, M] x) => (float[N, M] y) { y = Relu(x) }"
 
 
 def read_only(x: Any) -> Any:
-    """An array that nobody may write to."""
+    """A read-only array."""
     y = np.maximum(x, 0)
     y.flags.writeable = False
     return y
@@ -148,7 +148,7 @@ def test_several_outputs(register: Register, result: Callable[[Any], Any], text:
 
 
 def test_later_runs_cost_nothing(register: Register) -> None:
-    """What was right once for a shape is not looked at again: the instruction is the kernel's call alone."""
+    """A shape that passed once is not checked again: the instruction is only the kernel's call."""
     calls = []
 
     def counted(x: Any) -> Any:

@@ -493,7 +493,7 @@ def test_a_kernel_that_is_another_now_is_a_miss(
 def test_planning_that_fails_prepares_the_model_anew(
     path: Path, options: ort_py.SessionOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is to blame, the session is made as if there were no cache."""
+    """The session is created as if there were no cache, whatever the cause."""
     from ort_py.engine.assembly import Assembler
 
     opened(path, options)
@@ -559,7 +559,7 @@ def test_a_restored_session_imports_no_onnx(path: Path, folder: Path) -> None:
 
 
 def test_processes_that_start_at_once_agree(path: Path, folder: Path) -> None:
-    """Whoever writes last wins; nobody fails, and one whole entry is left."""
+    """The last writer wins, no process fails, and one whole entry is left."""
     children = [child(path, folder) for _ in range(3)]
     results = {one.communicate()[0].split("]] ")[0] for one in children}
     assert len(results) == 1

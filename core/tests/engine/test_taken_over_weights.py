@@ -82,7 +82,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> str | bytes:
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> None:
-    """What other tests left in cycles is found by its content."""
+    """Collect the cycles of other tests, which would be found by their content."""
     gc.collect()
 
 

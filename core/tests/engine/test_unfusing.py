@@ -131,7 +131,7 @@ def test_the_whole_alone_is_kept(placed: Callable[..., Placed]) -> None:
 
 
 def test_some_of_the_parts_are_not_enough(placed: Callable[..., Placed]) -> None:
-    """Nobody named runs all parts: the fused node goes to whoever has it."""
+    """No provider runs all parts, so the provider with the fused node gets it."""
     assert placed({"A": ("Conv",)}, "A") == [("CPU", "FusedConv")]
 
 

@@ -62,7 +62,7 @@ def test_a_block_nobody_needs_goes() -> None:
 
 
 def test_poison_spoils_everything() -> None:
-    """What tests find where a value is read too late."""
+    """A value that is read too late spoils the result."""
     arena = Arena({})
     (array,) = arena.cut(plan_of((0, 5)))
     arena.poison()

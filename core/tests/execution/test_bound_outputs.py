@@ -36,7 +36,7 @@ VIEW = "g (float[N] x) => (float[N] y, float[N] v) { y = Neg(x) v = Identity(y) 
 
 
 def _into(function: Any) -> Any:
-    """A kernel over a ufunc that writes where it is told."""
+    """A kernel over a ufunc that writes into given arrays."""
     return lambda ctx: function
 
 
@@ -54,7 +54,7 @@ def numbers(size: int = SIZE, seed: int = 0) -> np.ndarray[Any, Any]:
 
 
 def runner_of(text: str, *providers: Any) -> Runner:
-    """A runner on kernels that write where they are told."""
+    """A runner on kernels that write into given arrays."""
     return Runner(drive(text, *(providers or (HostProvider(KERNELS),))).program)
 
 
@@ -123,7 +123,7 @@ def test_memory_of_an_input(shift: int) -> None:
 
 @pytest.mark.parametrize("shift", [0, SIZE // 2])
 def test_memory_given_twice(shift: int) -> None:
-    """Of two outputs in overlapping memory one at most is written there; both are right."""
+    """At most one of two outputs in overlapping memory is written there; both are right."""
     block, x = np.empty(2 * SIZE, np.float32), numbers()
     y, z = run_into(runner_of(CHAIN), x, y=block[:SIZE], z=block[shift : shift + SIZE])
     assert not np.may_share_memory(y, z)
@@ -201,7 +201,7 @@ def test_threads_have_their_own_memory() -> None:
 
 
 def test_a_run_that_fails() -> None:
-    """Is no harm to the next: its frame is not used again."""
+    """The next run does not use its frame again."""
     failing: list[Exception] = []
 
     def factory(ctx: Any) -> Any:
@@ -278,7 +278,7 @@ def test_a_region_writes_there() -> None:
 
 
 def test_a_region_whose_values_decide_its_shape() -> None:
-    """What it makes instead of an array that does not fit is the result; the array stays as it was."""
+    """If the array does not fit, the region's own result is returned and the array stays unchanged."""
     provider = _Compiles()
     runner, x, target = runner_of(NEGATIVE, provider), np.zeros(SIZE, np.float32), np.ones(SIZE, np.float32)
     run_into(runner, x, y=target)

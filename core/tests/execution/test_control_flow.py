@@ -256,7 +256,7 @@ def test_a_trip_count_is_one_integer(trip: Any) -> None:
 
 
 def test_an_absent_condition_result_is_refused() -> None:
-    """A body that computes no condition value is told so."""
+    """The error names the body that computes no condition."""
     # Believed, as the project's own kernels are: a plug-in's would be refused for what it returns.
     none = KernelDef("Less", lambda _ctx: lambda _a, _b: None, since=7, until=99, implementation="ort_py:believed")
     kernels = [none, *[kernel for kernel in fake_kernels() if kernel.op_type != "Less"]]

@@ -16,7 +16,7 @@ from ort_py.planning.steps import IfStep, KernelStep, NestedPlan, RegionStep, St
 
 
 def plan_of(*steps: Step) -> ExecutionPlan:
-    """A plan of steps that nobody runs."""
+    """A plan of steps that are never run."""
     return ExecutionPlan("g", steps, (), (), (), ())
 
 
@@ -63,12 +63,14 @@ def either(*steps: Step) -> IfStep:
     ],
 )
 def test_plans_of_regions_are_counted_later(steps: tuple[Step, ...], milliseconds: float) -> None:
-    """Regions know their number of threads; what may call BLAS, in bodies too, is told before it could use a second."""
+    """Regions know their number of threads. Steps that may call BLAS, in bodies too, are counted before it could use a
+    second.
+    """
     assert short_run(plan_of(*steps)) == pytest.approx(milliseconds / 1000)
 
 
 def test_long_runs_are_counted_and_short_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the last run took decides about the next; the first is counted."""
+    """The time of the last run decides about the next; the first is counted."""
     runs, counted, clock = ActiveRuns(), [], iter([0.0, 1.0, 2.0, 2.0 + 1e-6, 3.0, 4.0, 5.0, 6.0])
     monkeypatch.setattr(module, "active_runs", runs)
     monkeypatch.setattr(module, "run", lambda _frame: counted.append(len(runs._threads)))

@@ -49,7 +49,7 @@ def test_a_pooled_frame_keeps_no_feed_and_no_result(condition: bool) -> None:
 
 
 def test_a_body_keeps_no_result_of_its_iterations() -> None:
-    """What a loop's body made last is the caller's alone after the run."""
+    """Only the caller holds the loop's last values after the run."""
     text = """
     g (float[4] x, int64 n) => (float[4] y) <bool go = {1}> {
       y0 = Loop (n, go, x) <body = b (int64 i, bool c, float[4] v) => (bool c2, float[4] w) {
@@ -181,7 +181,7 @@ def test_floating_point_warnings_are_off_in_a_run() -> None:
 
 
 def test_a_forked_child_forgets_what_other_threads_had() -> None:
-    """Idle frames and the forking thread's own stay; those of threads that are not there are waited for by nobody."""
+    """Idle frames and those of the forking thread stay; frames of missing threads are not awaited."""
     pool = FramePool(drive("g (float[4] x) => (float[4] y) { y = Abs(x) }").program)
     idle, mine, theirs = pool.take(), pool.take(), pool.take()
     pool.give_back(idle)

@@ -11,7 +11,7 @@ from ort_py.execution import loaded_libraries as module
 
 
 def test_a_table_of_mapped_files(tmp_path: Path) -> None:
-    """Each library once, blanks in paths kept, what is no library left out."""
+    """Each library is listed once, blanks in paths are kept, and other files are ignored."""
     maps = tmp_path / "maps"
     maps.write_text(
         "7f00-7f01 r--p 00000000 fe:00 1   /usr/lib/libblas.so.3\n"
@@ -25,7 +25,7 @@ def test_a_table_of_mapped_files(tmp_path: Path) -> None:
 
 
 def test_a_system_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No such table: nothing is known to be loaded, and that is no error."""
+    """Without a table no library is known, which is not an error."""
 
     def absent() -> list[str]:
         raise FileNotFoundError("/proc/self/maps")

@@ -52,7 +52,7 @@ class Member:
         self.trims = 0
 
     def trim(self) -> None:
-        """As a session's."""
+        """Trim like a session."""
         self.trims += 1
 
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_understood_is_no_pressure(tmp_path: Path, text: str) -> 
 
 
 def test_a_limit_that_goes_away(tmp_path: Path) -> None:
-    """A group that was limited and is no more says nothing."""
+    """A group whose limit was removed has no effect."""
     (group,) = limited_groups(unified(tmp_path, MIB))
     unified(tmp_path, MIB, "max")
     assert isinstance(group, LimitedGroup)

@@ -17,7 +17,7 @@ BLAS, OPENMP = FAMILIES[0], next(family for family in FAMILIES if family.per_thr
 
 
 class Threads:
-    """A library's number of threads, and every number it was told."""
+    """A library's number of threads, and every number it was set to."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -55,7 +55,7 @@ def in_a_thread(runs: ActiveRuns, inside: threading.Event, leave: threading.Even
 
 
 def test_blas_has_one_thread_while_anything_runs() -> None:
-    """Told by the first run, given back by the last."""
+    """The first run sets it, and the last one restores it."""
     blas = Threads(8)
     runs, leave = runs_with(blas), threading.Event()
     other = in_a_thread(runs, threading.Event(), leave)
@@ -167,7 +167,7 @@ def test_threads_that_begin_and_end_at_once() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_counts_its_own_runs_only() -> None:
-    """Runs of the parent's other threads are not there, nor is what BLAS was told because of them."""
+    """The child has neither the parent's other runs nor the setting of BLAS for them."""
     blas = Threads(8)
     runs, leave = runs_with(blas), threading.Event()
     other = in_a_thread(runs, threading.Event(), leave)

@@ -157,7 +157,7 @@ def test_branches_run_at_the_same_time() -> None:
 
 
 def test_an_exception_has_its_place_and_the_session_goes_on() -> None:
-    """As in a sequential run: the node, its inputs, and the kernel's exception as the cause."""
+    """As in a sequential run, the error has the node, its inputs, and the kernel's exception as the cause."""
     broken = [True]
 
     def fail(x: Any) -> Any:
@@ -185,7 +185,7 @@ def test_a_refusal_is_the_kernels_own() -> None:
 
 
 def test_the_first_failure_in_the_plan_is_raised() -> None:
-    """Both branches fail at the same time; which one is told does not depend on chance."""
+    """Both branches fail at the same time; the raised error does not depend on chance."""
     barrier = threading.Barrier(2, timeout=20)
 
     def failing(message: str) -> Callable[[Any], Any]:
@@ -292,7 +292,7 @@ def test_late_comers_keep_nothing_alive() -> None:
     """A thread that was invited and comes when the run is over finds nothing of it."""
 
     class Late:
-        """A pool that makes calls when it is told to."""
+        """A pool that makes calls on request."""
 
         def __init__(self) -> None:
             self.calls: list[Callable[[], Any]] = []
@@ -321,7 +321,7 @@ def test_late_comers_keep_nothing_alive() -> None:
 
 
 def test_terminate_stops_a_run() -> None:
-    """As in a sequential run, before the next step of any thread."""
+    """As in a sequential run, it stops before the next step of any thread."""
     asked: list[int] = []
 
     def terminate() -> bool:

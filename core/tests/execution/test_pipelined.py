@@ -44,7 +44,7 @@ def mine() -> list[threading.Thread]:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("depth", [1, 2, 9])
 def test_results_are_in_the_order_of_the_items(threads: int, depth: int) -> None:
-    """Whatever the number of threads, and however far ahead is pulled."""
+    """The order does not depend on the number of threads or on the number of items pulled ahead."""
     assert list(stream(iter(range(50)), threads=threads, depth=depth)) == [number**2 for number in range(50)]
 
 
@@ -88,7 +88,7 @@ def test_no_more_is_pulled_than_fits(depth: int) -> None:
 
 
 def test_nothing_begins_before_it_is_asked_for() -> None:
-    """A stream that nobody reads pulls nothing and has no thread."""
+    """A stream that is not read pulls nothing and has no thread."""
     pulled: list[int] = []
 
     def items() -> Iterator[int]:
@@ -148,7 +148,7 @@ def test_an_exception_of_work_stands_where_its_result_would() -> None:
 
 
 def test_an_exception_of_the_iterable_comes_after_its_items() -> None:
-    """What was pulled before it failed is still worked on and given."""
+    """Items pulled before the failure are still processed and returned."""
 
     def items() -> Iterator[int]:
         yield 1
@@ -209,7 +209,7 @@ def test_threads_end_with_their_stream(how: str) -> None:
 
 
 def test_closing_does_not_wait_for_the_iterable() -> None:
-    """An iterable that waits forever, for a socket perhaps, holds nobody up."""
+    """An iterable that waits forever, perhaps for a socket, does not block the caller."""
     waiting = threading.Event()
 
     def items() -> Iterator[int]:

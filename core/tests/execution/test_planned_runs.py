@@ -237,7 +237,7 @@ def test_tiny_plans_ask_once() -> None:
 
 
 def test_memory_is_not_kept_where_it_is_not_wanted() -> None:
-    """A program may be told to let its kernels make all arrays; its figures are there all the same."""
+    """A program can be set to let its kernels allocate all arrays; its figures are available all the same."""
     provider, calls = counting()
     driven = drive(CHAIN, provider)
     driven = replace(driven, program=Program(driven.plan, reuses_memory=False))

@@ -45,7 +45,7 @@ def test_little_work_stays_whole(threads: int, rows: int, grain: int) -> None:
 
 
 def test_rows_stay_whole_where_no_thread_is_free() -> None:
-    """Nobody is waited for: with the pool's thread busy, the caller does all, in one part."""
+    """The caller does not wait: while the pool's thread is busy, it does everything in one part."""
     splitter, busy, free = RowSplitter(2), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -122,7 +122,7 @@ def test_no_part_runs_on_after_an_exception() -> None:
 
 
 def test_parts_that_have_not_begun_are_dropped_after_an_exception() -> None:
-    """A failure, or Ctrl-C, does not wait for work that nobody needs any more."""
+    """A failure, or Ctrl-C, does not wait for work that is no longer needed."""
     splitter, busy, free = RowSplitter(2), threading.Event(), threading.Event()
     done: list[int] = []
 
@@ -147,7 +147,7 @@ def test_parts_that_have_not_begun_are_dropped_after_an_exception() -> None:
 
 
 def test_a_part_keeps_nothing_alive() -> None:
-    """What the call worked on goes when it returns: the pool's threads and the parts hold none of it."""
+    """Arguments are released when the call returns: neither the pool's threads nor the parts keep them."""
 
     class Rows:
         """Something that can be watched dying."""

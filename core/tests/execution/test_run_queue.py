@@ -85,7 +85,7 @@ def test_cancelled_job_is_not_run() -> None:
 
 
 def test_a_finished_job_keeps_nothing_alive() -> None:
-    """What the call held goes with it, though its thread waits for more and its future is still held."""
+    """Arguments of the call are released, though its thread waits for more and its future is still held."""
 
     class Held:
         """Something that can be watched dying."""
@@ -193,7 +193,7 @@ def test_program_ends_after_its_jobs() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 @pytest.mark.parametrize("where", ["wait", "end"])
 def test_ctrl_c_stops_the_jobs(where: str) -> None:
-    """Ctrl-C in the program, or while it waits for its jobs at its end, stops them: nobody waits for a minute."""
+    """Ctrl-C in the program, or while it waits for its jobs at its end, stops them without a long wait."""
     command = [sys.executable, "-c", PROGRAM, "6000", where]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None

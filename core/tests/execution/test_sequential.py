@@ -91,7 +91,7 @@ def test_other_errors_of_a_kernel_keep_their_class(error: InvalidArgument) -> No
 
 
 def test_a_place_in_words_is_kept() -> None:
-    """What a kernel says about the place is not overwritten."""
+    """The place that a kernel names is not overwritten."""
     with pytest.raises(Fail) as caught:
         drive(CHAIN, failing(Fail("broken", where="row 3 of the table"))).run({"x": floats(4)})
     assert caught.value.where == "row 3 of the table"

@@ -105,7 +105,7 @@ def driven(
 
 
 def repeated(x: Any, k: Any, times: int = 3) -> Any:
-    """What `REPEAT` computes."""
+    """The expected result of `REPEAT`."""
     for _ in range(times):
         x = (x * -k + k) * np.array([0.5, 2], np.float32)
     return x
@@ -315,7 +315,7 @@ def test_a_graph_that_is_not_declared_cannot_be_asked_for() -> None:
 
 
 def test_a_graph_that_is_not_declared_is_the_kernels_own_affair() -> None:
-    """Its nodes are given to nobody, and the kernel sees the graph in its node."""
+    """Its nodes are not assigned to a provider, and the kernel sees the graph in its node."""
 
     def factory(ctx: KernelContext) -> Callable[..., Any]:
         count = len(ctx.node.attributes["body"].nodes)

@@ -50,7 +50,7 @@ def test_a_cgroup_v2_quota_counts(tmp_path: Path, text: str, count: int) -> None
     ("quota", "period", "count"), [("400000", "100000", 4), ("-1", "100000", 64), ("100", "0", 64), ("x", "1", 64)]
 )
 def test_a_cgroup_v1_quota_counts(tmp_path: Path, quota: str, period: str, count: int) -> None:
-    """The two files of version 1; nonsense is no bound."""
+    """The two files of version 1 count; malformed content sets no bound."""
     assert thread_count(0, {}, v1(tmp_path, quota, period)).count == count
 
 

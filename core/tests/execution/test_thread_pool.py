@@ -34,7 +34,7 @@ def test_calls_are_made_by_threads_of_the_pool() -> None:
 
 
 def test_busy_threads_are_offered_nothing() -> None:
-    """Whoever offers hears that nobody is free, and that they are again."""
+    """The caller learns that no thread is free, and later that threads are free again."""
     pool, free, begun = ThreadPool(2), threading.Event(), threading.Barrier(3, timeout=10)
 
     def call() -> None:
@@ -50,14 +50,14 @@ def test_busy_threads_are_offered_nothing() -> None:
 
 
 def test_a_thread_that_has_not_woken_yet_is_free() -> None:
-    """What it will find may be over by then: two short pieces of work in a row are both offered."""
+    """Its work may be over by the time it wakes: two short pieces of work in a row are both offered."""
     pool, done = ThreadPool(1), threading.Semaphore(0)
     assert all(pool.offer(done.release, 1) for _ in range(3))
     assert all(done.acquire(timeout=10) for _ in range(3))
 
 
 def test_what_a_call_returns_is_called_when_the_thread_is_free() -> None:
-    """So whoever is told of the end can offer the next call at once."""
+    """So a listener for the end can offer the next call at once."""
     pool, told = ThreadPool(1), []
     done = threading.Event()
 

@@ -108,7 +108,7 @@ def test_a_time_limit_is_looked_at_between_steps() -> None:
 
 
 def test_the_memory_of_a_run_is_limited() -> None:
-    """What is alive after a step counts: here a result of 4000 bytes and a feed that is read once more."""
+    """Memory that is alive after a step counts: here a result of 4000 bytes and a feed that is read once more."""
     driven = drive("g (float[1000] x) => (float[1000] y) { a = Neg(x) y = Add(a, x) }")
     driven.run({"x": floats(1000)}, RunWatch(memory_bytes=8000))
     with pytest.raises(LimitError, match="The run holds 8000 bytes") as caught:
@@ -124,7 +124,7 @@ def test_views_take_no_memory() -> None:
 
 
 def test_collected_scan_outputs_count() -> None:
-    """What a loop gathers for stacking is memory too, though it is in no slot."""
+    """Values that a loop gathers for stacking are memory too, though they are in no slot."""
     feeds = {"n": np.array(50), "x": floats(1000)}
     driven = drive(COLLECTING)
     driven.run(feeds, RunWatch(memory_bytes=600_000))

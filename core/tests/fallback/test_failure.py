@@ -22,7 +22,7 @@ PLACE = Location(node="conv_1", provider="HostExecutionProvider")
 
 
 def caused(cause: BaseException) -> ExecutionError:
-    """What a step makes of an exception."""
+    """The error that a step makes from an exception."""
     error = ExecutionError("Conv 'conv_1' failed", where=PLACE)
     error.__cause__ = cause
     return error

@@ -68,7 +68,7 @@ def session() -> Iterator[Make]:
 
 
 def expected(x: Any) -> Any:
-    """What the model computes."""
+    """The expected result of the model."""
     return np.abs(np.concatenate([x, x]))
 
 

@@ -51,7 +51,7 @@ def test_report_as_data() -> None:
 
 
 class Observer:
-    """Keeps what it is told."""
+    """Records the events it receives."""
 
     def __init__(self) -> None:
         self.seen: list[FallbackEvent] = []

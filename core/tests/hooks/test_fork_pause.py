@@ -18,7 +18,7 @@ pytestmark = [
 
 
 def test_a_fork_waits_for_the_calls_of_other_threads() -> None:
-    """The child finds none under way, and its own calls wait for nobody."""
+    """The child finds no call under way, and its own calls do not wait."""
     pause = ForkPause()
     begun, inside = threading.Event(), threading.Event()
     inside.set()
@@ -62,7 +62,7 @@ def test_calls_wait_for_a_fork_that_has_begun() -> None:
 
 
 def test_a_thread_that_forks_inside_of_a_call_does_not_wait_for_itself() -> None:
-    """As a signal's handler does; the call ends in the parent and in the child."""
+    """A signal's handler does this. The call ends in the parent and in the child."""
     pause = ForkPause()
     with pause.work(), pause.work():
         child = os.fork()

@@ -31,7 +31,7 @@ def test_interrupt_passes() -> None:
 
 
 def test_description_has_type_and_text() -> None:
-    """A failure reads ``Type: text``, and only the type where there is no text."""
+    """The form is ``Type: text``, or only the type if there is no text."""
     assert describe(OSError("libx.so: not found")) == "OSError: libx.so: not found"
     assert str(Raised(ValueError())) == "ValueError"
 

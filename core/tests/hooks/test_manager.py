@@ -101,7 +101,7 @@ def test_none_is_nothing(hooks: HookManager, failures: list[PluginFailure]) -> N
 
 
 def test_kernels_are_asked_once_allocators_each_time(hooks: HookManager) -> None:
-    """What depends on a session is asked for each session."""
+    """Kernels do not depend on a session; allocators do."""
     calls: list[str] = []
     hooks.register(
         _plugin(
@@ -178,7 +178,7 @@ def test_two_objects_with_one_name(hooks: HookManager) -> None:
 
 
 def test_unregister(hooks: HookManager) -> None:
-    """A plug-in that is gone is not asked; an unknown name is no error."""
+    """A removed plug-in is not asked; an unknown name is not an error."""
     hooks.register(_contributing("X"), "one")
     assert _asked(hooks) == [("one", "X")]
     hooks.unregister("one")
@@ -187,7 +187,7 @@ def test_unregister(hooks: HookManager) -> None:
 
 
 def test_observers_hear_and_may_leave_out_the_event(hooks: HookManager) -> None:
-    """Each observer is told; one that takes no argument too."""
+    """Each observer is called, also one without arguments."""
     heard: list[Any] = []
 
     def with_event(event: RunEvent) -> None:
@@ -200,7 +200,7 @@ def test_observers_hear_and_may_leave_out_the_event(hooks: HookManager) -> None:
 
 
 def test_a_failing_observer_is_logged_once(hooks: HookManager, caplog: pytest.LogCaptureFixture) -> None:
-    """It stays registered, is called again, stops nobody, and fills no log."""
+    """It stays registered and is called again, without an effect on others and without filling the log."""
     heard: list[str] = []
 
     def fail(event: RunEvent) -> None:
@@ -238,7 +238,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, **plugins: ModuleType | None) ->
 def test_installed_plugins_are_loaded_at_the_first_question(
     monkeypatch: pytest.MonkeyPatch, failures: list[PluginFailure]
 ) -> None:
-    """Those of the entry points come in by themselves, one that cannot be imported costs nobody else."""
+    """Plug-ins of entry points load by themselves; one that cannot be imported does not affect others."""
     find = _installed(monkeypatch, broken=None, good=_contributing("X"))  # None in sys.modules: ModuleNotFoundError
     hooks = HookManager(failures.append, find)
     assert _asked(hooks) == [("pkg-good:good", "X")]

@@ -75,7 +75,9 @@ def test_unknown_argument() -> None:
 
 
 def test_forgotten_mark() -> None:
-    """A function named like a hook without @hookimpl is no implementation, and surely meant to be one."""
+    """A function named like a hook without @hookimpl is not an implementation, although it was probably meant to be
+    one.
+    """
     error = _refusal(_plugin(ort_py_providers=lambda: None, ort_py_kernels=_nothing))
     assert "'ort_py_providers' without marking it" in str(error)
     assert "@hookimpl" in error.fix

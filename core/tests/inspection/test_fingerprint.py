@@ -87,7 +87,7 @@ def test_parts_that_only_one_has() -> None:
 
 
 def test_reports_and_log_tell_it(caplog: pytest.LogCaptureFixture) -> None:
-    """The load report in words; the log at INFO, and nothing is computed where nobody listens."""
+    """The load report describes it, and the log at INFO; nothing is computed without a listener."""
     with caplog.at_level(logging.INFO, "ort_py.session"):
         session = open_model(RELU)
     assert f"fingerprint <Fingerprint {session.fingerprint}" in caplog.text

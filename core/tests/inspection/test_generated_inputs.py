@@ -108,7 +108,7 @@ def test_map(text: str, expected: Any) -> None:
 
 
 def test_sparse_tensor_is_refused() -> None:
-    """What cannot be made up is refused with what to do."""
+    """An input that cannot be generated is refused with advice."""
     with pytest.raises(InvalidArgument, match="Nothing can be made up for input 'x'") as caught:
         made("sparse_tensor(float)", [2])
     assert "--input x=FILE.npy" in caught.value.fix

@@ -31,7 +31,7 @@ def test_a_session_gives_the_answer_that_was_told_before(register: Register) -> 
 
 
 def test_it_neither_warns_nor_raises() -> None:
-    """What a session would warn of, or raise, is in the answer."""
+    """The answer contains the warnings and errors of a session."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         skipped = ort_py.explain_selection([CUDA, CPU])
@@ -87,7 +87,7 @@ def test_providers_of_the_options_are_a_source() -> None:
 
 
 def test_a_function_needs_a_model() -> None:
-    """It is told about it; the session has the answer."""
+    """The function needs facts about the model; the session has the answer."""
     options = ort_py.SessionOptions()
     options.set_provider_selection_policy_delegate(lambda devices, *_: devices[-1:])
     with pytest.raises(ort_py.InvalidArgument, match="told about the model"):

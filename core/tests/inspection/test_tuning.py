@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def options(tmp_path: Path) -> ort_py.SessionOptions:
-    """Options with a cache of their own, and no optimisation: what is slow shall stay."""
+    """Options with a cache of their own, and without optimisation, so that slow nodes stay."""
     options = ort_py.SessionOptions()
     options.cache_dir = tmp_path / "cache"
     options.graph_optimization_level = ort_py.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -130,7 +130,7 @@ def test_nothing_is_kept_where_that_is_not_wanted(
 def test_bytes_are_remembered_only_where_the_cache_is_told_to(
     options: ort_py.SessionOptions, register: Register
 ) -> None:
-    """A model that is no file is written to disk, or remembered, for no other reason."""
+    """Without a cache, a model that is not a file is neither written to disk nor remembered."""
     register(slow_factory())
     model = model_bytes(TEXT)
     assert not ort_py.tune(model, options, seconds=QUICK).remembered
@@ -255,7 +255,7 @@ def test_other_engines_are_tried_alone_and_beside(
 def test_an_engine_that_was_measured_to_help_joins(
     path: Path, options: ort_py.SessionOptions, register: Register
 ) -> None:
-    """What `tune` remembers names it; without that the session has one engine."""
+    """A remembered result of `tune` names it. Without that, the session has one engine."""
     register(_Engine(ENGINE, 2))
     register(_Engine(OTHER, 1))
     with ort_py.InferenceSession(path, options) as session:

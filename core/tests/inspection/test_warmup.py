@@ -138,7 +138,7 @@ def test_progress_is_told() -> None:
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, ValueError])
 def test_a_warm_up_can_be_stopped(kind: type[BaseException]) -> None:
-    """What `progress` raises, or Ctrl-C, ends it; the session stays usable."""
+    """An exception of `progress`, or Ctrl-C, ends it; the session stays usable."""
 
     def stop(done: int, total: int, what: str) -> None:
         if done:

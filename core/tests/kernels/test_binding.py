@@ -177,7 +177,7 @@ def test_without_a_limit_there_is_no_guard() -> None:
 
 
 def test_a_kernel_may_ask_the_context() -> None:
-    """`check_allocation` refuses what the limits refuse; rows run inline where there is no pool."""
+    """`check_allocation` applies the limits; rows run inline without a pool."""
     context = make_context(node(), HostProvider([]), SMALL)
     context.check_allocation((4,), np.float32)
     with pytest.raises(LimitError, match="1000"):

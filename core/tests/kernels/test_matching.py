@@ -49,7 +49,7 @@ def test_a_refusal_names_version_and_types_together() -> None:
 
 
 def test_types_that_are_not_restricted_or_not_known_fit() -> None:
-    """A variable nobody restricts, or whose type inference did not find, refuses nothing."""
+    """An unrestricted variable, or one whose type inference did not find, refuses nothing."""
     unknown = make_node_spec("Add", [None, None], opset=21)
     assert refusal_of(definition(14), add()) is None
     assert refusal_of(definition(14, T=INT32), unknown) is None
@@ -65,7 +65,7 @@ def test_every_refusal_is_listed() -> None:
 
 
 def test_no_candidate_is_a_reason_too() -> None:
-    """Without candidates the refusal says that there is no kernel, with the domain where it is not ONNX's."""
+    """The refusal says that there is no kernel, and names a domain other than ONNX's."""
     node = make_node_spec("Frob", [], domain="com.example", opset=1)
     assert match_kernel([], add()).refusals == ("no kernel for Add",)
     assert match_kernel([], node).refusals == ("no kernel for com.example.Frob",)
@@ -108,7 +108,7 @@ def test_a_kernel_may_refuse_by_attribute() -> None:
 
 
 def test_a_refusal_that_raises_is_a_reason() -> None:
-    """A plug-in's mistake leaves the node to others, and is told."""
+    """The exception becomes a reason, and other providers may take the node."""
 
     def broken(node: NodeSpec) -> str | None:
         raise LookupError("no such attribute")

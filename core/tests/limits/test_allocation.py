@@ -42,7 +42,7 @@ def test_what_no_machine_can_address_is_refused_without_limits() -> None:
 
 
 def test_what_needs_no_question() -> None:
-    """So many elements pass whatever their type; one of the narrowest more may not be told without asking."""
+    """So many elements pass for every type; one more of the narrowest type needs a check."""
     limits = Limits(single_allocation_bytes=400)
     check_allocation(limits, [unquestioned_elements(limits)], np.complex128)
     with pytest.raises(LimitError):

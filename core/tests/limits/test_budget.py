@@ -61,7 +61,7 @@ def test_constants_are_bounded_by_the_size_of_the_file() -> None:
 
 
 def test_time_is_looked_at_while_nodes_are_made() -> None:
-    """Nodes that take too long end in an error, even though nobody asks for the time."""
+    """Nodes that take too long end in an error, even without a check inside."""
     clock = Clock()
     budget = Budget(Limits(load_seconds=5), clock=clock)
     budget.add_node()
@@ -71,7 +71,7 @@ def test_time_is_looked_at_while_nodes_are_made() -> None:
 
 
 def add_many(budget: Budget) -> None:
-    """As many nodes as pass between two looks at the clock."""
+    """Add as many nodes as pass between two checks of the clock."""
     for _ in range(1000):
         budget.add_node()
 

@@ -50,6 +50,6 @@ def test_untrusted_is_nowhere_looser_than_the_default() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), "5", True])
 def test_nonsense_is_refused_by_name(value: object) -> None:
-    """A limit that is no positive number is an error that names the field."""
+    """A limit that is not a positive number is an error that names the field."""
     with pytest.raises(OptionError, match=r"Limits.load_seconds is .*\n.*positive number.*\n.*load_seconds=300"):
         Limits(load_seconds=value)  # type: ignore[arg-type]  # the point of the test

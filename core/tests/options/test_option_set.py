@@ -189,7 +189,7 @@ def test_memory_is_reused_where_both_options_allow_it() -> None:
 
 
 def test_an_overlay_shows_the_options_below() -> None:
-    """As they are when they are read: the caller may set `terminate` while the run is under way."""
+    """They are read when needed: the caller may set `terminate` while the run is under way."""
     below = ort_py.RunOptions()
     overlay = overlay_of(below)
     below.logid = "later"
@@ -200,7 +200,7 @@ def test_an_overlay_shows_the_options_below() -> None:
 
 
 def test_an_overlay_leaves_the_options_below_as_they_are() -> None:
-    """What is set here wins here and is not seen there."""
+    """A value that is set here wins here and does not change the options below."""
     below = ort_py.RunOptions()
     overlay = overlay_of(below)
     overlay.terminate = True

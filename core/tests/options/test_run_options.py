@@ -24,7 +24,7 @@ LOOP = """g (int64 n, float[4] x) => (float[4] y) {
 
 
 def test_terminate_stops_the_run() -> None:
-    """A run that is told to stop beforehand fails as onnxruntime's does."""
+    """A run with `terminate` set beforehand fails like onnxruntime's."""
     options = RunOptions()
     options.terminate = True
     with pytest.raises(Fail, match=r"The run was stopped: RunOptions\.terminate is set"):

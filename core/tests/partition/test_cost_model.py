@@ -69,7 +69,7 @@ class Stated(IExecutionProvider):
 
 
 def placed(text: str, *providers: IExecutionProvider, model: CostModel | None = None) -> Assignment:
-    """Who runs a model's nodes."""
+    """The assignment of a model's nodes."""
     kernels = KernelRegistry()
     for provider in providers:
         kernels.register(provider.name, provider.kernel_registry(), "test")
@@ -112,7 +112,7 @@ def test_a_large_product_pays() -> None:
 
 
 def test_islands_on_the_host_are_their_providers_affair() -> None:
-    """They cross no border: where nobody states costs, rank decides."""
+    """They cross no border: without stated costs, rank decides."""
     assert runners(placed(SMALL, HostProvider(name="First"), HostProvider())) == ["First"]
 
 
@@ -207,7 +207,7 @@ def test_fourteen_unsupported_nodes_do_not_make_fifteen_islands() -> None:
 
 
 def test_the_same_row_is_cut_where_that_pays() -> None:
-    """What the parts save can be more than their copies."""
+    """The parts may save more than their copies cost."""
     row = ["Relu", "Relu", "Neg"] * 14 + ["Relu", "Relu"]
     device = Stated({"Relu": -1e5}, Device("fake", 0), whole=False)
     found = placed(chain(row), device, HostProvider())
@@ -284,7 +284,7 @@ def test_measured_rates_replace_the_guess() -> None:
 
 
 def test_rates_survive_json_and_nonsense_does_not() -> None:
-    """What is written is read again; a negative, missing or foreign figure is no calibration."""
+    """Written rates are read again; a negative, missing or foreign figure is not accepted."""
     rates = Rates(1.0, 2.0, 3.0, 4.0, measured=True)
     assert Rates.of(rates.to_json()) == rates
     assert "copy_bytes_per_us" not in rates.to_json()

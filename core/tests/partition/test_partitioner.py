@@ -131,7 +131,7 @@ def test_what_is_left_of_a_claim_may_go_to_the_next(error: Exception | None, rea
 
 
 def test_what_is_left_of_a_claim_stays_where_nobody_is_next() -> None:
-    """A small region is better than none; and of a whole claim nobody is asked again."""
+    """A small region is better than none, and after a whole claim no other provider is asked."""
     selective = Selective()
     model, found, _ = assign(CHAIN, FakeProvider(behaviour=FakeBehaviour(operators={"Relu", "Neg"})), selective)
     assert [len(region.nodes) for region in found.regions[model.graph]] == [1]
@@ -204,7 +204,7 @@ def test_a_claim_without_a_kernel_is_refused_by_name() -> None:
 
 
 def test_a_provider_that_raises_loses_the_graph_only() -> None:
-    """Its exception is told to the session and stands in the refusals; others take the nodes."""
+    """Its exception is reported to the session and is among the refusals; others take the nodes."""
     _, found, errors = assign(CHAIN, FakeProvider(behaviour=FakeBehaviour(fail_capability=True)), HostProvider())
     assert found.counts() == {"HostExecutionProvider": 3}
     ((name, error),) = errors
@@ -246,7 +246,7 @@ def test_control_flow_is_the_cores_and_bodies_are_partitioned() -> None:
 
 
 def test_a_node_that_is_run_whole_takes_its_bodies_along() -> None:
-    """Nodes inside a claimed If belong to the region: nobody else is asked about them."""
+    """Nodes inside a claimed If belong to the region: no other provider is asked about them."""
 
     class Whole(FakeProvider):
         def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
@@ -279,7 +279,7 @@ def graphs(draw: st.DrawFn) -> tuple[str, list[frozenset[str]]]:
 def test_every_node_has_one_runner_and_regions_can_be_scheduled(
     case: tuple[str, list[frozenset[str]]], compiles: tuple[bool, bool]
 ) -> None:
-    """Whatever two providers claim as kernels or regions, an order exists and the results are right."""
+    """For any claims of two providers, an order exists and the results are right."""
     text, able = case
     providers = [
         FakeProvider(behaviour=FakeBehaviour(operators=operators, compiles=compiled), name=name)

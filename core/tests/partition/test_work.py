@@ -47,7 +47,7 @@ def test_views_move_nothing() -> None:
 
 
 def test_sizes_of_values_are_remembered() -> None:
-    """Who asks about many nodes pays once for each value."""
+    """A caller with many nodes pays once for each value."""
     sizes: dict[str, int] = {}
     text = "g (float[4] x) => (float[4] y) { y = Neg(x) }"
     work_of(ModelGraphView(typed_model(text).graph).nodes[0], sizes)

@@ -179,7 +179,7 @@ def test_carried_values_stay_on_their_device() -> None:
 
 
 def test_captures_are_copied_once_outside() -> None:
-    """What a body reads of its surroundings is brought to the body's device before the step."""
+    """Values that a body captures are brought to its device before the step."""
     plan = drive(IF, FakeProvider(), HostProvider()).plan
     (branch,) = [step for step in plan.steps if isinstance(step, IfStep)]
     assert not [step for step in branch.then_branch.plan.steps if isinstance(step, CopyStep)]

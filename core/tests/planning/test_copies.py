@@ -69,7 +69,7 @@ def test_one_wait_covers_all_copies_before_it() -> None:
 
 
 def test_a_later_arrival_needs_a_wait_of_its_own() -> None:
-    """What is copied after a wait is not covered by it."""
+    """A copy after a wait is not covered by that wait."""
     text = "g (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) c = Relu(b) y = Neg(c) }"
     driven = check(text, on_device("Relu"), x=floats(4))
     assert [type(step) for step in driven.plan.steps].count(WaitStep) == 2

@@ -20,7 +20,7 @@ def found(text: str) -> Dependencies:
 
 
 def test_a_step_waits_for_those_it_reads() -> None:
-    """Two branches of two steps wait for nobody but their own, the last one for both."""
+    """Each of two branches waits only for its own steps, and the last step waits for both."""
     assert found(BRANCHES).waits == ((), (0,), (), (2,), (1, 3))
 
 

@@ -46,7 +46,7 @@ CHAIN = "g (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = T
 
 
 def test_a_chain_is_one_block() -> None:
-    """Each step writes over its input, which nobody else reads: one value's bytes serve all."""
+    """Each step overwrites its input, which has no other reader: one value's bytes serve all."""
     plan, slots = planned(CHAIN)
     assert plan is not None
     assert [(value.slot, value.offset, value.over) for value in plan.values] == [
@@ -67,7 +67,7 @@ def test_sizes_are_aligned() -> None:
 
 
 def test_results_have_no_place() -> None:
-    """What the caller gets, and what a result may be a view of, is the kernels' to make."""
+    """Kernels allocate the caller's results, and the values that a result may be a view of."""
     text = "g (float[2,n] x) => (float[n,2] y, float[2,n] z) { a = Neg(x) z = Abs(a) b = Exp(x) y = Transpose(b) }"
     plan, slots = planned(text)
     assert plan is not None
@@ -127,7 +127,7 @@ def test_one_pair_of_a_step_is_used() -> None:
 
 
 def test_control_flow_may_return_what_it_was_given() -> None:
-    """What an If captures has no place where the If's result is the caller's."""
+    """A capture of an If has no place if the If's result is the caller's."""
     text = """
     g (float[n] x, bool c) => (float[n] y) {
       a = Neg(x)
@@ -211,7 +211,7 @@ def tangles(draw: st.DrawFn) -> tuple[str, dict[str, SeenValue]]:
 @given(tangles())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_two_live_values_never_share_bytes(tangle: tuple[str, dict[str, SeenValue]]) -> None:
-    """Of values alive in one step only the two ends of an in-place step meet, and they lie exactly on each other."""
+    """Of values alive in one step, only both ends of an in-place step overlap, and they coincide exactly."""
     plan, _ = planned(*tangle)
     for left, right in itertools.combinations(() if plan is None else plan.values, 2):
         apart = left.offset + left.seen.nbytes <= right.offset or right.offset + right.seen.nbytes <= left.offset

@@ -56,7 +56,7 @@ def test_a_plan_lists_its_regions_and_bodies() -> None:
 
 
 def test_what_a_region_has_to_say_stands_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is when somebody reads the plan: a provider may find out while it runs."""
+    """The remarks are read together with the plan: a provider may learn more while it runs."""
     plan = drive(TEXT, FakeProvider(behaviour=FakeBehaviour(operators={"Add"}, compiles=True)), HostProvider()).plan
     (step,) = plan.regions
     before = str(plan).splitlines()

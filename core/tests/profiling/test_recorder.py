@@ -124,7 +124,7 @@ def test_checks_between_steps_change_nothing_that_is_told() -> None:
 
 
 def test_several_outputs() -> None:
-    """All outputs are told, in runs of the usual shapes too."""
+    """All outputs are recorded, also in runs of the usual shapes."""
     recorder = Recorder()
     driven = drive("g (float[4] x) => (float[2] y) { a, b = Split <num_outputs = 2> (x) y = Add(a, b) }")
     for _ in range(2):
@@ -144,7 +144,7 @@ def test_a_failed_run_keeps_what_it_did() -> None:
 
 
 def test_facts_stand_in_the_first_event(tmp_path: Path) -> None:
-    """What is true of the whole file, beside the event's own arguments."""
+    """Facts about the whole file are beside the event's own arguments."""
     recorder = Recorder()
     for name in "ab":
         recorder.record("Session", name, 1, 2, own="x")

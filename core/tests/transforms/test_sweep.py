@@ -130,7 +130,7 @@ def test_rules_that_grow_the_model_end() -> None:
 
 
 def test_reasons_are_those_that_hold_in_the_end() -> None:
-    """A near match that was rewritten after all is no near match."""
+    """A near match that was rewritten later is not reported."""
     waiting = ["not yet"]
 
     def act(node: NodeSpec, graph: GraphEditor) -> bool | str:
@@ -207,7 +207,7 @@ def test_a_pattern_rule_replaces_its_nodes() -> None:
 
 
 def test_a_pattern_rule_may_leave_its_nodes_as_a_function() -> None:
-    """The node of an operator nobody else has carries what it replaced."""
+    """A node of an operator that no other provider has carries the nodes it replaced."""
     model, report = run(CHAIN, Swap(function=True))
     node = model.graph.nodes[-1]
     assert (node.op_type, node.domain, node.sources) == ("Swapped", "org.example", ("b", "y"))

@@ -37,6 +37,6 @@ def test_names_like_none() -> None:
 
 
 def test_the_table_names_passes_of_onnxruntime() -> None:
-    """What is translated is known there, and what it is translated to is known here."""
+    """Every name on the left exists in onnxruntime, and every name on the right exists here."""
     assert set(SAME_AS) <= ONNXRUNTIME_PASSES
     assert {name for names in SAME_AS.values() for name in names} <= set(KNOWN)

@@ -133,7 +133,7 @@ def test_strings_stay_on_the_host(factory: FakeFactory) -> None:
 
 
 def test_devices_without_memory_are_refused(factory: FakeFactory) -> None:
-    """One that nobody offers, another number of one that somebody offers, and a kind that nobody knows."""
+    """The cases are an unknown device, another number of a known one, and an unknown kind."""
     with pytest.raises(UsageError, match=r"(?s)no memory of device type 'cuda'.*no usable provider offers"):
         OrtValue.ortvalue_from_numpy(X, "cuda", 0)
     with pytest.raises(InvalidArgument, match="Unsupported device type: 'fake'"):
@@ -181,7 +181,7 @@ def test_dlpack_of_arrays_that_have_none(factory: FakeFactory) -> None:
 
 
 def test_plain_runs_take_values_on_devices(factory: FakeFactory) -> None:
-    """As any other value; the result is on the host."""
+    """They are used like any other value; the result is on the host."""
     np.testing.assert_array_equal(open_session(CHAIN).run(None, {"x": on_device()})[0], np.maximum(X, 0) + X)
 
 
@@ -202,7 +202,7 @@ def test_nothing_is_copied_where_all_is_on_the_device(factory: FakeFactory) -> N
 
 
 def test_a_value_is_read_when_it_is_run(factory: FakeFactory) -> None:
-    """What is written to a bound value before a run is seen by it."""
+    """A run sees changes that are made to a bound value before it."""
     session, value = open_session(CHAIN), on_device()
     binding = bound(session, value, "y")
     session.run_with_iobinding(binding)
@@ -333,7 +333,7 @@ def test_missing_inputs_are_named(factory: FakeFactory) -> None:
 
 
 def test_runs_with_values(factory: FakeFactory) -> None:
-    """What is on the device is read there; results are on the host."""
+    """Values on the device are read there; results are on the host."""
     session = open_session(CHAIN)
     (y,) = session.run_with_ort_values(["y"], {"x": on_device()})
     assert copies(factory) == [("fake", "cpu", X.nbytes)]

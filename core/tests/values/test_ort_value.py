@@ -23,7 +23,7 @@ def test_contiguous_array_is_shared() -> None:
 
 
 def test_strided_array_is_copied() -> None:
-    """What is not C-contiguous is copied in the right order."""
+    """An array that is not C-contiguous is copied in the right order."""
     array = np.arange(6, dtype=np.float32).reshape(2, 3).T
     value = OrtValue.ortvalue_from_numpy(array)
     assert value.numpy().flags.c_contiguous

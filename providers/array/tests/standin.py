@@ -144,7 +144,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 def _inside(value: Any) -> Any:
-    """What the stand-in computes with: its own arrays unwrapped, NumPy's refused."""
+    """Unwrap the stand-in's own arrays, and refuse NumPy's."""
     if isinstance(value, StandInArray):
         return value._host
     if isinstance(value, np.ndarray):  # NumPy's scalars are numbers to CuPy too

@@ -21,7 +21,7 @@ class Context:
         self.parts = 0
 
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
-        """As the engine splits."""
+        """Split rows like the engine."""
         self.parts = max(1, min(self.threads, rows // max(1, grain)))
         for part in reversed(range(self.parts)):
             fn(rows * part // self.parts, rows * (part + 1) // self.parts)

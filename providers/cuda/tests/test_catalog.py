@@ -24,7 +24,7 @@ def definition(since: int, until: int, **types: frozenset[str]) -> KernelDef:
 
 
 def covers(definitions: list[KernelDef], version: int, **bound: str) -> int:
-    """How many of them fit."""
+    """Number of definitions that fit."""
     return sum(
         one.since <= version <= one.last and all(bound[name] in allowed for name, allowed in one.types.items())
         for one in definitions

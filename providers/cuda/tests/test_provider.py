@@ -39,7 +39,7 @@ def session(text: str, **options: Any) -> ort_py.InferenceSession:
 
 
 def refusals(made: ort_py.InferenceSession) -> str:
-    """What the provider said about nodes that it does not run."""
+    """The provider's refusals of nodes."""
     return str([node for node in made.placement.nodes if node.provider != "CUDAExecutionProvider"])
 
 

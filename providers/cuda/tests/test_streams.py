@@ -112,7 +112,7 @@ def test_an_event_of_another_provider_is_refused(machine: Machine) -> None:
     """A stream cannot wait for what CUDA does not know."""
 
     class Foreign(IEvent):
-        """Of nobody."""
+        """Memory without an owner."""
 
         def synchronize(self) -> None:
             """Done."""

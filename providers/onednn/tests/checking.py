@@ -200,7 +200,7 @@ def _chosen(key: Any, strides: tuple[int, ...]) -> _Bytes:
 
 @dataclass(slots=True)
 class Watch:
-    """What happened to plans while they were watched.
+    """Observations of plans.
 
     Attributes:
         plans: How many were replayed.

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def library_reason() -> str:
-    """Why there is no library here; empty where there is one."""
+    """The reason why there is no library here; empty if there is one."""
     from ort_py_onednn.binding.library import (  # pytest reads this file where the package is not there, too
         Missing,
         find,

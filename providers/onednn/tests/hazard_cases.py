@@ -206,7 +206,7 @@ def differences(case: Case, threads: int) -> Iterator[str]:
 
 
 def idle_declines(case: Case, threads: int) -> str:
-    """What the session's plan says of declined runs after ordinary ones; empty where there was none."""
+    """The remarks of the session's plan about declined runs after ordinary ones; empty if there was none."""
     with open_session(case.data, threads) as session:
         session.run(None, case.feeds)
         session.run(None, case.feeds)

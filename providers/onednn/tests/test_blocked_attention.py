@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Seen:
-    """Which attentions were done in blocks."""
+    """Attentions that were computed in blocks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocked: list[bool] = []

@@ -51,7 +51,7 @@ def _model(nodes: Sequence[NodeProto], rank: int, outputs: Sequence[tuple[str, i
 
 
 def _session(data: bytes) -> ort.InferenceSession:
-    """As the model stands: the optimiser would compute some of these shapes itself."""
+    """A session without optimisation, which would compute some of these shapes itself."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(

@@ -41,7 +41,7 @@ def runners(session: ort_py.InferenceSession) -> dict[str, str]:
 
 
 def refusals(session: ort_py.InferenceSession, op_type: str) -> str:
-    """What OpenVINO's provider says against an operator's nodes."""
+    """OpenVINO's refusals of an operator's nodes."""
     found = [
         reason
         for node in session.placement.nodes

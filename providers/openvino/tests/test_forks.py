@@ -47,7 +47,7 @@ assert np.allclose(session.run(None, feeds)[0], wanted, atol=1e-5)
 
 
 def forked(options: str) -> str:
-    """What a child prints; it, and its parent, must come to an end."""
+    """The output of a child. The child and its parent must both end."""
     command = [sys.executable, "-c", PROGRAM, options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

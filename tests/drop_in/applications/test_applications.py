@@ -31,7 +31,7 @@ TOLERANCE = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a program wrote."""
+    """The output of a program."""
 
     runtime: dict[str, str]
     found: Any

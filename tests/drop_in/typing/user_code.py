@@ -65,7 +65,7 @@ async def serve(session: ort.InferenceSession, batch: list[npt.NDArray[np.float3
 
 
 def work(session: ort.InferenceSession) -> int:
-    """What a worker process does."""
+    """The work of a worker process."""
     return len(session.run(None, {}))
 
 

@@ -88,7 +88,7 @@ class KeepsArtifacts(RegionProvider):
 
 
 class BelievesAnything(KeepsArtifacts):
-    """Whatever is given is called valid."""
+    """Accepts every artifact."""
 
     def validate(self, artifact: bytes) -> ArtifactValidity:
         return ArtifactValidity.VALID
@@ -104,7 +104,7 @@ class DiesOfDamage(BelievesAnything):
 
 
 class IgnoresVersions(KeepsArtifacts):
-    """What another version made is called valid too."""
+    """Also accepts artifacts of other versions."""
 
     def validate(self, artifact: bytes) -> ArtifactValidity:
         found = super().validate(artifact)
@@ -119,7 +119,7 @@ class DoubtsItself(KeepsArtifacts):
 
 
 class LeavesWeightsOut(KeepsArtifacts):
-    """What is restored multiplies with zeros."""
+    """Multiplies with zeros after a restore."""
 
     def packed(self, weights: Any) -> bytes:
         return super().packed(np.zeros_like(weights))

@@ -52,7 +52,7 @@ class Elsewhere(FakeAllocator):
 
 
 class WrongError(FakeAllocator):
-    """What does not fit is a ValueError."""
+    """Raises a ValueError for artifacts that do not fit."""
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Any:
         if shape and shape[0] > 1 << 40:
@@ -75,7 +75,7 @@ class CopiesAnything(FakeTransfer):
 
 
 class OneWay(FakeTransfer):
-    """There is no way back."""
+    """Copies in one direction only."""
 
     def can_copy(self, source: Device, target: Device) -> bool:
         return source == HOST and super().can_copy(source, target)

@@ -65,7 +65,7 @@ class Sound(IExecutionProvider):
         return self._name
 
     def relu(self, x: Any) -> Any:
-        """What Relu computes here."""
+        """Compute Relu."""
         return _relu(x)
 
     def kernel_registry(self) -> Sequence[KernelDef]:
@@ -223,7 +223,7 @@ class LiesAboutKernels(Sound):
 
 
 class FailsInRuns(Sound):
-    """What is claimed raises when it is run."""
+    """Raises when a claimed node is run."""
 
     def relu(self, x: Any) -> Any:
         raise NotImplementedError("Relu of this shape")
@@ -238,7 +238,7 @@ class ClaimsOtherNodes(Sound):
 
 
 class RefusesSilently(Sound):
-    """What is not claimed has no reason."""
+    """Gives no reason for unclaimed nodes."""
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         found = super().get_capability(graph, kernels)

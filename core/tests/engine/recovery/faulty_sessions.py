@@ -85,7 +85,7 @@ def faulty_session(
 
 
 def expected(x: np.ndarray[Any, Any]) -> Any:
-    """What `TEXT` computes."""
+    """The expected result of `TEXT`."""
     return np.abs(-x - x)
 
 

@@ -113,7 +113,7 @@ def test_an_explicit_list_without_cpu_raises() -> None:
 
 
 def test_a_failure_of_the_last_provider_is_raised() -> None:
-    """Where there is nobody else, nothing fell back: the error is all there is to say."""
+    """No other provider is left, so nothing fell back and the error is raised."""
     x, w = floats(4), floats(3)
     model = model_of(BROADCAST).SerializeToString()
     with ort_py.InferenceSession(model, providers=["CPUExecutionProvider"]) as session:
@@ -167,7 +167,7 @@ def test_a_callers_mistake_is_no_fallback(feed: dict[str, np.ndarray], kind: typ
 
 
 def test_a_kernels_refusal_is_no_fallback() -> None:
-    """What a kernel calls the caller's fault would fail anywhere."""
+    """An error of the caller would occur on every provider."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.fail(error=lambda: ort_py.InvalidArgument("The index is out of range."))

@@ -44,7 +44,7 @@ def test_memory_is_given_back_and_the_run_repeated() -> None:
 
 
 def test_strict_forbids_no_second_try() -> None:
-    """It runs where it was asked to run: that is no fallback."""
+    """The second try runs on the requested provider, so it is not a fallback."""
     faults = Faults()
     with faulty_session(faults, strict="provider") as session:
         faults.fail(error=MemoryError)
@@ -52,7 +52,7 @@ def test_strict_forbids_no_second_try() -> None:
 
 
 def test_the_failed_runs_arrays_are_gone_before_the_second_try() -> None:
-    """What the first try has made would be short again in the second."""
+    """The arrays of the first try would make memory short again in the second."""
     seen: list[Any] = []
 
     class Watched(np.ndarray[Any, Any]):
@@ -196,7 +196,7 @@ def test_another_axis() -> None:
 
 
 def test_a_limit_is_kept_by_splitting() -> None:
-    """`memory_limit_bytes` is no device that other providers could help; smaller runs do."""
+    """Other providers could not help with `memory_limit_bytes`; smaller runs do."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.fail(1, error=lambda: MemoryLimitError("The run holds too much."))

@@ -188,7 +188,7 @@ def test_copies_begin_anew(copied: Any) -> None:
 
 
 def test_slow_providers_are_awaited() -> None:
-    """A provider that takes its time is no provider that fails."""
+    """A slow provider has not failed."""
     faults = Faults()
     faults.seconds = 0.02
     with faulty_session(faults) as session:

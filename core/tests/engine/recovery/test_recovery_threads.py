@@ -265,7 +265,7 @@ def test_recoveries_leave_nothing_behind() -> None:
 
 
 def test_the_state_is_recovering_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread that asks while the session plans again is told so."""
+    """Another thread that reads the state while the session plans again sees this."""
     faults = Faults()
     with faulty_session(faults) as session:
         seen: list[str] = []

@@ -67,7 +67,7 @@ def test_the_body_runs_once_an_element(kind: str, sizes: list[int]) -> None:
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 4), max_size=4))
 def test_it_gives_what_onnxruntime_gives(sizes: list[int]) -> None:
-    """Which runs the function body that the operator is defined by; onnx's reference walks no second sequence."""
+    """onnxruntime runs the operator's function body; onnx's reference does not handle a second sequence."""
     session = onnxruntime.InferenceSession(model_of(MAP).SerializeToString(), providers=["CPUExecutionProvider"])
     feeds = feeds_for(sizes)
     for got, want in zip(drive(MAP).run(feeds), session.run(None, feeds), strict=True):

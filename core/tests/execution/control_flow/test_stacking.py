@@ -38,7 +38,7 @@ def test_any_axis_of_the_result(axis: int) -> None:
     ("axis", "shape"), [(0, (0, 2, 0)), (1, (2, 0, 0)), (2, (2, 0, 0)), (-1, (2, 0, 0)), (-3, (0, 2, 0))]
 )
 def test_nothing_has_length_zero_along_the_new_axis(axis: int, shape: tuple[int, ...]) -> None:
-    """The declared slice tells the rest; sizes nobody knows are zero."""
+    """The declared slice gives the other sizes; unknown ones are zero."""
     found = stacked([], axis, TensorType(DataType.INT8, (2, "K")))
     assert (found.shape, found.dtype) == (shape, np.int8)
 
@@ -67,6 +67,6 @@ def test_items_of_other_shapes_are_refused() -> None:
 
 
 def test_padding_is_zero_or_an_empty_string() -> None:
-    """What an array of the type holds where there is nothing."""
+    """Padding is the neutral content of an array of the type."""
     assert padding(np, (2,), np.dtype(object)).tolist() == ["", ""]
     assert padding(np, (1, 2), np.dtype(bool)).tolist() == [[False, False]]

@@ -143,7 +143,7 @@ def test_the_domains_of_onnx_can_be_extended_by_other_operators() -> None:
 
 
 def test_the_newest_opset_of_a_domain() -> None:
-    """ONNX's, a plug-in's, or 0 where nobody knows the domain."""
+    """The result comes from ONNX or a plug-in, and is 0 for an unknown domain."""
     registry = SchemaRegistry([FUSED])
     assert registry.newest("") == onnx.defs.onnx_opset_version()
     assert (registry.newest("my.ops"), registry.newest("nobody")) == (2, 0)
@@ -172,7 +172,7 @@ def test_two_schemas_of_one_version_conflict() -> None:
     ],
 )
 def test_unknown_operators_are_explained(op_type: str, opset: int, domain: str, text: str) -> None:
-    """What exists instead: another spelling, another opset, another domain, another plug-in."""
+    """The message suggests another spelling, opset, domain or plug-in."""
     with pytest.raises(InvalidGraph) as caught:
         SchemaRegistry([FUSED]).resolve(node(op_type, opset, domain))
     assert f"Operator {op_type} is not defined here" in str(caught.value)

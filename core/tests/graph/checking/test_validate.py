@@ -134,7 +134,7 @@ def test_contributed_operators_are_checked_too() -> None:
 
 
 def type_problems(text: str) -> str:
-    """What checking types says about a valid model."""
+    """The errors that type checking reports for a valid model."""
     model = load(text)
     schemas = SchemaRegistry()
     validate(model, schemas)
@@ -181,7 +181,7 @@ def test_heterogeneous_variadics_may_mix() -> None:
 
 
 def test_unknown_types_are_passed_over() -> None:
-    """What inference could not tell is found out when the model runs."""
+    """Types that inference could not find become known when the model runs."""
     model = load("g (x, float[2] z) => (y) { y = Add(x, z) }")
     model.graph.inputs[0].type = None
     validate(model, SchemaRegistry())

@@ -396,7 +396,7 @@ def test_thousands_of_edits_are_quick() -> None:
 
 
 def test_random_edits_keep_the_invariants() -> None:
-    """Whatever is done in whatever order, the graph is consistent and computes what it did."""
+    """After edits in any order, the graph is consistent and computes the same results."""
     random = np.random.default_rng(5)
     lines = ["v0 = Neg(x)"]
     for index in range(1, 40):

@@ -58,7 +58,7 @@ def test_a_fused_node_stands_for_its_nodes() -> None:
 
 
 def test_new_values_are_typed_through_the_function() -> None:
-    """A value nobody wrote before: the function of the fused node says what it is, also where it holds another."""
+    """The function of a fused node types its new values, also inside nested nodes."""
     edited = editor("g (float[2, N] x) => (float[M, 2] y) { a = Relu(x) b = Transpose(a) y = Neg(b) }")
     inner = edited.fuse(["a", "b"], NodeTemplate("Turned", ("x",), ("b",), domain="org.example"))
     outer = edited.fuse([inner, "y"], NodeTemplate("Outer", ("x",), ("y",), domain="org.example"))

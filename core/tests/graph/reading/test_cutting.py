@@ -93,7 +93,7 @@ def test_tensors_are_cut_wherever_they_are() -> None:
 
 
 def test_the_bytes_are_the_parts_in_order() -> None:
-    """What lies between the pieces and the pieces themselves are the whole model again."""
+    """The pieces and the bytes between them are the whole model again."""
     content = everywhere().SerializeToString()
     parts = [part if isinstance(part, bytes) else bytes(part[1]) for part in cut(memoryview(content)).parts()]
     assert b"".join(parts) == content
@@ -112,7 +112,7 @@ def test_a_placeholder_cannot_be_guessed() -> None:
 
 @pytest.mark.parametrize("size", [1, 10, 5000, 16_000])
 def test_broken_off_models_are_left_to_protobuf(size: int) -> None:
-    """A file that ends too early is read as a whole, and told as before."""
+    """A truncated file is read as a whole and reported as before."""
     content = everywhere().SerializeToString()[:-size]
     with pytest.raises(InvalidProtobuf, match="not an ONNX model"):
         load_model(content)
@@ -145,7 +145,7 @@ def test_the_last_of_two_contents_counts() -> None:
 
 
 def test_a_file_is_read_again_where_its_weights_were_released(tmp_path: Path) -> None:
-    """The path is made absolute: a change of the working directory does not matter. A file that went away is told."""
+    """The path is made absolute, so the working directory does not matter. A missing file is reported."""
     graph = helper.make_graph([helper.make_node("Identity", ["w"], ["y"])], "g", [], [_info("y")], [tensor("w")])
     path = tmp_path / "model.onnx"
     path.write_bytes(model_of(graph).SerializeToString())

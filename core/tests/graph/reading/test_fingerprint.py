@@ -36,7 +36,7 @@ def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
 
 
 def test_a_file_that_has_changed_is_no_other_model(tmp_path: Path) -> None:
-    """What the session was made of cannot be hashed any more; it is not taken for what is there now."""
+    """The original content cannot be hashed any more; the new content is not taken for it."""
     path = tmp_path / "model.onnx"
     found = _of(path, LARGE)
     path.write_bytes(LARGE[::-1])

@@ -34,7 +34,7 @@ def load(text: str, limits: Limits | None = None) -> Model:
 
 
 def problems(model: Model) -> str:
-    """What validation says."""
+    """The errors of the validation."""
     with pytest.raises(InvalidGraph) as caught:
         validate(model, SchemaRegistry())
     return str(caught.value)
@@ -120,7 +120,7 @@ def test_constants_of_a_function_are_one_weight() -> None:
 
 
 def test_optional_parameters_may_be_absent() -> None:
-    """An input the call leaves out is absent inside; an output it leaves out is computed for nobody."""
+    """An omitted input is absent inside; an omitted output is computed but not used."""
     model = load(
         f"""g (float[2] x) => (float[2] y) {{ y = d.f(x) }}
         {IMPORTS} f (a, low, high) => (b, c) {{ b = Clip(a, low, high)  c = Neg(b) }}"""

@@ -32,7 +32,7 @@ def load(text: str, **options: object) -> Model:
 
 
 def problems(model: Model) -> str:
-    """What validation says."""
+    """The errors of the validation."""
     with pytest.raises(InvalidGraph) as caught:
         validate(model, SchemaRegistry())
     assert caught.value.fix
@@ -134,7 +134,7 @@ def test_nodes_without_a_name_are_called_by_their_output() -> None:
 
 
 def test_unsorted_nodes_are_sorted() -> None:
-    """As onnxruntime does; the order of the file is kept where it is right."""
+    """onnxruntime does this too. A valid order of the file is kept."""
     model = load("g (float x) => (float y) { y = Neg(c)  b = Abs(x)  c = Relu(b) }")
     assert [node.op_type for node in model.graph.nodes] == ["Abs", "Relu", "Neg"]
     validate(model, SchemaRegistry())

@@ -86,7 +86,7 @@ def test_attributes_without_a_value_are_a_problem() -> None:
 
 
 def test_attributes_of_a_type_from_the_future_are_a_problem() -> None:
-    """A number that this protobuf does not know reads as no type, and then there is no value."""
+    """A number that this protobuf does not know reads as no type, so there is no value."""
     content = helper.make_node("X", [], ["y"], name="n")
     content.attribute.add(name="a")
     raw = content.SerializeToString().replace(b"\x0a\x01a", b"\x0a\x01a\xa0\x01\x63")
@@ -102,7 +102,7 @@ def test_attributes_twice_are_a_problem() -> None:
 
 
 def test_references_are_kept_for_the_call() -> None:
-    """What an attribute of a function means is known when it is called."""
+    """The value of a function's attribute is known when the function is called."""
     proto = helper.make_node("X", [], ["y"])
     proto.attribute.add(name="axis", ref_attr_name="dim", type=onnx.AttributeProto.INT)
     node, _ = only_node(proto)

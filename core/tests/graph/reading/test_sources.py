@@ -180,7 +180,7 @@ def test_a_file_written_while_it_is_read_is_refused(path: Path, monkeypatch: pyt
 
 
 def test_a_file_written_while_it_is_parsed_is_refused(path: Path, tmp_path: Path) -> None:
-    """What is mapped changes with the file; one that was replaced or removed stays as it was."""
+    """A mapped file changes with its content; a replaced or removed one stays as it was."""
     read = read_source(path, Limits(), None)
     expect_unwritten(read)
     os.utime(path, (1, 1))

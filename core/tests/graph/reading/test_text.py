@@ -37,7 +37,7 @@ NAMES += ["Formal", "Result", "Elu", "alpha", "Key", "Thing"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_that_are_no_utf8_are_refused(name: str) -> None:
-    """Protobuf hands out bytes for them, which nobody expects; the text shows the bytes."""
+    """Protobuf returns bytes for them; the message shows the bytes."""
     broken = content().replace(name.encode(), b"\xff" + name[1:].encode())
     with pytest.raises(InvalidProtobuf, match=r"not UTF-8 text(.|\n)*\\xff"):
         load_model(broken)

@@ -65,7 +65,7 @@ ENDLESS = helper.make_model(
 
 
 def test_types_are_those_of_inference_in_this_process() -> None:
-    """Of graphs as a whole, and of nodes that are typed one by one after their shape was computed."""
+    """This holds for whole graphs, and for nodes that are typed one by one after their shape was computed."""
     found = []
     for limits in (Limits(), ISOLATED):
         model = load_model(model_from_text(COMPUTED).SerializeToString(), limits=limits)
@@ -104,7 +104,7 @@ def test_what_is_no_model_is_an_error() -> None:
 
 
 def test_without_a_python_to_start_nothing_is_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Embedded in a program there is no process to be had: types come from schemas and declarations alone."""
+    """An embedded interpreter cannot start a process: types come from schemas and declarations alone."""
     monkeypatch.setattr(sys, "executable", "")
     text = "g (float[2, 3] x) => (float[a, b] y) { t = Flatten(x) y = Cast<to = 1>(t) }"
     model = load_model(model_from_text(text).SerializeToString(), limits=ISOLATED)

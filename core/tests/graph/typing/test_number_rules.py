@@ -94,7 +94,7 @@ def test_sums_that_are_not_followed(body: str) -> None:
 
 
 def test_numbers_beyond_int32_are_not_followed_there() -> None:
-    """What wraps around at run time is not a number to type with."""
+    """A number that wraps around at run time is not used for typing."""
     model = typed_model(
         """g (float[8] x) => (float y) <int32 big = {2000000000}, int64[1] zero = {0}> {
             d = Mul(big, big) e = Cast<to = 7>(d) u = Unsqueeze(e, zero) f = ConstantOfShape(u)

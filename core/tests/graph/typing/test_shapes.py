@@ -64,7 +64,7 @@ def test_unknown_sizes_that_belong_together_share_a_name() -> None:
 
 
 def test_declared_names_reach_what_follows() -> None:
-    """A name that only the model knows is told to the nodes behind it."""
+    """Later nodes get a name that only the model declares."""
     proto = model_from_text("g (float[2, 3] x) => (int64[A, B] y) { a = NonZero(x) y = Transpose(a) }")
     proto.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.INT64, [2, "hits"]))
     assert shape(typed_model(proto), "y") == ("hits", 2)
@@ -223,7 +223,7 @@ def test_targets(inputs: str, body: str, expected: Shape) -> None:
 
 
 def test_types_behind_a_computed_shape_follow() -> None:
-    """What comes after such a Reshape is typed anew, up to a bound of nodes."""
+    """Nodes behind such a Reshape are typed again, up to a bound of nodes."""
     text = """g (float[N, 12] x) => (float[A, B, C] y) {
         s = Shape<end = 1>(x) m = Constant<value_ints = [3, 4]>() t = Concat<axis = 0>(s, m)
         a = Reshape(x, t) b = Relu(a) c = Transpose<perm = [1, 0, 2]>(b) y = Neg(c)
@@ -386,7 +386,7 @@ HEADER = '<ir_version: 10, opset_import: ["" : 21, "my.domain" : 1]>\n'
 
 
 def test_graphs_of_contributed_operators_are_typed() -> None:
-    """What they declare, what they capture of any level, small constants, and graphs of ONNX's operators in them."""
+    """The graphs have declarations, captures of any level, small constants, and nested graphs of ONNX's operators."""
     text = """
     g (float[N, 3] x, bool c) => (y) <int64[2] turned = {3, -1}> {
       k = Relu(x)
@@ -464,7 +464,7 @@ def test_nodes_that_would_crash_onnx_are_an_error(body: str, text: str) -> None:
 
 @pytest.mark.parametrize(("dims", "expected"), [("2,1,3", (2, 3)), ("N,1,3", None)])
 def test_a_squeeze_without_axes(dims: str, expected: tuple[int, ...] | None) -> None:
-    """What it drops is known where all sizes are; a size that is not known may be 1."""
+    """The dropped axes are known if all sizes are; an unknown size may be 1."""
     text = (
         f'<ir_version: 8, opset_import: ["" : 17]> g (float[{dims}] x) => (float[?] y) {{ a = Squeeze(x) y = Relu(a) }}'
     )

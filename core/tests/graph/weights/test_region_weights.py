@@ -37,7 +37,7 @@ def in_file(store: WeightStore, path: Path) -> ArrayWeight:
 
 
 class Form:
-    """What a region packed: it can be turned back, and counts how often it was."""
+    """A region's packed form. It can be converted back, and counts how often it was."""
 
     def __init__(self) -> None:
         self.used = 0

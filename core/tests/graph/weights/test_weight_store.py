@@ -177,7 +177,7 @@ def test_one_mapping_serves_all_who_open_the_file(store: WeightStore, file: Mapp
 
 
 def test_a_changed_file_is_another_file(store: WeightStore, file: MappedFile, tmp_path: Path) -> None:
-    """New content has a new identity, so nobody gets old weights."""
+    """New content has a new identity, so old weights are not reused."""
     path = tmp_path / "weights.bin"
     path.unlink()
     path.write_bytes(bytes(100))
@@ -214,7 +214,7 @@ def embedded_in(store: WeightStore, path: Path) -> Any:
 
 
 def test_embedded_constants_are_read_from_their_file_again(store: WeightStore, tmp_path: Path) -> None:
-    """What is in a model's file need not stay in memory when nobody reads it."""
+    """Bytes of a model's file need not stay in memory while they are not read."""
     path = tmp_path / "model.onnx"
     path.write_bytes(bytes(range(64)))
     weight = embedded_in(store, path)

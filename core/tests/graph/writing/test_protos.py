@@ -36,7 +36,9 @@ FLOATS = TensorType(DataType.FLOAT, (2, "N", None))
     ],
 )
 def test_types_survive(value_type: ValueType) -> None:
-    """A type that is written and read is the same: a scalar is no unknown rank, a size of 0 is known."""
+    """A type that is written and read is the same: a scalar does not get an unknown rank, and a size of 0 stays
+    known.
+    """
     proto = onnx.TypeProto()
     fill_type(proto, value_type)
     assert type_from_proto(proto) == value_type

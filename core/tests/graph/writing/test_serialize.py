@@ -57,7 +57,7 @@ def test_a_model_with_nested_graphs_survives() -> None:
 
 
 def test_overridable_initializers_are_inputs_too() -> None:
-    """That is how ONNX says that callers may feed them."""
+    """ONNX expresses in this way that callers may feed them."""
     written = model_to_proto(typed_model("g (float[2] x, float w) => (float[2] y) <float w = {2}> { y = Mul(x, w) }"))
     assert [info.name for info in written.graph.input] == ["x", "w"]
     assert [tensor.name for tensor in written.graph.initializer] == ["w"]

@@ -41,7 +41,7 @@ class WrongRelu(Replaces):
 
 
 class Harmless(Replaces):
-    """Tanh is odd, and Abs follows: nobody sees the sign go."""
+    """Tanh is odd, and Abs follows, so the sign has no effect."""
 
     name = "Harmless"
     patterns: ClassVar[Sequence[Op]] = (Op("Neg", "x"),)
@@ -57,7 +57,7 @@ class WrongSin(Replaces):
 
 
 class Failing(Replaces):
-    """Makes a node that nobody can run on what it gets."""
+    """Makes a node that fails on its inputs."""
 
     name = "Failing"
     patterns: ClassVar[Sequence[Op]] = (Op("Relu", "x"),)

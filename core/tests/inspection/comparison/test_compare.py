@@ -93,7 +93,7 @@ def test_nan_is_found_where_it_arises() -> None:
 
 
 def test_an_element_type_that_is_another() -> None:
-    """Is told; what reads it gets what the side computed itself."""
+    """The difference is reported, and later nodes use the value that the side computed itself."""
     text = "g (float[N, 3] x) => (float[N, 3] y) { t = Neg(x) y = Tanh(t) }"
     providers = wrong_provider("Neg", lambda xp, x: (x * x.dtype.type(-1)).astype(np.float64))
     report = compare(text, [CPU], providers)
@@ -202,7 +202,7 @@ def test_made_up_inputs_depend_on_the_seed() -> None:
 
 
 def test_values_drawn_at_random_are_not_compared() -> None:
-    """What is computed from them is, from the same numbers."""
+    """Values computed from them are compared, since both sides use the same numbers."""
     text = "g (float[40] x) => (float[40] y) { r = RandomNormalLike(x) y = Tanh(r) }"
     report = compare(text, "disable", "all", {"x": np.zeros(40, np.float32)})
     assert (report.random, report.compared, report.differing) == (1, 1, 0)
@@ -227,7 +227,7 @@ def test_errors_that_add_up_are_told_from_wrong_nodes() -> None:
 
 
 def test_progress() -> None:
-    """Told after each step, up to the number there are in all runs."""
+    """The callback is called after each step, up to the number of steps in all runs."""
     seen: list[tuple[int, int]] = []
     compare(CHAIN, "disable", "all", [X, X], progress=lambda done, steps: seen.append((done, steps)))
     assert seen[0] == (1, seen[0][1])

@@ -44,7 +44,7 @@ def test_a_misspelt_level() -> None:
 
 
 def test_a_word_that_is_no_name() -> None:
-    """What providers are called is told, and how to name one that is called otherwise."""
+    """The error lists the providers' names and shows how to name one with a different name."""
     with pytest.raises(ort_py.InvalidArgument, match="names of providers end in ExecutionProvider") as caught:
         configuration_of("gpu", "a")
     assert "a=['gpu']" in caught.value.fix

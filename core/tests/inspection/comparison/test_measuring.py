@@ -17,7 +17,7 @@ F = np.float32
 
 
 def test_equal_values_agree() -> None:
-    """Whatever is in them: numbers, NaN at the same places, infinities of one sign."""
+    """The content may be numbers, NaN at the same places, or infinities of the same sign."""
     value = np.array([1, np.nan, np.inf, -np.inf, 0], F)
     found = deviation(value, value.copy())
     assert (found.agrees, found.beyond, found.absolute, str(found)) == (True, 0, 0.0, "equal")
@@ -128,7 +128,7 @@ def test_sequences_tell_of_their_worst_part() -> None:
 
 
 def test_maps_hold_float32() -> None:
-    """Which Python hands out as float: the tolerance is that of float32."""
+    """Python returns the float32 values as float; the tolerance is that of float32."""
     assert deviation({"k": 1.0}, {"k": 1.00001}).agrees
     assert deviation({"k": 1.0}, {"k": 1.1}).part == "['k']"
 

@@ -59,5 +59,4 @@ def test_a_record_that_is_no_record(site: Path) -> None:
 
 
 def test_another_copy_is_not_taken_for_this_one(site: Path) -> None:
-    """Of two copies, the one at the given place is meant."""
     assert check_files("some-pkg", str(site / "elsewhere")).note == "its installer left no record of files"

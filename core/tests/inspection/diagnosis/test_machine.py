@@ -35,7 +35,7 @@ def test_threads_and_why(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_looked_at_and_not_made(tmp_path: Path) -> None:
-    """A folder that is not there yet stays so; a private one is told from one that others can write to."""
+    """A missing folder is not created. A private one is distinguished from one that others can write to."""
     folder = tmp_path / "cache"
     assert machine_facts({"ORT_PY_CACHE": str(folder)}, tmp_path)["cache"]["state"] == "not made yet"
     assert not folder.exists()

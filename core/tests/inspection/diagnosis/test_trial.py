@@ -61,7 +61,7 @@ def test_failures_are_not_covered_up(offered: Callable[..., None]) -> None:
 
 
 def test_wrong_answers_are_seen(register: Register) -> None:
-    """The largest difference is told: here b is added twice, which is 3 at most."""
+    """The report has the largest difference: here b is added twice, at most 3."""
     (add,) = [kernel for kernel in fake_kernels() if kernel.op_type == "Add"]
     twice = add.replace(factory=lambda ctx: lambda x, y: ctx.xp.add(ctx.xp.add(x, y), y), out=False, inplace=())
     register(FakeFactory(behaviour=FakeBehaviour(kernels=[twice])))

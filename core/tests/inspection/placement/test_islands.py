@@ -71,7 +71,7 @@ def borders(devices: dict[str, str]) -> list[tuple[int, int, str, bool]]:
 
 
 def test_on_one_device_nothing_is_copied() -> None:
-    """What the caller feeds and gets crosses no border there."""
+    """The caller's feeds and results cross no border there."""
     assert borders({"A": "cpu:0", "B": "cpu:0"}) == [(0, 1, "a", False)]
 
 
@@ -82,7 +82,7 @@ def test_another_device_takes_copies() -> None:
 
 
 def test_bytes_count_once_for_each_device() -> None:
-    """Two islands on one device share the copy; sizes that depend on symbols are told apart."""
+    """Two islands on one device share the copy. Symbolic sizes are kept apart."""
     known, unknown = value("a", 0, [1, 2], 100), value("b", 0, [1], None)
     flow = Flow((FlowGraph("g", -1, (0, 1, 2)),), (0, 0, 0), (known, unknown))
     islands = [Island(0, "A", "", 0, (0,)), Island(1, "B", "", 0, (1,)), Island(2, "B", "", 0, (2,))]

@@ -70,7 +70,7 @@ def counts(report: VerificationReport) -> dict[str, int]:
 
 
 class Observer:
-    """A plug-in that keeps what it is told."""
+    """A plug-in that records the events it receives."""
 
     def __init__(self) -> None:
         self.events: list[VerifiedEvent] = []
@@ -104,7 +104,7 @@ def paused(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def test_right_results_agree(observer: Observer) -> None:
-    """On the default providers: every run is picked at share 1, repeated, and counted; the hook is told."""
+    """On the default providers with share 1, every run is repeated and counted, and the hook is called."""
     with open_session(CHAIN) as session:
         for rows in range(1, 6):
             session.run(None, feed(rows))
@@ -163,7 +163,7 @@ def test_a_session_that_is_right_is_not_moved() -> None:
 
 
 def test_a_fault_that_comes_once_is_a_mismatch_without_a_node() -> None:
-    """As of memory that flips a bit: the same inputs give the right result when the node is looked for."""
+    """A bit flip in memory is such a fault: the search for the node repeats the run with the right result."""
     calls = iter([plus_one])
 
     def once(xp: Any, x: Any) -> Any:
@@ -261,7 +261,7 @@ def test_a_session_of_random_outputs_only_says_so_once(caplog: Any) -> None:
 
 
 def test_random_bodies_are_known() -> None:
-    """What a branch draws makes the output of its node random."""
+    """Random numbers in a branch make the output of its node random."""
     text = """g (float[3] x, bool c) => (float[3] y) {
         y = If (c) <
             then_branch = t () => (float[3] p) { p = RandomNormalLike(x) },
@@ -486,7 +486,7 @@ def test_types_of_the_options_are_checked() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin", reason="needs fork")
 def test_a_forked_child_verifies_its_own_runs(paused: threading.Event) -> None:
-    """What waits in the parent is verified there, and the child has threads of its own."""
+    """The parent verifies its waiting runs, and the child has threads of its own."""
     with open_session(RELU) as session:
         session.run(None, {"x": np.ones(8, np.float32)})
         child = os.fork()

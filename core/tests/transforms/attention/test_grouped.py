@@ -51,7 +51,7 @@ def test_the_cache_is_not_repeated(opset: int) -> None:
 
 
 def test_a_mask_goes_in() -> None:
-    """What is added to the scores is the operator's mask."""
+    """The summand of the scores becomes the operator's mask."""
     text = DECODER.replace("q, float", "q, float[2, 1, 2, 7] mask, float").replace(
         "Softmax <axis = -1> (scaled)", "Softmax <axis = -1> (biased)"
     )

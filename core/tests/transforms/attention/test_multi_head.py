@@ -121,7 +121,7 @@ MASKED = """
 
 @pytest.mark.parametrize("shape", [(2, 1, 3, 5), (1, 2, 3, 5), (3, 5), (2, 1, 1, 5)])
 def test_a_mask_is_added(shape: tuple[int, ...]) -> None:
-    """Whatever broadcasts to the scores, on either side of the sum."""
+    """A mask may broadcast to the scores, on either side of the sum."""
     mask = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
     inputs = f"{INPUTS}, float[{','.join(map(str, shape))}] mask"
     model, _ = optimise(_text(MASKED, inputs=inputs), _feeds(mask=mask))
@@ -226,7 +226,7 @@ def test_weights_that_are_returned_stay() -> None:
     ],
 )
 def test_near_misses(old: str, new: str, reason: str) -> None:
-    """What looks like an attention and is none says why."""
+    """Patterns that only resemble an attention give a reason."""
     model, report = optimise(_text(PLAIN.replace(old, new)))
     assert not operators(model)["MultiHeadAttention"]
     assert reason in report

@@ -66,7 +66,7 @@ def test_factors_in_another_order() -> None:
     ids=["batch", "length", "other angles", "halves of two", "not the middle"],
 )
 def test_near_misses(old: str, new: str, reason: str) -> None:
-    """What looks like an embedding of positions and is none says why."""
+    """Patterns that only resemble an embedding of positions give a reason."""
     text = TEXT.replace(old, new).replace("both = ", "twice = Neg (angles) both = ")
     _, _, report = fuse(text, *RULES)
     assert reason in report

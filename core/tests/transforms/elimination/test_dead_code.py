@@ -10,7 +10,7 @@ X = np.array([1.0, -2.0], np.float32)
 
 
 def test_unread_nodes_and_constants_go() -> None:
-    """A chain nobody reads goes as a whole, with the constants only it read."""
+    """An unread chain is removed as a whole, with the constants that only it read."""
     model, report = optimise(
         """g (float[2] x) => (float[2] y) <float[1] w = {1}, float[1] v = {2}> {
             a = Mul(x, w) b = Neg(a) y = Add(x, v)
@@ -23,7 +23,7 @@ def test_unread_nodes_and_constants_go() -> None:
 
 
 def test_needed_nodes_stay() -> None:
-    """What an output or a nested graph reads stays, and so do inputs."""
+    """Values that an output or a nested graph reads stay, and so do inputs."""
     model, report = optimise(
         """g (float[2] x, float[2] unused, bool c) => (float[2] y) {
             a = Relu(x)

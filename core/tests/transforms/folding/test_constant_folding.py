@@ -21,7 +21,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def test_chains_fold_in_one_visit() -> None:
-    """What is computed from constants is a constant, and so is what follows from it."""
+    """Results of constants are constants, and so are the results of these."""
     model, report = optimise(
         "g (float[2, 3] x) => (float[2, 3] y) <float w = {2}> { a = Neg(w) b = Exp(a) c = Add(a, b) y = Mul(x, c) }",
         ConstantFolding(),

@@ -132,7 +132,7 @@ def test_two_rows_tiled_to_a_batch_have_an_unknown_size() -> None:
 
 
 def test_sizes_of_a_value_without_names_are_known_as_its_own() -> None:
-    """NonZero makes a size nobody has a name for; a Reshape to it is one that copies it."""
+    """NonZero makes a size without a name; a Reshape to it is one that copies it."""
     model, _ = optimise(
         """g (float[8] x) => (int64[1, N, 1] y) <int64[1] one = {1}> {
             n = NonZero(x) s = Shape(n) t = Concat<axis = 0>(s, one) y = Reshape(n, t)
@@ -234,7 +234,7 @@ def test_a_slice_up_to_another_size_stays() -> None:
 
 
 def test_returned_numbers_are_still_computed_by_name() -> None:
-    """A graph output is no reason for a copy of a constant."""
+    """A graph output does not justify a copy of a constant."""
     model, _ = optimise(
         "g (float[B, S, 8] x) => (int64 n) <int64 last = {2}> { s = Shape(x) n = Gather(s, last) }",
         ShapeComputationFolding(),

@@ -96,7 +96,7 @@ def test_root_mean_square(opset: int) -> None:
 
 
 def test_a_sum_in_front_goes_in_and_comes_out() -> None:
-    """What others read of the sum is an output of the new node."""
+    """Other readers of the sum read an output of the new node."""
     text = f"""g (float[2, 3, 8] a, float[2, 3, 8] b) => (float[2, 3, 8] y, float[2, 3, 8] z) {CONSTANTS} {{
         c = Add(a, bias) x = Add(c, b) {MEAN} {SQUARE} {VARIANCE} {ROOT} {DIVIDED} {TAIL} z = Neg(x) }}"""
     feeds = {"a": FEEDS["x"], "b": FEEDS["x"] * 0.5}

@@ -121,7 +121,7 @@ def test_an_operator_without_a_rule() -> None:
 
 
 def test_an_operator_without_a_rule_beside_the_path() -> None:
-    """What does not depend on xs, or does not reach y, needs no rule."""
+    """A node that does not depend on xs, or does not reach y, needs no rule."""
     lowered(
         """g (float[2, 2] x, float[2, 2] z) => (d, f) {
             e = Det(z) f = Det(x) y = Mul(x, e) d = Gradient<xs = ["x"], y = "y">(x)

@@ -150,7 +150,7 @@ def test_half_precision_stays() -> None:
 
 @pytest.mark.parametrize("factor", [1e6, 1e-6])
 def test_factors_that_may_overflow_stay(factor: float) -> None:
-    """What is between may leave the range of float32 where the product does not."""
+    """The intermediate value may leave the range of float32 although the product does not."""
     proto = model_from_text(
         "g (float[2, 4, 5, 5] x) => (float[2, 6, 5, 5] y) "
         f"<float k = {{{factor:f}}}> {{ a = {CONV}(x, w) y = Mul(a, k) }}"

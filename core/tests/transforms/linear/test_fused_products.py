@@ -157,7 +157,7 @@ def test_a_second_activation_stays() -> None:
 
 
 def test_bounds_from_an_input_keep_clip() -> None:
-    """What is known when the model runs only is no parameter."""
+    """A value that is known only when the model runs is not a parameter."""
     head = PICTURE_HEAD.replace("float[1, 3, 4, 4] z)", "float[1, 3, 4, 4] z, float top)")
     found, _, why = fuse(f"{head} {{ c = {CONV}(x, f) y = Clip(c, low, top) }}", FuseConvActivation(), weights=WEIGHTS)
     assert found == {"Conv": 1, "Clip": 1}

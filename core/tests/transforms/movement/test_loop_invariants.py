@@ -69,7 +69,7 @@ def test_it_leaves_nested_loops_as_far_as_it_can(count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_body_returns_what_has_moved(count: int) -> None:
-    """As a carried value, which the next iteration must not write to, and as rows of a result."""
+    """The values are carried values, which the next iteration must not write to, and rows of a result."""
     model, _ = optimise(
         """g (float[3, 3] x, int64 n) => (float[3, 3] y, float[3, 3] z, float[R, 3, 3] rows) <bool yes = {1}> {
             y, z, rows = Loop(n, yes, x, x) <
@@ -158,7 +158,7 @@ def test_what_is_carried_through_reshapes_does_not_change() -> None:
 
 
 def test_it_runs_behind_the_rules_that_look_at_pairs() -> None:
-    """Of the level of the fusions, and last: they see a body as it is."""
+    """It belongs to the level of the fusions and runs last, so that they see an unchanged body."""
     last = builtin_transforms()[-1]
     assert isinstance(last, MoveLoopInvariants)
     assert last.level == Level.EXTENDED

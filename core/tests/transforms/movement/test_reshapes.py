@@ -25,7 +25,7 @@ CONSTANTS = "int64[1] first = {0}, int64[2] flat = {6, -1}, int64[2] copied = {0
 )
 @pytest.mark.parametrize("size", ["2", "N"])
 def test_one_is_left(body: str, size: str) -> None:
-    """Whatever the mixture, with sizes known and with one unknown."""
+    """This holds for every mixture, with sizes known and with one unknown."""
     model, _ = optimise(
         f"g (float[{size}, 3, 4] x) => (float[P, Q] y) <{CONSTANTS}> {{ {body} }}", MergeReshapes(), feeds={"x": X}
     )

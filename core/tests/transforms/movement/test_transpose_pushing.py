@@ -56,7 +56,7 @@ def run(body: str, output: str) -> tuple[dict[str, int], str]:
 )
 @pytest.mark.parametrize(("first", "second"), [(GO, GO), (TURN, "Transpose<perm = [2, 0, 1]>")])
 def test_a_pair_around_an_operator_is_gone(between: str, first: str, second: str) -> None:
-    """What stands between computes on the input as it is."""
+    """The operator between them computes on the input directly."""
     if first == TURN and between in ("Add(v, t)", "Sub(t, c)"):
         between = {"Add(v, t)": "Add(m0, t)", "Sub(t, c)": "Sub(t, m0)"}[between].replace("m0", "two")
     front = "b = Constant<value = bool[1] {1}>() " if "b," in between else ""
@@ -85,7 +85,7 @@ def test_a_pair_around_a_residual_addition() -> None:
 
 
 def test_a_reduction_may_leave_nothing_to_transpose() -> None:
-    """Of [b, 4, 3], with the axis of 4 gone, the order is that of the input."""
+    """For [b, 4, 3], without the axis of 4, the order is that of the input."""
     found, _ = run(f"t = {GO}(x) y = ReduceSum<keepdims = 0>(t, i1)", "[2, 3]")
     assert found == {"ReduceSum": 1}
 
@@ -97,7 +97,7 @@ def test_squeeze_and_unsqueeze() -> None:
 
 
 def test_a_region_may_read_its_own_results_through_a_transpose() -> None:
-    """What a Transpose makes of a result is read beside the result: both are there, in the right order."""
+    """Both the result and its transposed form are available, in the right order."""
     model, _ = optimise(
         """g (float[3, 3, 3] x) => (float[3, 3, 3] y, float[3, 3, 3] w) {
             t = Transpose<perm = [2, 1, 0]>(x) r = Relu(t) b = Transpose<perm = [2, 1, 0]>(r) m = Mul(b, r) y = Exp(m)
@@ -135,7 +135,7 @@ def test_as_many_elsewhere_stay(body: str, output: str) -> None:
 
 
 def test_an_operator_of_positions_stays() -> None:
-    """Cumulated sums run along an axis given as a value: nobody pushes through them."""
+    """The axis of a cumulated sum is a value, so Transposes are not pushed through it."""
     found, _ = run(f"t = {GO}(x) r = CumSum(t, axis) y = {GO}(r)", "[2, 3, 4]")
     assert found["Transpose"] == 2
 

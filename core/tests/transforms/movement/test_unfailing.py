@@ -17,7 +17,7 @@ VALUES = "float[2, 3] x, float[N, 3] q, float[N, 4] d, float[0, 3] e, float[1, N
 
 
 def stays(node: str) -> str:
-    """Why a node that computes v of values from outside stays in a loop; empty where it has left."""
+    """Explain why a node that computes v from outer values stays in a loop; empty if it has left."""
     model, report = optimise(
         f"""g ({VALUES}, string[2] text, float r, int64 n) => (float y) <{CONSTANTS}> {{
             y = Loop(n, yes, r) <body = b (int64 i, bool c, float s) => (bool c, float t) {{
@@ -61,7 +61,7 @@ def stays(node: str) -> str:
     ],
 )
 def test_what_cannot_fail_moves(node: str) -> None:
-    """Whatever the sizes are that nobody knows, and whatever comes in."""
+    """This holds for all unknown sizes and all inputs."""
     assert stays(node) == ""
 
 
@@ -84,7 +84,7 @@ def test_what_cannot_fail_moves(node: str) -> None:
     ],
 )
 def test_shapes_that_may_not_fit(node: str) -> None:
-    """Sizes that nobody knows, axes without elements, positions beyond the end."""
+    """The cases are unknown sizes, axes without elements, and positions beyond the end."""
     assert stays(node) == "its shapes are not known to fit"
 
 
@@ -113,7 +113,7 @@ def test_integers_that_cannot_be_divided(node: str) -> None:
     ],
 )
 def test_other_operators(node: str) -> None:
-    """What is not listed stays, even where it could move."""
+    """Operators that are not listed stay, even if they could move."""
     assert "is not among the operators that move" in stays(node)
 
 

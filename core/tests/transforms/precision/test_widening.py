@@ -144,7 +144,7 @@ def test_bfloat16_is_widened_as_well() -> None:
 
 
 def test_graphs_inside_nodes_are_regions_of_their_own() -> None:
-    """What a branch captures enters it narrow, and what it returns leaves narrow."""
+    """Captured values enter a branch narrow, and its results leave narrow."""
     model, _ = _widen(
         """g (float16[2, 3] x, bool c) => (float16[2, 3] y) {
             a = Exp(x)

@@ -105,7 +105,7 @@ def test_an_input_that_two_products_share() -> None:
     ],
 )
 def test_near_misses(old: str, new: str, reason: str) -> None:
-    """Another scale, a sum that is no bias, columns that nobody knows."""
+    """The cases are another scale, a sum that is not a bias, and unknown columns."""
     inputs = "float[2, N, 6] x, float[2, N, 4] x4, int8[6] v"
     text = DYNAMIC.replace(old, new).replace("float[2, N, 6] x)", f"{inputs})")
     if "v, z" in new:

@@ -53,7 +53,7 @@ def _run(text: str, opset: int = 21) -> tuple[Model, OptimisationReport]:
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 def test_the_definition_becomes_the_operator(scale: str, kind: str) -> None:
-    """Of one scale, of one for each column, and of one for each row."""
+    """The scale may be one number, one per column, or one per row."""
     model, _ = _run(_text(scale, kind=kind))
     assert operators(model) == {"DequantizeLinear": 1, "MatMul": 1}
 

@@ -216,7 +216,7 @@ def test_each_step_can_be_rounded() -> None:
 
 
 def test_no_matrix_of_all_scores_is_made() -> None:
-    """What a call takes for scratch does not grow with queries times keys."""
+    """The scratch memory of a call does not grow with queries times keys."""
     import tracemalloc
 
     q, k, v = (sample((1, 2, 2048, 8), np.float32, seed) for seed in range(3))

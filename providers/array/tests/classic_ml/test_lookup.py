@@ -113,7 +113,7 @@ def test_a_scalar_stays_one() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_one_hot_encoder(dtype: Any) -> None:
-    """Of numbers, floating ones cut to integers; of any rank."""
+    """Inputs are numbers of any rank; floating ones are cut to integers."""
     x = np.array([[1.75, -0.5, 2.0], [3.0, 9.0, -1.0]]).astype(dtype)
     compare("OneHotEncoder", x, cats_int64s=[1, 0, 3, 3, -1])
     compare("OneHotEncoder", x[0, :1].reshape(()), cats_int64s=[1, 2])

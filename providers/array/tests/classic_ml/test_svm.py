@@ -83,7 +83,7 @@ def test_probabilities_add_up_to_one() -> None:
 
 
 def test_probit_of_a_decision_fills_both_columns() -> None:
-    """Of (1 - s, s); onnxruntime leaves the second column unwritten."""
+    """The input is (1 - s, s); onnxruntime leaves the second column unwritten."""
     attributes = machine(1, (1, 1), "LINEAR", rho=[0.5], coefficients=[0.01, -0.01], post_transform="PROBIT")
     _, scores = run("SVMClassifier", [rows(1)], opset=1, outputs=2, domain=ML, **attributes)
     assert_close(scores[:, 0], -scores[:, 1])

@@ -85,7 +85,9 @@ def test_regressor_agrees_with_onnxruntime(seed: int, aggregate: str, targets: i
 
 @pytest.mark.parametrize("post", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
 def test_regressor_post_transforms(post: str) -> None:
-    """Of several targets, as onnxruntime; one target alone is transformed too, as the specification says."""
+    """With several targets it works as in onnxruntime; one target alone is transformed too, as the specification
+    says.
+    """
     rng = np.random.default_rng(3)
     trees = forest(rng, targets=range(3), low=0.0, trees=1, votes=3)
     x = quarters(rng, 9, 3)
@@ -244,7 +246,7 @@ def test_two_classes_with_votes_for_both(base: list[float]) -> None:
 
 
 def test_a_single_integer_label_is_a_decision_for_1_or_0() -> None:
-    """As in onnxruntime; a single string can only be itself."""
+    """A single string can only be itself. onnxruntime does the same."""
     rng = np.random.default_rng(11)
     trees = forest(rng)
     x = quarters(rng, 12, 3)

@@ -70,7 +70,7 @@ def test_any_shape(shape: list[int], seed: int) -> None:
 
 
 def test_numbers_that_are_none() -> None:
-    """NaN stays NaN, infinity stays, minus infinity is no NaN where the formula has a limit in floating point."""
+    """NaN stays NaN, infinity stays, and minus infinity does not become NaN if the formula has a limit."""
     x = np.array([np.nan, np.inf, 0.0], np.float32)
     for op_type in ("Gelu", "QuickGelu", "FastGelu"):
         np.testing.assert_array_equal(contrib(op_type, [x])[0], x)

@@ -105,7 +105,7 @@ def test_a_mask_by_position() -> None:
 
 
 def test_lengths_among_cumulated_ones() -> None:
-    """Of (3 · batch + 2) entries the first are the lengths."""
+    """The first of (3 · batch + 2) entries are the lengths."""
     (y,) = contrib("Attention", [X, W, B, i32(3, 5, 0, 5, 10, 0, 3, 8)], num_heads=HEADS)
     (expected,) = contrib("Attention", [X, W, B, i32(3, 5)], num_heads=HEADS)
     np.testing.assert_array_equal(y, expected)

@@ -58,7 +58,7 @@ def test_dynamic_quantize_lstm_equals_onnxruntime(direction: str, batch: int, we
 
 @pytest.mark.parametrize("extra", ["peepholes", "clip", "activations", "lengths"])
 def test_dynamic_quantize_lstm_beyond_the_standard_cell(extra: str) -> None:
-    """What takes the general way through a step, in both directions."""
+    """Such a cell takes the general path through a step, in both directions."""
     inputs = _inputs(2, 2, np.int8, False)
     attributes: dict[str, Any] = {"hidden_size": HIDDEN, "direction": "bidirectional"}
     if extra == "peepholes":

@@ -164,7 +164,7 @@ def test_the_sparse_mixer() -> None:
 
 
 def test_equal_scores() -> None:
-    """Of equal experts the last comes first, as in onnxruntime."""
+    """The last of equal experts comes first, as in onnxruntime."""
     inputs = _inputs((3, H), I)
     inputs[1] = np.zeros((3, E), np.float32)
     assert chosen_experts(inputs[1], 2, None, normalized=False)[0].tolist() == [[3, 2]] * 3

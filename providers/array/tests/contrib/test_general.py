@@ -84,7 +84,7 @@ def test_unique(dtype: Any) -> None:
 
 
 def test_unique_of_strings_and_of_nothing() -> None:
-    """Strings are told apart; an empty vector has no different elements."""
+    """Different strings are kept apart; an empty vector has no elements."""
     y, places, counts = contrib("Unique", [np.array(["b", "a", "b"], object)], outputs=3)
     assert (y.tolist(), places.tolist(), counts.tolist()) == (["b", "a"], [0, 1, 0], [2, 1])
     assert [part.size for part in contrib("Unique", [np.zeros(0, np.float32)], outputs=3)] == [0, 0, 0]

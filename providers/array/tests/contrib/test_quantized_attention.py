@@ -26,7 +26,7 @@ def eight(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Any:
 
 
 def scales(column: bool) -> Any:
-    """Of the weights: one, or one a column."""
+    """Scales of the weights: one, or one per column."""
     return np.abs(f32((36,), 5)) / 100 if column else np.array(0.004, np.float32)
 
 

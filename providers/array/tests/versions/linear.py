@@ -143,7 +143,7 @@ def _conv(d: Draw) -> Given:
 
 
 def _conv_integer(d: Draw) -> Given:
-    """What is outside is the zero point; weights may have one for each feature."""
+    """Zero points pad the input. Weights may have one for each feature."""
     x, w, attributes = _operands(d, d.other("T2"))
     x_zero, w_zero = d.array((), x.dtype), d.array((d.pick((1, w.shape[0])),), w.dtype)
     made = _convolved(x.astype(np.float64) - x_zero, w - _spread(w_zero, w.ndim - 1), attributes)

@@ -32,7 +32,7 @@ def encoded(pixels: Any, format_: str = "PNG", **options: Any) -> Any:
 
 
 def decoded(stream: Any, pixel_format: str = "RGB") -> Any:
-    """What the kernel makes of a stream."""
+    """The picture that the kernel decodes from a stream."""
     return run("ImageDecoder", [stream], opset=20, pixel_format=pixel_format)[0]
 
 

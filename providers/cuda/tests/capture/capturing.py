@@ -25,7 +25,7 @@ _IN_PLACE = frozenset({"__setitem__", "copyto", "fill"})
 
 
 class Graph:
-    """What was captured.
+    """A captured graph.
 
     Attributes:
         work: Pieces of work, in order.
@@ -183,5 +183,5 @@ class CapturingModule(StandInModule):
         return CapturingStream(self.machine, 0, self.machine.new_handle())
 
     def frame(self) -> Any:
-        """What a frame lends to its instances."""
+        """Resources that a frame lends to its instances."""
         return SimpleNamespace(stream=None, threads=1)

@@ -114,7 +114,7 @@ def test_every_source_compiles(name: str, arch: str) -> None:
 
 
 class _Node:
-    """As much of a node as rules ask for."""
+    """The attributes of a node that rules need."""
 
     def __init__(self, op_type: str, arity: int) -> None:
         self.op_type = op_type

@@ -17,7 +17,7 @@ _FUNCTIONS = (
 
 
 class FakeLibrary:
-    """As much of libcuda as the driver's calls need; statuses by function."""
+    """The functions of libcuda that the driver calls, with a status for each."""
 
     def __init__(self, **statuses: int) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []

@@ -15,7 +15,7 @@ from ort_py_cuda.code import faults
 
 
 class Pinned(np.ndarray[Any, Any]):
-    """As CuPy's pinned memory: the buffer protocol and an address."""
+    """Pinned memory with CuPy's interface: the buffer protocol and an address."""
 
     @property
     def ptr(self) -> int:
@@ -31,7 +31,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(stream: int, site: faults.Site, value: int, bound: int) -> None:
-    """What `report` of a kernel does."""
+    """Do what a kernel's `report` does."""
     words = (ctypes.c_int64 * 4).from_address(faults.record_of(stream))
     words[1], words[2], words[3], words[0] = site.number, value, bound, 1
 

@@ -18,7 +18,7 @@ __all__ = ["FakeFrontend", "NotSupported"]
 
 
 class NotSupported(RuntimeError):
-    """As ``cudnnGraphNotSupportedError``."""
+    """Stand-in for ``cudnnGraphNotSupportedError``."""
 
 
 class _Tensor:

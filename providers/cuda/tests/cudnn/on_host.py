@@ -24,7 +24,7 @@ __all__ = ["Host", "close", "cudnn_on_host"]
 
 @dataclass
 class Host:
-    """What stands for CuPy and cuDNN."""
+    """Stand-in for CuPy and cuDNN."""
 
     xp: HostModule
     frontend: FakeFrontend

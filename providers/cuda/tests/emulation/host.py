@@ -34,14 +34,14 @@ _FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract
 
 
 class NoCompiler(RuntimeError):
-    """There is no g++."""
+    """g++ is not installed."""
 
 
 xp = HostModule()
 
 
 class HostDriver:
-    """What `driver.Driver` does, on the host.
+    """The interface of `driver.Driver` on the host.
 
     Attributes:
         launched: Names of the kernels that were launched, with grid and block.
@@ -65,7 +65,7 @@ class HostDriver:
         return 0
 
     def attribute(self, attribute: int, device: int) -> int:
-        """Of a device that has much."""
+        """An attribute of a large device."""
         return {75: 9, 76: 0, 16: 4, 97: 227 << 10}[attribute]
 
     def load(self, image: bytes, name: str) -> int:
@@ -119,7 +119,9 @@ def keep_in(folder: Path) -> None:
 
 @functools.cache
 def _folder() -> Path:
-    """What every kernel needs, compiled once: the header, whose own includes take long, and how threads take turns."""
+    """Parts that every kernel needs, compiled once: the header, whose includes take long, and the scheduling of
+    threads.
+    """
     texts = [(_HERE / name).read_text() for name in ("shim.h", "device.cpp")]
     built_by = subprocess.run([_compiler(), "--version"], capture_output=True, text=True, check=True).stdout
     key = hashlib.sha256("\0".join((*_FLAGS, built_by, *texts)).encode()).hexdigest()[:16]
@@ -189,7 +191,7 @@ def _compiled(source: str, name: str, options: tuple[str, ...]) -> bytes:
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> HostDriver:
-    """Make kernels run on the host for a test; skips it where there is no compiler."""
+    """Make kernels run on the host for a test, or skip it without a compiler."""
     if shutil.which("g++") is None:
         pytest.skip("there is no g++, which compiles generated code for the host")
     found = HostDriver()

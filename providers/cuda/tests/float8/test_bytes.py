@@ -20,7 +20,7 @@ _LARGEST = {"float8e4m3fn": 448.0, "float8e5m2": 57344.0}
 
 
 def _saturated(form: str, quotient: Any) -> Any:
-    """What ONNX says, by `ml_dtypes`."""
+    """The result that ONNX defines, computed with `ml_dtypes`."""
     with np.errstate(all="ignore"):
         wide = quotient.astype(np.float32)
         return np.clip(wide, -_LARGEST[form], _LARGEST[form]).astype(FORMS[form])

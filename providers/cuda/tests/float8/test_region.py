@@ -24,7 +24,7 @@ _DTYPES: dict[str, Any] = {"float": np.float32, "float16": np.float16, "bfloat16
 
 
 class _Host:
-    """What stands for CuPy, cuBLASLt and the device."""
+    """Stand-in for CuPy, cuBLASLt and the device."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.xp: HostModule

@@ -25,7 +25,7 @@ _TYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> HostModule:
-    """What stands for CuPy."""
+    """Stand-in for CuPy."""
     return on_the_host(monkeypatch)[0]
 
 

@@ -135,7 +135,7 @@ class ArrayFunctions:
         self._malloc = malloc
 
     def empty(self, shape: Any, dtype: Any = float, **_keywords: Any) -> DeviceArray:
-        """Memory of the current allocator, on the current stream; what is in it nobody knows."""
+        """Uninitialised memory of the current allocator, on the current stream."""
         form = np.dtype(dtype)
         if form.kind not in "biufc" and form.name != "bfloat16":
             raise ValueError(f"Unsupported dtype {form}")
@@ -158,7 +158,7 @@ class ArrayFunctions:
         return DeviceArray(self, raw, pointer)
 
     def settle(self, *arrays: DeviceArray) -> None:
-        """What the current stream had queued is done before its next work, and arrays are where it computes."""
+        """Finish the work queued on the current stream, so that arrays are up to date."""
         here = self.machine.device
         self.machine.check(here)
         for array in arrays:

@@ -25,7 +25,7 @@ _LINE = 256
 
 
 class CUDARuntimeError(RuntimeError):
-    """As CuPy's: a status and its text."""
+    """CuPy's exception: a status and its text."""
 
     def __init__(self, status: int, text: str = "") -> None:
         self.status = status
@@ -33,7 +33,7 @@ class CUDARuntimeError(RuntimeError):
 
 
 class OutOfMemoryError(MemoryError):
-    """As CuPy's."""
+    """CuPy's exception for missing memory."""
 
 
 class Block:
@@ -126,7 +126,7 @@ class Machine:
     # -- memory ------------------------------------------------------------------------------------------------
 
     def check(self, device: int) -> None:
-        """What CUDA says to every call on a device."""
+        """Return CUDA's status for a call on a device."""
         if not 0 <= device < self.devices:
             raise CUDARuntimeError(101, "cudaErrorInvalidDevice: invalid device ordinal")
         if device in self.broken:

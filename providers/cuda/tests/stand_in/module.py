@@ -151,7 +151,7 @@ class Cuda:
         stack.pop()
 
     def malloc(self, nbytes: int) -> Any:
-        """Of the allocator that is current on this thread."""
+        """Allocate with the allocator that is current on this thread."""
         stack = self._stack()
         return (stack[-1] if stack else self._default.malloc)(nbytes)
 

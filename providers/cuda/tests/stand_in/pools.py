@@ -36,7 +36,7 @@ class MemoryPointer:
 
 
 class MemoryPool:
-    """As CuPy's: free blocks by stream and size, and a limit.
+    """CuPy's pool: free blocks by stream and size, and a limit.
 
     Args:
         machine: The machine.
@@ -109,7 +109,7 @@ class PinnedMemory(np.ndarray[Any, Any]):
 
 
 class PinnedMemoryPool:
-    """As CuPy's: what is dropped is free at once, whatever still reads it."""
+    """CuPy's pool: dropped memory is free at once, even if it is still being read."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

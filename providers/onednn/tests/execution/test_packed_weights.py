@@ -28,7 +28,7 @@ class _Forms(PackedForms):
 
 
 def _layout(width: int, source: Element) -> Desc:
-    """What a product of bytes wants its weights in: (2, 64, width)."""
+    """The layout that a product of bytes needs for its weights: (2, 64, width)."""
     seen, held = Desc.plain((2, 3, 64), source), Desc.any((2, 64, width), Element.S8)
     return primitives.matmul(seen, held, None, Desc.plain((2, 3, width))).arguments[Argument.WEIGHTS]
 

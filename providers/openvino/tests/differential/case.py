@@ -21,7 +21,7 @@ _SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5,
 
 @dataclass(frozen=True)
 class Case:
-    """A node, its inputs in order, and which of them are constants of the model.
+    """A node, its inputs in order, and the inputs that are constants of the model.
 
     Attributes:
         op_type: The operator.

@@ -99,7 +99,7 @@ def test_a_decoder_that_is_fed_the_whole_sequence() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_many_models(seed: int) -> None:
-    """Batch entries are done at different steps, and those that are done disturb nobody."""
+    """Batch entries end at different steps, without an effect on the others."""
     inputs = {**BASE, "num_beams": 2 + seed % 3, "num_return_sequences": 2, "max_length": 20}
     agree_with_runtime("BeamSearch", inputs, {"decoder": gpt(20 + seed)}, ALL[:2], eos_token_id=seed, pad_token_id=PAD)
     graphs = {"encoder": encoder(20 + seed), "decoder": decoder(20 + seed)}
@@ -108,7 +108,7 @@ def test_many_models(seed: int) -> None:
 
 @pytest.mark.parametrize("graphs", [{"decoder": gpt(6)}, PAIRS["first step in the encoder"]()], ids=["alone", "pair"])
 def test_scores_of_all_steps(graphs: dict[str, Any]) -> None:
-    """Of all tokens; the end is masked, so that no step is left out."""
+    """Scores of all tokens are returned; the end is masked, so that no step is left out."""
     mask = np.arange(VOCABULARY) != END
     kind = TEXT if "encoder" in graphs else {"eos_token_id": END, "pad_token_id": PAD}
     agree_with_runtime("BeamSearch", {**BASE, "vocab_mask": mask.astype(int)}, graphs, ALL, **kind)

@@ -38,7 +38,7 @@ LENGTH, BEAMS = _one(10), _one(3)
 
 
 def _signature(graph: GraphProto) -> Any:
-    """What a kernel sees of a graph when it is bound."""
+    """The signature of a graph as a kernel sees it when it is bound."""
 
     def spec(value: Any) -> ValueSpec:
         shape = tuple(dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim)

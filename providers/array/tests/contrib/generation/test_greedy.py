@@ -26,7 +26,7 @@ HIDING = np.array([[0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1], [1, 1, 1, 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_likeliest_tokens(seed: int) -> None:
-    """Of several models; sequences end at different steps, or not at all."""
+    """Several models are used; their sequences end at different steps, or not at all."""
     graphs = {"decoder": gpt(seed)}
     inputs = {"input_ids": PROMPT, "max_length": 16}
     (whole,) = generate("GreedySearch", inputs, graphs, eos_token_id=VOCABULARY, pad_token_id=PAD)
@@ -96,7 +96,7 @@ def _plain(graph: Any, prompt: Any, most: int, dtype: Any) -> Any:
 
 
 def _until_end(said: Any, prompt: int) -> Any:
-    """What follows the first end is padding, the end too."""
+    """Replace the first end and the tokens after it by padding."""
     ended = np.logical_or.accumulate(said[:, prompt:] == END, axis=1)
     return np.concatenate((said[:, :prompt], np.where(ended, PAD, said[:, prompt:])), axis=1)
 
@@ -121,7 +121,7 @@ def test_all_sequences_end_early() -> None:
 
 
 def test_a_model_with_an_encoder() -> None:
-    """Which onnxruntime's GreedySearch refuses: it is a beam search of one beam that returns the likeliest tokens."""
+    """onnxruntime's GreedySearch refuses it. It is a beam search of one beam that returns the likeliest tokens."""
     graphs = {"encoder": encoder(1), "decoder": decoder(1)}
     attributes: dict[str, Any] = {"model_type": 1, "decoder_start_token_id": 2, "eos_token_id": 0, "pad_token_id": PAD}
     (found,) = generate("GreedySearch", {"input_ids": PROMPT, "max_length": 9}, graphs, **attributes)

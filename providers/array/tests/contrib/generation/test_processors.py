@@ -130,7 +130,7 @@ def test_processors_run_in_their_order_and_for_their_steps() -> None:
 
 
 def test_what_passes_the_range_becomes_infinite_in_silence() -> None:
-    """A penalty on what is forbidden already is no reason for a warning."""
+    """A penalty on a forbidden token causes no warning."""
     process = Processors()
     process.add(penalise_repetition(2.0))
     scores = np.full((1, 1), LOWEST, np.float32)

@@ -35,7 +35,7 @@ def _chances(logits: Any) -> Any:
 
 
 def _first_logits() -> Any:
-    """Of the first token after the first prompt."""
+    """The logits of the first token after the first prompt."""
     said = PROMPT[:1].astype(np.int32)
     places = np.arange(5, dtype=np.int32)[None]
     states = [np.zeros((2, 1, 2, 0, 4), np.float32)] * 2
@@ -163,7 +163,7 @@ def test_one_token_to_draw(inputs: dict[str, Any], attributes: dict[str, Any]) -
 
 
 def test_presence_is_penalised() -> None:
-    """Of what the mask says, and of what was drawn since."""
+    """The penalty covers tokens in the mask and tokens drawn since."""
     present = np.arange(VOCABULARY) % 3 * np.ones((3, 1), np.int32)
     inputs = {"input_ids": PROMPT, "max_length": 12, "presence_mask": present.astype(np.int32)}
     attributes: dict[str, Any] = {"presence_penalty": 0.8, "eos_token_id": VOCABULARY, "pad_token_id": PAD}

@@ -85,7 +85,7 @@ def test_speech_as_a_beam_search() -> None:
 
 
 def test_scores_of_all_steps() -> None:
-    """Of all tokens; the end is masked, so that no step is left out."""
+    """Scores of all tokens are returned; the end is masked, so that no step is left out."""
     mask = (np.arange(VOCABULARY) != END).astype(int)
     outputs = ("sequences", "sequences_scores", "scores")
     agree_with_runtime("WhisperBeamSearch", {**BASE, "vocab_mask": mask}, _graphs(1), outputs, **TASKS)
@@ -104,7 +104,7 @@ def test_the_chance_of_silence(dtype: Any) -> None:
 
 
 def test_extra_tokens_are_said_first() -> None:
-    """As if they stood at the end of the first tokens. (onnxruntime heeds them on GPUs only.)"""
+    """They count as if they were at the end of the first tokens. (onnxruntime heeds them on GPUs only.)"""
     whole = {**BASE, "decoder_input_ids": np.concatenate((START, [[4, 9], [11, 12]]), axis=1)}
     parted = {**BASE, "decoder_input_ids": START, "extra_decoding_ids": [[4, 9], [11, 12]]}
     wanted, found = (generate("WhisperBeamSearch", given, _graphs(1), **TASKS)[0] for given in (whole, parted))

@@ -95,7 +95,7 @@ def test_a_required_number() -> None:
 
 @pytest.mark.parametrize("shape", [(2, 5), (3, 1, 9), (2, 0, 9), (2, 1, 1), (2, 1, 4)])
 def test_logits_of_another_shape(shape: tuple[int, ...]) -> None:
-    """As many as rows, for at least one token, over at least the vocabulary that the node names."""
+    """The logits must have as many rows as the batch, at least one token and at least the node's vocabulary."""
     with pytest.raises(InvalidArgument, match=r"(?s)logits of the shape .* for 2 sequences.*\[vocabulary\]"):
         last_logits(np.zeros(shape, np.float32), 2, 5 if shape[-1] == 4 else 0, HERE)
 
