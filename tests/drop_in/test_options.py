@@ -47,6 +47,19 @@ def test_options_show_the_table_and_onnxruntimes_methods_only(kind: str) -> None
     assert [name for name in dir(ours()) if not name.startswith("_")] == sorted([*values, *methods])
 
 
+def test_the_backend_interface_allows_what_onnxruntimes_allows() -> None:
+    """onnxruntime keeps a list of the options that ONNX's backend interface may set; ours follow from the table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it imports `onnx.version`
+        backend = importlib.import_module("onnxruntime.backend.backend")
+        backend_rep = importlib.import_module("onnxruntime.backend.backend_rep")
+    for kind, wanted in (
+        (OURS.SessionOptions, backend._ALLOWED_SESSION_OPTIONS),
+        (OURS.RunOptions, backend_rep._ALLOWED_RUN_OPTIONS),
+    ):
+        assert {spec.name for spec in specs_of(kind) if spec.onnxruntime_name and not spec.guarded} == set(wanted)
+
+
 _OF_OTHER_LIBRARIES = {
     "ep.context_node_name_prefix",
     "ep.share_ep_contexts",
