@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
