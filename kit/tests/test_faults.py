@@ -69,7 +69,7 @@ def test_memory_goes_by_the_bytes_of_a_call() -> None:
 
 
 def test_a_lost_device_stays_lost_until_it_is_reset() -> None:
-    """As often as it is told to let itself be reset."""
+    """It stays lost until the permitted number of resets is reached."""
     faults = Faults()
     provider = faulty(faults)
     driven = drive(TEXT, provider)

@@ -104,7 +104,7 @@ def _touches(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_nobody_touches_private_names_of_sessions_and_engines() -> None:
-    """What others need of a session or an engine is public there."""
+    """Members that other modules need of a session or an engine are public."""
     folders = ("core/src", "kit/src", "providers", "benchmarks", "examples")
     files = [file for file in python_files(*folders) if "tests" not in file.parts]
     wrong = [f"{file.relative_to(ROOT)}:{line}: {text}" for file in files for line, text in _touches(parsed(file))]

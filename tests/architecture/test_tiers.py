@@ -59,7 +59,7 @@ def _count(found: list[str], name: str) -> int:
 
 
 def test_without_a_choice_everything_is_there(folder: Path) -> None:
-    """Whoever points pytest at a test gets it, with all rows."""
+    """A test that is chosen by its path runs with all rows."""
     found = _collected(folder)
     assert len(found) == 20 + 60 + 60 + 60 + 1 + 1 + 30
 

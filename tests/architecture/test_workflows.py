@@ -47,7 +47,7 @@ def test_files_fit_their_schemas(schema: str, files: list[Path]) -> None:
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
 def test_workflows_call_the_commands_of_the_repository(file: Path) -> None:
-    """What a job does can be done on any machine: nothing is written down a second time, in YAML."""
+    """Jobs can be reproduced on any machine, since the YAML repeats nothing."""
     commands = [step["run"] for step in _steps(file) if "run" in step]
     assert [command for command in commands if not command.startswith(OWN)] == []
     scripts = {name for command in commands for name in re.findall(r"scripts/\w+\.py", command)}
@@ -71,7 +71,7 @@ def test_commands_are_no_templates(file: Path) -> None:
 
 
 def test_only_the_publishing_job_has_an_identity() -> None:
-    """Whatever runs code of the repository, or of what it depends on, cannot publish."""
+    """Jobs that run code of the repository or its dependencies cannot publish."""
     asking = {
         (file.stem, name)
         for file in WORKFLOWS

@@ -98,7 +98,7 @@ def test_a_model_in_all_processes(precision: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_runtime_without_the_device_is_refused(tmp_path: Path) -> None:
-    """Whoever has no CUDA provider is not measured on another one in silence."""
+    """A missing CUDA provider is never silently measured on another one."""
     settings = gpu.variants(["onnxruntime"], "cuda", "float32", graphs=True)
     assert settings["onnxruntime@onnxruntime"]["device"]["graphs"]
     with Runtimes(1, names=list(settings), variants=settings) as runtimes:

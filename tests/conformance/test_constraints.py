@@ -119,7 +119,7 @@ def _mutated(case: SuiteCase, rng: np.random.Generator) -> tuple[onnx.ModelProto
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_kernels_refuse_does_not_pass(seed: int) -> None:
-    """Of nodes that were changed at random, the gate lets none into a region that its kernel refuses to run."""
+    """For randomly changed nodes, the gate admits none into a region that its kernel refuses to run."""
     rng = np.random.default_rng(seed)
     known = [
         case

@@ -138,7 +138,7 @@ def test_every_element_type_of_contributed_operators_has_a_kernel() -> None:
 
 
 def test_operators_of_the_engine_have_no_kernel() -> None:
-    """What the test above leaves out by name does not exist as a kernel, and does exist in ONNX."""
+    """Names that the test above leaves out have no kernel, and are operators of ONNX."""
     names = {name for _, name, _ in SCHEMAS}
     assert set(_ENGINE) <= names
     assert not {name for _, name in _kernels()} & set(_ENGINE)

@@ -194,7 +194,7 @@ def test_required_providers_decide(site: FakeSite) -> None:
 
 
 def test_children_of_a_hanging_provider_end_with_it(site: FakeSite) -> None:
-    """What a plug-in started is ended too, and does not hold the report up."""
+    """Processes that a plug-in started are ended too, and do not delay the report."""
     plugin = "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
     site.install("pkg-bad", {"bad.py": plugin + "time.sleep(600)"}, {NAME: "bad"})
     assert one(doctor(site)[1], NAME)["verdict"] == "hung"
@@ -218,7 +218,7 @@ def test_two_distributions_of_one_name(site: FakeSite) -> None:
 
 
 def test_blocked_providers_are_left_alone(site: FakeSite) -> None:
-    """What the environment keeps out is not even imported, and is no failure."""
+    """A provider blocked by the environment is not even imported, and does not count as a failure."""
     site.install("pkg-bad", {"bad.py": "import os; os._exit(1)"}, {NAME: "bad"})
     blocked = "ort-py-cpu,ort-py-onednn,ort-py-openvino,pkg-bad"
     code, report = doctor(site, ORT_PY_BLOCK_PROVIDERS=blocked)

@@ -53,7 +53,7 @@ def test_import_reads_nothing(site: FakeSite) -> None:
 
 
 def test_a_copy_on_the_path_counts_once(site: FakeSite) -> None:
-    """The same folder twice on sys.path, as PYTHONPATH and a .pth file make it, is no conflict."""
+    """The same folder twice on sys.path, as from PYTHONPATH and a .pth file, is not a conflict."""
     code = f"""
     import sys
     sys.path.append({str(site.folder)!r} + "/.")

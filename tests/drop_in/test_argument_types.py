@@ -162,7 +162,7 @@ DIFFER: dict[str, tuple[Case, Any, str]] = {
 
 @pytest.mark.parametrize("name", DIFFER)
 def test_deliberate_differences_of_arguments(name: str) -> None:
-    """What ort-py takes or refuses otherwise; the table has the reasons."""
+    """The table gives the reason for each argument that ort-py treats differently."""
     case, expected, _reason = DIFFER[name]
     expect_difference(case, expected)
 
@@ -188,7 +188,7 @@ REFUSALS: dict[str, tuple[Case, str]] = {
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refusals_say_what_is_wanted(name: str) -> None:
-    """Which argument, what it was, and what to pass instead."""
+    """The message contains the argument, its value, and a valid replacement."""
     case, text = REFUSALS[name]
     with pytest.raises(ort_py.ArgumentTypeError) as caught:
         case(OURS)

@@ -112,7 +112,7 @@ def test_an_existing_file_is_kept_where_that_was_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", [None, lambda _: 1 // 0], ids=["None", "raises"])
 def test_streams_that_fail(function: Any) -> None:
-    """What the function raises is a failure of the compilation."""
+    """An exception of the function is a failure of the compilation."""
     expect_agreement(lambda runtime: compiler(runtime).compile_to_stream(function))
 
 

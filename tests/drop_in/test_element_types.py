@@ -70,14 +70,14 @@ def test_types_numpy_lacks_go_in(name: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_types_numpy_lacks_come_out(name: str) -> None:
-    """As arrays of ml_dtypes; onnxruntime gives bare bits for one of them and refuses the others."""
+    """They are arrays of ml_dtypes; onnxruntime gives bare bits for one of them and refuses the others."""
     expect_difference(lambda runtime: cast_to(runtime, name), [NUMBERS.astype(LOW[name])])
 
 
 @pytest.mark.parametrize("bits", [np.uint8, np.int8, np.uint16, np.int16], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", sorted(LOW))
 def test_bits_are_no_values(name: str, bits: Any) -> None:
-    """An array of integers is refused where the model has one of these types, so that nobody has to guess."""
+    """An array of integers is refused for an input of one of these types, so that its meaning is never ambiguous."""
     case: Case = lambda runtime: passed_on(runtime, name, np.zeros(2, bits))  # noqa: E731 - as the tables have it
     with pytest.raises(ort_py.InvalidArgument, match=f"the model declares {name}"):
         case(OURS)
@@ -161,7 +161,7 @@ def test_two_float16_operators_round_once() -> None:
 
 
 def test_each_float16_operator_rounds_where_nothing_is_optimised() -> None:
-    """As the specification has it; onnxruntime rounds once at every level."""
+    """The specification requires this; onnxruntime rounds once at every level."""
 
     def plainly(runtime: Any) -> Any:
         options = runtime.SessionOptions()

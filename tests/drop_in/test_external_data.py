@@ -167,7 +167,7 @@ def test_constants_are_taken_and_refused_alike(name: str) -> None:
 
 
 def test_one_name_for_two_constants() -> None:
-    """onnxruntime takes the last of them; ONNX forbids it, and nobody can know which was meant."""
+    """onnxruntime takes the last of them. ONNX forbids it, because the meaning is ambiguous."""
     proto = onnx.load_from_string(MUL)
     for factor in (2, 3):
         proto.graph.initializer.append(onnx.numpy_helper.from_array(np.full(3, factor, np.float32), "w"))

@@ -347,7 +347,7 @@ DIFFER: dict[str, tuple[Case, Any, str]] = {
 
 @pytest.mark.parametrize("name", DIFFER)
 def test_deliberate_differences_of_runs(name: str) -> None:
-    """What onnxruntime refuses or gets wrong is right here; the table has the reasons."""
+    """Runs that onnxruntime refuses or gets wrong are right here; the table has the reasons."""
     case, expected, _reason = DIFFER[name]
     expect_difference(case, expected)
 
@@ -365,7 +365,7 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_feed_is_named(name: str) -> None:
-    """Whatever is wrong with a feed, the message and the error name the input and say what to do."""
+    """The message and the error name the input and say what to do, whatever is wrong with the feed."""
     with pytest.raises(InvalidArgument, match="Input 'x'") as caught:
         relu(ort_py, WRONG[name])
     assert caught.value.location.value == "x"

@@ -157,7 +157,7 @@ def test_external_data_is_supplied_alike(name: str, external: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["value", "file"])
 def test_supplying_what_the_model_holds_itself(name: str) -> None:
-    """Values for initializers in the model are refused, files nobody asks for are not."""
+    """Values for initializers in the model are refused; unused files are not."""
     expect_agreement(runs(MUL, EXTERNAL[name]))
 
 
@@ -232,7 +232,7 @@ DIMENSIONS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("name", sorted(DIMENSIONS))
 def test_dimensions_are_fixed_alike(name: str, named: bool) -> None:
-    """What is reported of inputs and outputs, and what may be fed; also where the dimension has no name."""
+    """Inputs, outputs and permitted feeds are the same, also if the dimension has no name."""
     proto = onnx.load_from_string(RELU)
     dimension = proto.graph.input[0].type.tensor_type.shape.dim[0]
     dimension.denotation = "DATA_BATCH"

@@ -338,7 +338,7 @@ DIFFER: dict[str, tuple[Case, Any, str]] = {
 
 @pytest.mark.parametrize("name", DIFFER)
 def test_deliberate_differences_of_bindings(name: str) -> None:
-    """What onnxruntime refuses or leaves to chance works here, or is refused by a clearer class."""
+    """Bindings that onnxruntime refuses or leaves to chance work here, or are refused by a clearer class."""
     case, expected, _reason = DIFFER[name]
     expect_difference(case, expected)
 

@@ -40,7 +40,7 @@ def test_the_table_has_onnxruntimes_attributes_and_defaults(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
 def test_options_show_the_table_and_onnxruntimes_methods_only(kind: str) -> None:
-    """What `dir` lists, of the class and of an object, is the attributes of the table and onnxruntime's methods."""
+    """`dir` of the class and of an object lists the attributes of the table and onnxruntime's methods."""
     ours = getattr(OURS, kind)
     values, methods = members(ours)
     _, wanted_methods = members(getattr(THEIRS, kind))

@@ -117,7 +117,7 @@ def test_requests_are_answered_alike(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(REFUSED))
 @pytest.mark.usefixtures("no_output")
 def test_requests_are_a_contract(name: str) -> None:
-    """What cannot be had as it was asked for raises."""
+    """A request that cannot be fulfilled raises."""
     expect_difference(opens(name), REFUSED[name][0])
 
 
@@ -144,7 +144,7 @@ def test_compatibility_mode_answers_as_onnxruntime(name: str, monkeypatch: pytes
 )
 @pytest.mark.usefixtures("no_output")
 def test_compatibility_mode_without_fallback(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names nobody knows and malformed requests raise, absent providers do not."""
+    """Unknown names and malformed requests raise; absent providers do not."""
     monkeypatch.setenv("ORT_PY_COMPAT", "1")
     expect_agreement(opens(name, enable_fallback=0))
 
@@ -173,7 +173,7 @@ def test_skipped_providers_are_warned_of_alike(name: str) -> None:
 
 
 def test_fallback_does_not_hide_a_wrong_model() -> None:
-    """Another provider is no answer to a model nobody can run."""
+    """No other provider could run the model either."""
     expect_agreement(lambda runtime: runtime.InferenceSession(b"junk", providers=[CPU, CUDA]))
 
 

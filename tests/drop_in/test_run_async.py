@@ -62,12 +62,12 @@ def outcome(module: Any, names: Any, feed: Any, options: Any = None) -> tuple[st
 
 @pytest.mark.parametrize("case", CASES)
 def test_same_outcome(case: str) -> None:
-    """Raised by the same `except` clause, told with no results, or the same results."""
+    """Both raise in the same `except` clause, pass an error without results, or give the same results."""
     assert outcome(ort_py, *CASES[case]) == outcome(onnxruntime, *CASES[case])
 
 
 def test_ragged_list_is_raised_at_once() -> None:
-    """What cannot be made an array is not left for the callback."""
+    """An input that cannot become an array is not left for the callback."""
     for module in (ort_py, onnxruntime):
         session = module.InferenceSession(MODEL, providers=["CPUExecutionProvider"])
         with pytest.raises(Exception, match=r"(?i)cannot be made a tensor|could not create tensor"):

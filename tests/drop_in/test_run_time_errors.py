@@ -251,6 +251,6 @@ DIFFER: dict[str, tuple[Case, Any, str]] = {
 
 @pytest.mark.parametrize("name", DIFFER)
 def test_deliberate_differences_while_running(name: str) -> None:
-    """What is computed where onnxruntime refuses, and the other way round."""
+    """The table lists computations that only one of the two runtimes refuses."""
     case, expected, _reason = DIFFER[name]
     expect_difference(case, expected)

@@ -87,7 +87,7 @@ PRIVATE: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("source", ["bytes", "path"])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_private_names_that_programs_read(name: str, source: str, tmp_path: Path) -> None:
-    """What libraries read of a session behind its back says the same."""
+    """Private attributes that libraries read have the same values."""
     path = tmp_path / "model.onnx"
     path.write_bytes(RELU)
 

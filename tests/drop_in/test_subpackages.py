@@ -165,7 +165,7 @@ def test_backend_prepares_every_form(form: str) -> None:
 
 @pytest.mark.parametrize("device", ["CPU", "cpu", "GPU", "CUDA"])
 def test_backend_devices(device: str) -> None:
-    """What is supported is told, and asking for anything else is refused."""
+    """Supported devices are listed, and other devices are refused."""
 
     def case(runtime: Any) -> Any:
         backend = importlib.import_module(f"{runtime.__name__}.backend")

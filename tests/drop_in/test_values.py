@@ -409,7 +409,7 @@ DIFFER: dict[str, tuple[Case, Any, str]] = {
 
 @pytest.mark.parametrize("name", DIFFER)
 def test_deliberate_differences_of_values(name: str) -> None:
-    """What onnxruntime refuses, or gets wrong, is right or refused here; the table has the reasons."""
+    """Values that onnxruntime refuses, or gets wrong, are right or refused here; the table has the reasons."""
     case, expected, _reason = DIFFER[name]
     expect_difference(case, expected)
 

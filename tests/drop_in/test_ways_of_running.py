@@ -110,7 +110,7 @@ WAYS: dict[str, Run] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMS)
 def test_arrays_of_every_form(form: str, way: str) -> None:
-    """Whatever its strides, flags and size: the same result by every way."""
+    """The result is the same by every way, for all strides, flags and sizes."""
     expect_agreement(lambda ort: WAYS[way](ort, FORMS[form]))
 
 
@@ -240,7 +240,7 @@ DIFFERENT: dict[str, tuple[Case, Any, str]] = {
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_deliberate_differences_of_conversions(name: str) -> None:
-    """What onnxruntime gets wrong or refuses; the table has the reasons."""
+    """The table gives the reasons for conversions that onnxruntime refuses or gets wrong."""
     case, expected, _reason = DIFFERENT[name]
     expect_difference(case, expected)
 

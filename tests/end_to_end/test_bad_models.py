@@ -271,7 +271,7 @@ def test_bytes_are_refused_alike(name: str) -> None:
 
 
 def test_all_problems_of_a_graph_are_in_one_message(tmp_path: Path) -> None:
-    """Who repairs a model sees everything that is wrong with it at once."""
+    """A user who repairs a model sees all of its problems at once."""
     with pytest.raises(errors.InvalidGraph) as caught:
         bytes_session(
             text_model("g (float[2] x) => (float[2] y, float[2] z) { y = Rellu(x) z = LeakyRelu <alpha = 1> (x) }")

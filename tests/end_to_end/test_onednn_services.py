@@ -163,7 +163,7 @@ def test_the_parallel_executor(threads: int, expected: list[list[Any]]) -> None:
 
 
 def test_the_number_of_threads_is_the_sessions(session: ort_py.InferenceSession) -> None:
-    """OpenMP, which oneDNN computes with, is on the list of libraries that are told the run's share."""
+    """OpenMP, which oneDNN computes with, is among the libraries that are set to the run's share."""
     session.run(None, feeds_of(1)[0])
     assert session.threads.count <= 2
     assert any("OpenMP" in entry for entry in session.threads.native)

@@ -231,7 +231,7 @@ def test_streams_and_awaited_runs(session: ort_py.InferenceSession, regions: Reg
 
 
 def test_alone_it_raises(provider: str, monkeypatch: pytest.MonkeyPatch, expected: Expected) -> None:
-    """Who names no CPU provider gets the error; the next run works again."""
+    """A list without the CPU provider gets the error; the next run works again."""
     options = ort_py.SessionOptions()
     options.cost_model = "always"
     with ort_py.InferenceSession(content(), options, providers=[provider]) as session:
@@ -293,7 +293,7 @@ def test_recoveries_keep_no_memory(session: ort_py.InferenceSession, regions: Re
 def test_a_session_restored_from_the_cache_recovers(
     provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Expected
 ) -> None:
-    """What it needs to plan again is in the cache, or read from the model again."""
+    """The data for planning again come from the cache, or from the model."""
     options = ort_py.SessionOptions()
     options.cost_model = "always"
     options.cache_dir = str(tmp_path / "cache")

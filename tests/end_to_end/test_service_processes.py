@@ -76,7 +76,7 @@ def in_children(count: int, work: Callable[[int], str]) -> list[str]:
 
 
 def test_preloaded_in_the_parent_and_run_in_four_children() -> None:
-    """As with preloading servers: results are right, and the weight's pages stay the parent's."""
+    """Preloading servers do this: results are right, and the weight's pages stay the parent's."""
     session = session_of()
     feed = feed_of(4)
     (expected,) = session.run(None, feed)
@@ -93,7 +93,7 @@ def test_preloaded_in_the_parent_and_run_in_four_children() -> None:
 
 
 def test_forked_while_threads_split_products() -> None:
-    """The pool is in the middle of its work; the child has a pool of its own, and nobody waits for the parent's."""
+    """The parent's pool is busy; the child has its own pool and does not wait for the parent's."""
     session = session_of(3)
     feed = feed_of(64)
     (expected,) = session.run(None, feed)

@@ -67,7 +67,7 @@ def test_products_that_cannot_end_are_not_begun(op_type: str) -> None:
 
 
 def test_folding_ends_with_the_time_for_loading() -> None:
-    """What constants come to is computed while a model is loaded, by the same kernels."""
+    """Constants are computed while a model is loaded, by the same kernels."""
     regions = helper.make_tensor("r", _FLOAT, _REGIONS.shape, _REGIONS.tobytes(), raw=True)
     side = helper.make_tensor("x", _FLOAT, _SIDE.shape, _SIDE.tobytes(), raw=True)
     images = helper.make_tensor("b", _INT64, [200], np.zeros(200, np.int64).tobytes(), raw=True)

@@ -55,7 +55,7 @@ def test_the_command_prints_lines_and_runners_and_writes_the_pictures(
 
 
 def test_a_picture_without_text_gives_no_lines_but_a_picture() -> None:
-    """Nothing is found on an empty page, and that is no error."""
+    """An empty page without results is not an error."""
     from PIL import Image
 
     empty = Image.new("RGB", (320, 224), "white")

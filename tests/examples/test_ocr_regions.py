@@ -44,7 +44,7 @@ def test_diagonal_neighbours_touch() -> None:
 
 
 def test_runs_of_adjacent_rows_at_both_ends_do_not_touch() -> None:
-    """The end of one row is no neighbour of the beginning of the next."""
+    """The end of one row is not adjacent to the beginning of the next."""
     assert len(find_regions(_map((100, 10, 120, 20), (0, 20, 20, 30)), (120, 80))) == 2
 
 

@@ -65,7 +65,7 @@ def test_feeds_are_not_written_to() -> None:
 
 
 def test_the_logits_of_light_squeezenet_equal_onnxruntimes() -> None:
-    """What goes into the softmax whose result means nothing (see `LOOSER`): logits, to float32's tolerance."""
+    """The inputs of the meaningless softmax (see `LOOSER`) are logits, equal within float32's tolerance."""
     model = by_name("light-squeezenet")
     message = onnx.load(fetch(model))
     softmax = message.graph.node[-1]

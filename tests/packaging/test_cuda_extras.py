@@ -77,7 +77,9 @@ def resolve(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
     [("ort-py[cuda]", "13"), ("ort-py[cuda12]", "12"), ("ort-py[cuda13]", "13"), ("ort-py[all]", "13")],
 )
 def test_an_extra_brings_one_cupy(resolve: _Resolver, asked: str, cuda: str) -> None:
-    """That of its CUDA, with the libraries of that CUDA, our provider, and a front end of cuDNN that has no needs."""
+    """Each extra installs the CuPy and the libraries of its CUDA, our provider, and a front end of cuDNN without
+    dependencies.
+    """
     found, fetched, said = resolve(asked)
     assert sorted(name for name in found if name.startswith("cupy")) == [CUPY[cuda]]
     assert found["ort-py-cuda"] == ort_py.__version__

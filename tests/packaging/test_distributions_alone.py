@@ -94,7 +94,7 @@ def test_core_and_cpu_are_small(core_and_cpu: Environment) -> None:
 
 
 def test_no_heavy_dependency_came_along(core_and_cpu: Environment) -> None:
-    """What is installed is what the README of the core says."""
+    """The installed packages are those in the README of the core."""
     installed = {path.name.split("-")[0].lower() for path in core_and_cpu.site_packages.glob("*.dist-info")}
     ours = {"ort_py_core", "ort_py_array", "ort_py_cpu"}
     assert installed == ours | {"numpy", "onnx", "protobuf", "typing_extensions", "ml_dtypes", "pluggy"}

@@ -17,7 +17,7 @@ CPU = "CPUExecutionProvider"
 
 
 def test_the_command_reports_and_writes_the_table(tested: Environment, tmp_path: Path) -> None:
-    """As the documentation has it, on a part of the tests; pytest finds the options without a configuration."""
+    """The command runs as documented, on a part of the tests; pytest finds the options without a configuration."""
     table = tmp_path / "support.md"
     known = tmp_path / "known.txt"  # a copy: with a path in the repository, pytest would read the repository's options
     known.write_text((ROOT / "tests" / "kit" / "cpu.xfail.txt").read_text(encoding="utf-8"), encoding="utf-8")

@@ -62,7 +62,7 @@ def made(tested: Environment, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_tests_pass(tested: Environment, made: dict[str, Path], kind: str) -> None:
-    """As they were written, with all kinds installed side by side; a provider's hold the conformance kit."""
+    """All kinds are installed side by side; a provider's tests contain the conformance kit."""
     # Runs that are observed take longer, and the kit makes many.
     outcome = tested.pytest(made[kind], ORT_PY_BLOCK_PROVIDERS="ort-py-observer")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr

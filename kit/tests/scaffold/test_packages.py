@@ -16,7 +16,7 @@ NAMES = package_names("acme")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_package_is_complete(kind: str) -> None:
-    """What it takes to be built, typed, tested by CI and read."""
+    """It contains everything for building, typing, CI and its readers."""
     files = package_files(kind, NAMES)
     needed = {
         ".github/workflows/test.yml",

@@ -28,7 +28,7 @@ def test_the_version_at_an_opset(opset: int, version: int) -> None:
 
 
 def test_no_version_where_there_is_none() -> None:
-    """Before an operator came, after it was deprecated, and of names that nobody knows."""
+    """The cases are an operator before its introduction, after its deprecation, and unknown names."""
     assert version_at("", "Gelu", 19) is None
     assert version_at("", "Scatter", 13) is None
     assert version_at("com.example", "Relu", 1) is None

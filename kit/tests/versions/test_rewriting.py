@@ -74,7 +74,7 @@ _RUN = ("AveragePool", "Clip", "Conv", "Gemm", "Hardmax", "MaxPool", "Pad", "Red
 
 @pytest.mark.parametrize("op_type", [*_RUN, "Squeeze", "TopK", "Unsqueeze"])
 def test_results_hold_in_onnxruntime(op_type: str) -> None:
-    """What is expected at older versions is what onnxruntime computes at those versions, where it runs them."""
+    """Expected results at older versions equal onnxruntime's at those versions, if it runs them."""
     ran = 0  # the newest version is left out: onnxruntime does not know the newest opset
     older = [OperatorVersion("", op_type, version) for version in operator_versions()["", op_type][:-1]]
     for operator in older:

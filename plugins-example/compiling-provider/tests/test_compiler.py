@@ -55,7 +55,7 @@ def test_feeds_and_earlier_results_are_left_alone() -> None:
 
 
 def test_temporaries_are_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where shapes are known to be the same and nobody reads them later; names of the model are not in the source."""
+    """Shapes are known to be equal and the temporaries are not read later; names of the model are not in the source."""
     sources: list[str] = []
     source_of = compiler.source_of
 

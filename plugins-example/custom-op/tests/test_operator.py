@@ -27,7 +27,7 @@ def _distances(x: Any, y: Any, **attributes: Any) -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("squared", [0, 1])
 def test_values(dtype: Any, squared: int) -> None:
-    """As the definition says: the root of the sum of squared differences."""
+    """The definition is the root of the sum of squared differences."""
     rng = np.random.default_rng(0)
     x, y = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((5, 3), (4, 3)))
     squares = ((x[:, None].astype(np.float64) - y[None].astype(np.float64)) ** 2).sum(-1)
@@ -37,7 +37,7 @@ def test_values(dtype: Any, squared: int) -> None:
 
 
 def test_a_point_is_at_no_distance_from_itself() -> None:
-    """Rounding never makes a square negative, so there is no NaN."""
+    """Rounding never makes a square negative, so the result is not NaN."""
     x = np.random.default_rng(1).standard_normal((50, 7), np.float32) * np.float32(1e3)
     assert not np.isnan(_distances(x, x)).any()
 

@@ -116,7 +116,7 @@ def test_long_kernels_equal_onnxruntime(seed: int, scratch: int, monkeypatch: py
 
 
 def test_a_bias_that_stops_fitting_is_refused_also_when_the_shapes_are_known() -> None:
-    """What a node remembers of a shape does not let a wrong bias through later."""
+    """The facts that a node caches for a shape do not let a wrong bias through later."""
     x, w = np.zeros((1, 2, 5), np.float32), np.zeros((3, 2, 3), np.float32)
     _, call = bound("Conv", [x, w, np.zeros(3, np.float32)], opset=11)
     call(x, w, np.zeros(3, np.float32))
@@ -143,7 +143,7 @@ def test_an_empty_batch_gives_an_empty_result() -> None:
 
 
 def test_constant_weights_give_the_same() -> None:
-    """What is known at planning changes nothing in the result."""
+    """Preparation at planning does not change the result."""
     x, w = sample((1, 3, 8, 8), np.float32), sample((4, 3, 3, 3), np.float32, 1)
     np.testing.assert_array_equal(run("Conv", [x, w], opset=11)[0], run("Conv", [x, w], opset=11, constants=(1,))[0])
 

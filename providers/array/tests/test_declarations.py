@@ -182,7 +182,7 @@ def _spread(value: Any) -> Any:
     ),
 )
 def test_numpy_scalars_are_tensors(name: str) -> None:
-    """What NumPy's ufuncs make of tensors without axes, scalars instead of arrays, is taken as an input."""
+    """Scalars that NumPy's ufuncs return for tensors without axes are accepted as inputs."""
     case = cases()[name]
     scalar = [
         value[()] if isinstance(value, np.ndarray) and value.dtype.kind != "O" else value for value in case.inputs
@@ -201,7 +201,7 @@ def test_the_table_of_families_names_what_the_modules_declare() -> None:
 
 
 def test_the_catalogue_has_every_kernel_under_its_operator() -> None:
-    """Asked operator by operator it gives what the list holds, and nothing for an operator nobody has."""
+    """A lookup by operator gives the entries of the list, and nothing for an unknown operator."""
     library = LibraryKernels()
     assert list(library) == kernel_defs()
     for domain, op_type in {(one.domain, one.op_type) for one in kernel_defs()}:

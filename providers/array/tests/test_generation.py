@@ -40,7 +40,7 @@ def test_constant(attributes: dict[str, Any], expected: Any) -> None:
 
 
 def test_constant_is_fresh_each_time() -> None:
-    """What a later kernel writes in place does not change the next run's constant."""
+    """A later kernel that writes in place does not change the next run's constant."""
     node = make_node_spec("Constant", [], attributes={"value": np.zeros(2)})
     definition = next(item for item in DEFINITIONS if item.op_type == "Constant")
     kernel = definition.factory(LocalKernelContext(node))

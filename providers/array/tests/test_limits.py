@@ -86,5 +86,5 @@ def test_the_shape_of_an_einsum(equation: str, shapes: list[tuple[int, ...]]) ->
 
 @pytest.mark.parametrize(("equation", "shapes"), [("ij", [(2,)]), ("i,j->ij", [(2,)]), ("i->k", [(2,)])])
 def test_an_einsum_that_does_not_fit_has_no_shape(equation: str, shapes: list[tuple[int, ...]]) -> None:
-    """What is wrong is left to the kernel to say."""
+    """The kernel reports the error."""
     assert einsum_shape(equation, shapes) is None

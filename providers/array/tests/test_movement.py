@@ -26,7 +26,7 @@ def test_transpose(perm: Any, opset: int) -> None:
 
 @pytest.mark.parametrize("perm", [(0, 1), (0, 1, 3), (0, 0, 1)], ids=str)
 def test_bad_perm(perm: Any) -> None:
-    """What is not an order of the axes is refused."""
+    """An attribute that does not order the axes is refused."""
     with pytest.raises(InvalidArgument, match="is not an order of the axes of shape"):
         run("Transpose", [np.zeros((2, 3, 4))], perm=perm)
 
@@ -113,7 +113,7 @@ def test_expand(target: Any, dtype: Any) -> None:
 
 
 def test_expanded_elements_do_not_share_memory() -> None:
-    """What is written to one element of the result is not seen in another."""
+    """A write to one element of the result does not change another."""
     (result,) = run("Expand", [np.zeros((1, 2)), i64(3, 1)])
     result[0] = 1
     assert result[1].tolist() == [0, 0]

@@ -64,7 +64,7 @@ def test_negative_pads_crop() -> None:
 @pytest.mark.parametrize("pads", [(-1, 2), (2, -1), (-2, 4), (4, -2), (-3, 7), (-1, -1), (3, -3)], ids=str)
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_what_a_crop_leaves_is_repeated(mode: str, pads: tuple[int, int]) -> None:
-    """What a negative pad removes is not there to be repeated or mirrored, as in onnxruntime."""
+    """Cropped elements are not repeated or mirrored, as in onnxruntime."""
     x = np.arange(5.0)
     begin, end = pads
     cropped = x[max(0, -begin) : 5 - max(0, -end)]

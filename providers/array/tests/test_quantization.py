@@ -135,6 +135,6 @@ def test_large_arrays_are_quantised_dynamically_as_in_onnxruntime() -> None:
 
 
 def test_numpy_scalars_are_dequantised() -> None:
-    """What NumPy's functions make of tensors without axes is taken for a tensor, with and without a zero point."""
+    """Scalars that NumPy's functions return count as tensors, with and without a zero point."""
     assert run("DequantizeLinear", [np.int8(5), np.float32(0.5), np.int8(1)], opset=21)[0] == 2
     assert run("DequantizeLinear", [np.int8(5), np.float32(0.5)], opset=21)[0] == 2.5

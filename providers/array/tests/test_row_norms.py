@@ -30,7 +30,7 @@ def _random(*shape: int) -> np.ndarray[Any, Any]:
     ],
 )
 def test_rows(operator: str, parameters: int, shape: tuple[int, ...]) -> None:
-    """Of one block and of several, with and without a shift."""
+    """The rows have one block or several, with and without a shift."""
     inputs = [_random(*shape), *(_random(shape[-1]) for _ in range(parameters))]
     opset = {"LayerNormalization": 17, "RMSNormalization": 23, "SimplifiedLayerNormalization": 17}[operator]
     (expected,) = run_kernel(kernel_defs(), operator, inputs, opset=opset, axis=-1, epsilon=0.01)

@@ -98,7 +98,7 @@ def test_constructing_keeps_the_tensors() -> None:
 
 @pytest.mark.parametrize("dtype", [None, 7, 8])
 def test_an_empty_sequence(dtype: int | None) -> None:
-    """Whatever may come in, nothing is there; each call makes a list of its own."""
+    """It is empty for every element type; each call makes its own list."""
     attributes = {} if dtype is None else {"dtype": dtype}
     assert run("SequenceEmpty", [], **attributes) == [[]]
 

@@ -53,7 +53,7 @@ def test_names_that_one_module_lacks_are_missing() -> None:
 
 
 def test_arithmetic_and_views() -> None:
-    """What kernels do works: functions, operators, indices, writing through views, `item`."""
+    """Kernels can use functions, operators, indices, writes through views, and `item`."""
     x = to_device(np.arange(6.0).reshape(2, 3))
     x.reshape((-1,))[1:3] = 7
     assert to_host(xp.sum(x * 2 + 1, axis=1)).tolist() == [31, 27]

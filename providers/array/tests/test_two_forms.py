@@ -149,7 +149,7 @@ def _garbage(like: Any) -> Any:
 
 @pytest.mark.parametrize("case", _CASES, ids=_IDS)
 def test_both_forms_give_the_same_bits(case: _Case) -> None:
-    """Whatever was in the outputs; on the stand-in array module of the tests too."""
+    """The former content of the outputs has no effect; the stand-in array module is tested too."""
     assert _writes(case)
     definition, kernel = _bind(case)
     expected = [np.asarray(one) for one in _listed(definition, kernel(*case[1]))]

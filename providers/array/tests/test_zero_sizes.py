@@ -125,7 +125,7 @@ def test_gemm_of_no_columns_is_its_third_input(alpha: float) -> None:
 
 
 def test_fused_products_of_no_columns_are_zero() -> None:
-    """As the plain ones, in whichever way the factors are turned."""
+    """This equals the plain products, for all transposes of the factors."""
     inputs = [np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32)]
     (y,) = run("FusedMatMul", inputs, domain="com.microsoft", transB=1, alpha=2.0)
     np.testing.assert_array_equal(y, np.zeros((2, 3), np.float32))

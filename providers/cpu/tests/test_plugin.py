@@ -67,6 +67,6 @@ def test_the_provider_brings_the_operator_library_on_numpy(factory: plugin.CpuPr
 
 
 def test_sessions_share_one_catalogue_of_kernels(factory: plugin.CpuProviderFactory) -> None:
-    """What one session had imported is there for the next."""
+    """A module that one session imported is available to the next."""
     first, second = (factory.create({}, SessionContext()) for _ in range(2))
     assert first.kernel_registry() is second.kernel_registry()

@@ -76,7 +76,7 @@ def _operators() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("domain", "op_type"), sorted(set(_operators())))
 def test_no_two_kernels_claim_the_same(domain: str, op_type: str) -> None:
-    """Whatever a module declares: the registry would refuse the session."""
+    """For overlapping declarations of any module, the registry would refuse the session."""
     kernels = list(catalog.CudaKernels().kernels_of(domain, op_type))
     assert catalog.our_kernels(domain, op_type), "the catalogue names an operator that no module declares"
     for number, left in enumerate(kernels):

@@ -91,7 +91,7 @@ def test_its_errors_are_understood(cupy: Any) -> None:
 
 
 def test_bfloat16_has_loops(cupy: Any) -> None:
-    """What `held_types` counts on: arithmetic, comparison and casts of `ml_dtypes`' type."""
+    """`held_types` relies on arithmetic, comparison and casts of `ml_dtypes`' type."""
     import ml_dtypes
     import numpy as np
 

@@ -61,7 +61,7 @@ def test_any_version_where_the_cuda_is_not_known(folders: Path) -> None:
 
 
 def test_what_is_not_there_is_named_with_its_wheel(folders: Path) -> None:
-    """What was tried, where it was looked for, and what brings it."""
+    """The message contains the names tried, the folders searched, and the wheel that contains the library."""
     put(folders / "nvidia/cufft/lib/other.so")
     with pytest.raises(EPFail) as caught:
         libraries._load("cufft", 13)

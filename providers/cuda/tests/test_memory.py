@@ -21,7 +21,9 @@ MIB = 1 << 20
 
 
 def test_sessions_without_a_limit_share_a_pool(machine: Machine) -> None:
-    """What one gives back the other takes; a limit, another allocator or another GPU makes it one's own."""
+    """Memory that one releases is available to the other; a limit, another allocator or another GPU gives a session its
+    own pool.
+    """
     first = opened().pool
     assert opened().pool is first
     assert opened(allocator="async").pool is not first
@@ -154,7 +156,9 @@ add (float[n] x, float[n] y) => (float[n] z) { s = Add(x, y)  z = Tanh(s) }
 
 
 def test_a_run_that_finds_memory_short_frees_some_and_goes_on(use_machine: Callable[[Machine], Any]) -> None:
-    """What idle frames and the pool keep is given back, the run repeated on the device; the report says so."""
+    """Memory of idle frames and of the pool is released, the run is repeated on the device, and the report records
+    it.
+    """
     machine = Machine(capacity=MIB)
     use_machine(machine)
     with session(ADD) as made:
@@ -188,7 +192,7 @@ def test_a_lost_gpu_is_left_for_the_next_one(use_machine: Callable[[Machine], An
 
 
 def test_the_only_gpu_lost_leaves_the_cpu(machine: Machine) -> None:
-    """No reset can bring a broken context back, and there is no other: the next provider takes over, once for all."""
+    """No reset can restore a broken context, and there is no other GPU: the next provider takes over permanently."""
     with session(ADD) as made:
         feed = {name: np.ones(5, np.float32) for name in "xy"}
         made.run(None, feed)

@@ -146,7 +146,7 @@ def test_a_gpu_that_is_too_old(use_machine: Callable[[Machine], Any], monkeypatc
 
 
 def test_options_without_meaning_are_accepted_and_said(machine: Machine) -> None:
-    """What onnxruntime's provider takes and changes nothing here is in the report of the load, by name."""
+    """The load report names options of onnxruntime's provider that change nothing here."""
     declared = {spec.name for spec in OPTIONS}
     assert not declared & set(WITHOUT_MEANING)
     text = f"{HEAD} g (float[n] x) => (float[n] y) {{ y = Tanh(x) }}"

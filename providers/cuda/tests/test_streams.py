@@ -89,7 +89,7 @@ def test_each_frame_has_a_stream_of_its_own(machine: Machine) -> None:
 
 
 def test_an_event_orders_two_streams(machine: Machine) -> None:
-    """What waits for an event is done after the work before it."""
+    """Work that waits for an event runs after the work before the event."""
     part = opened()
     first, second = part.new_stream(), part.new_stream()
     made = part.transfer.copy(np.arange(3.0), HOST, CUDA, first)
@@ -147,7 +147,7 @@ def test_a_stream_that_is_announced_and_not_given() -> None:
 
 
 def test_a_dropped_stream_ends_its_work_first(machine: Machine) -> None:
-    """After a run that failed: the locked memory of queued copies goes to nobody else before they are done."""
+    """After a failed run, the locked memory of queued copies is not reused before they are done."""
     part = opened()
     stream = part.new_stream()
     assert isinstance(stream, CudaStream)

@@ -103,7 +103,7 @@ def test_shapes_without_axes_or_elements(machine: Machine, shape: tuple[int, ...
 
 
 def test_large_arrays_go_in_parts_through_two_blocks(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever their size, no more than two parts of locked memory are taken; the result is whole."""
+    """Copies of any size use at most two parts of locked memory, and the result is complete."""
     monkeypatch.setattr(room, "_PART", 4096)
     monkeypatch.setattr(room, "_WHOLE", 8192)
     part = opened()

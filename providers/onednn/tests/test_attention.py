@@ -34,14 +34,14 @@ def _heads(batch: int = 2, queries: int = 4, keys: int = 4, rows: int = 5, colum
 
 @pytest.mark.parametrize("keys", [4, 2, 1])
 def test_heads_of_queries_share_those_of_keys(keys: int) -> None:
-    """Of four dimensions: as many heads of keys as of queries, half as many, and one."""
+    """Inputs have four dimensions, with as many heads of keys as of queries, half as many, or one."""
     feeds = _heads(keys=keys)
     _check(_attention(feeds), feeds)
 
 
 @pytest.mark.parametrize("keys", [4, 2])
 def test_heads_side_by_side(keys: int) -> None:
-    """Of three dimensions, with the numbers of heads as attributes; so is the result."""
+    """Inputs and the result have three dimensions, with the numbers of heads as attributes."""
     feeds = {"q": _f(2, 5, 4 * 8), "k": _f(2, 7, keys * 8), "v": _f(2, 7, keys * 6)}
     _check(_attention(feeds, q_num_heads=4, kv_num_heads=keys), feeds)
 

@@ -68,7 +68,7 @@ def test_blocks_give_what_all_at_once_gives(seen: _Seen, rows: int, columns: int
 
 
 def test_heads_side_by_side(seen: _Seen) -> None:
-    """Of three dimensions: rows of a head are far apart, before and after."""
+    """Inputs have three dimensions, so the rows of a head are far apart."""
     feeds = _feeds(np.random.default_rng(1), 2, 4, 80, 56, 32)
     flat = {name: array.transpose(0, 2, 1, 3).reshape(2, array.shape[2], -1) for name, array in feeds.items()}
     (y,) = open_session(_model(flat, q_num_heads=4, kv_num_heads=4)).run(None, flat)
@@ -77,7 +77,7 @@ def test_heads_side_by_side(seen: _Seen) -> None:
 
 
 def test_scores_that_are_capped(seen: _Seen) -> None:
-    """What becomes of scores before the softmax becomes of those in blocks."""
+    """Functions before the softmax also apply to the scores in blocks."""
     feeds = _feeds(np.random.default_rng(2), 1, 2, 64, 40, 32)
     (y,) = open_session(_model(feeds, softcap=2.0)).run(None, feeds)
     assert seen.blocked == [True]
@@ -96,7 +96,7 @@ def test_large_scores_do_not_overflow(seen: _Seen) -> None:
 
 
 def test_runs_agree_with_each_other(seen: _Seen) -> None:
-    """What moves from block to block begins anew with each run."""
+    """State that passes from block to block starts anew with each run."""
     feeds = _feeds(np.random.default_rng(4), 1, 2, 70, 40, 32)
     session = open_session(_model(feeds))
     first, second = (session.run(None, feeds)[0] for _ in range(2))

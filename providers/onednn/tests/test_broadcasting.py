@@ -42,7 +42,7 @@ def test_operands_beside_axes_of_one_element(shape: tuple[int, ...], form: str) 
 
 
 def test_a_gate_that_reads_its_value_again() -> None:
-    """max(σ(x), x) · x is no Swish, though its last factor is what the sigmoid reads."""
+    """max(σ(x), x) · x is not a Swish, though its last factor is the sigmoid's input."""
     text = "g (float[N] x) => (float[N] y) {s=Sigmoid(x) m=Max(s,x) y=Mul(m,x)}"
     x = np.linspace(-4, 4, 33, dtype=np.float32)
     session = ort.InferenceSession(model_from_text(text, 21).SerializeToString(), providers=_HERE)
@@ -50,7 +50,7 @@ def test_a_gate_that_reads_its_value_again() -> None:
 
 
 def test_a_product_with_a_vector_and_what_follows() -> None:
-    """What is added to a product with a vector broadcasts to its result, which has an axis less than a matrix."""
+    """The summand of a product with a vector broadcasts to a result with one axis less than a matrix."""
     rng = np.random.default_rng(1)
     x, w, c = (rng.standard_normal(shape).astype(np.float32) for shape in ((16, 7, 17), (17,), (7,)))
     text = "g (float[N,7,17] x, float[17] w, float[7] c) => (float[N,7] y) {m=MatMul(x,w) r=Relu(m) y=Add(r,c)}"

@@ -65,7 +65,7 @@ def test_chains_are_computed_as_they_stand(chain: list[tuple[str, float]], front
 
 @pytest.mark.parametrize("name", ["Abs", "Mul", "Neg", "Relu"])
 def test_zeroes_keep_their_sign(name: str) -> None:
-    """A product with a constant is no sum with zero, which would make a positive zero of both; Relu gives either."""
+    """A product with a constant is not a sum with zero, which would make both zeros positive; Relu gives either."""
     x = np.array([0.0, -0.0] * 8, np.float32)
     constants: dict[str, Any] = {"c": np.float32(-3)} if name == "Mul" else {}
     inputs = " ".join(["x", *constants])

@@ -160,7 +160,7 @@ def test_rows_of_nothing() -> None:
 
 
 def test_scales_of_the_depth_make_numbers() -> None:
-    """A scale for each row of weights is no factor of the result: the product is one of float32."""
+    """A scale for each row of weights is not a factor of the result, so the product is one of float32."""
     constants, x = _constants(), _source()
     constants["s"] = np.random.default_rng(6).uniform(0.001, 0.01, DEPTH).astype(np.float32)
     nodes = [node("DequantizeLinear", "q s", "w", axis=0), node("MatMul", "x w", "y")]

@@ -115,7 +115,7 @@ def test_what_is_not_negative_is_unsigned_as_it_is(operations: list[Operation]) 
 
 
 def test_pieces_of_one_tensor_are_held_alike(operations: list[Operation]) -> None:
-    """What is joined later stays signed, whether it can be negative or not, so that bytes are joined."""
+    """Inputs of a later join stay signed, negative or not, so that bytes can be joined."""
     chain = _Chain()
     start = chain.converted("x", 0)
     positive = chain.converted(chain.applied("Relu", chain.convolved(start, "one"), "relu"), 0)

@@ -26,7 +26,7 @@ def factory() -> plugin.DnnlProviderFactory:
 
 
 def test_it_has_the_name_of_its_entry_point_and_stands_in_for_the_cpu(factory: plugin.DnnlProviderFactory) -> None:
-    """Whoever asks for CPUExecutionProvider gets it, before the provider that completes."""
+    """A request for CPUExecutionProvider gets it, before the provider that completes."""
     assert factory.name == "DnnlExecutionProvider"
     assert factory.stands_in_for == "CPUExecutionProvider"
     assert factory.default_rank > 0
@@ -88,7 +88,7 @@ def test_a_missing_library_is_a_reason_and_a_fix(
 
 
 def test_the_provider_is_made_and_closed(factory: plugin.DnnlProviderFactory) -> None:
-    """Of its name, and with its kernels all in regions."""
+    """Its name is right, and all its kernels are in regions."""
     provider = factory.create({"claim_small": False}, SessionContext())
     assert provider.name == factory.name
     assert provider.kernel_registry() == ()

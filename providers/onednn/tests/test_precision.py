@@ -102,7 +102,7 @@ def test_products_run_in_bfloat16_and_the_last_writes_float32(plans: list[Plan])
 
 
 def test_float32_is_the_default_and_rounds_nothing(plans: list[Plan]) -> None:
-    """No primitive has another type where nobody asked for one."""
+    """Without a request for another precision, no primitive has another type."""
     run_here(model(CHAIN, PICTURE, WEIGHTS), PICTURE)
     for step in plans[0].steps:
         if step.primitive is not None:
@@ -128,7 +128,7 @@ def _big() -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.mark.usefixtures("has_bfloat16")
 def test_scores_reach_a_softmax_in_float32(plans: list[Plan]) -> None:
-    """What is rounded before an exponential is multiplied into the result."""
+    """An error of rounding before an exponential would multiply the result's error."""
     nodes = [node("MatMul", "x k", "s"), node("Softmax", "s", "p"), node("MatMul", "p v", "y")]
     feeds = {"x": _short(16, 64), "k": _short(64, 48), "v": _short(48, 32)}
     data = model(nodes, feeds)

@@ -213,7 +213,7 @@ def test_converted_chains(kind: str, zeros: tuple[int, int, int]) -> None:
 
 @pytest.mark.usefixtures("needs_exact_integers")
 def test_integers_stay_integers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of such a chain nothing is left but the first conversion and two products of bytes, the sum in the second."""
+    """Only the first conversion and two products of bytes remain of such a chain, with the sum in the second."""
     regions: list[DnnlRegion] = []
     original = DnnlRegion.__init__
 
@@ -367,7 +367,7 @@ def test_weights_serve_a_second_shape() -> None:
 def test_refusals(
     monkeypatch: pytest.MonkeyPatch, op_type: str, inputs: str, constants: dict[str, Array], reason: str
 ) -> None:
-    """What has no form in oneDNN is refused with the reason, which is this one wherever products are exact."""
+    """Operations without a form in oneDNN are refused with this reason, wherever products are exact."""
     monkeypatch.setattr("ort_py_onednn.graph.support.quantized.has_exact_integers", lambda: True)
     known: dict[str, Array] = {
         "x": np.zeros((2, 4), np.float32),

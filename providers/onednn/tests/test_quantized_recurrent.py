@@ -145,7 +145,7 @@ def test_sizes_of_real_models() -> None:
 
 
 def test_an_output_of_the_caller() -> None:
-    """What is written by its parts is moved to where a binding wants it, also from one run to the next."""
+    """Parts write the value, and it is moved to the binding's array, also from one run to the next."""
     data, feeds = _layer(direction="bidirectional", wanted=(True, False, False))
     expected = run_plain(data, feeds)[0]
     with open_session(data) as session:

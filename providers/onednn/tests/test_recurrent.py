@@ -177,7 +177,7 @@ REFUSED: Mapping[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_refusals_say_why(name: str) -> None:
-    """What oneDNN's cells do not have is left to others, with the reason in the placement report."""
+    """Variants that oneDNN's cells lack are left to others, with the reason in the placement report."""
     kind, attributes, reason = REFUSED[name]
     data, _ = _layer(kind, **attributes)
     assert _refusals(data) == [reason]

@@ -79,7 +79,7 @@ def test_several_readers(split: list[str]) -> None:
 
 
 def test_rows_and_volumes(split: list[str]) -> None:
-    """Of one and of three spatial dimensions; an axis may be counted from the end."""
+    """The inputs have one or three spatial dimensions; an axis may be counted from the end."""
     random = np.random.default_rng(2)
     for spatial in ((9,), (3, 4, 5)):
         feeds = _drawn(random, a=(1, 16, *spatial), b=(1, 16, *spatial))
@@ -121,7 +121,7 @@ def test_odd_pieces_are_put_side_by_side(split: list[str], channels: tuple[int, 
 
 
 def test_channels_that_are_not_known_are_put_side_by_side(split: list[str]) -> None:
-    """How weights are to be cut would be seen too late."""
+    """The cut of the weights would be known too late."""
     random = np.random.default_rng(5)
     feeds = _drawn(random, a=(1, 16, 6, 6), b=(1, 16, 6, 6))
     _check(model(_joined(node("Conv", "j w", "y")), feeds, _drawn(random, w=(4, 32, 1, 1)), dynamic=True), feeds)

@@ -96,7 +96,7 @@ def test_what_openvino_does_not_import_is_an_error(damage: Callable[[bytes], byt
 
 
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever was written over it: the session is made, and right."""
+    """The session is created with right results, whatever was written over the file."""
     monkeypatch.setenv("ORT_PY_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o700)
     model = tmp_path / "model.onnx"

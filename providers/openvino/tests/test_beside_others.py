@@ -112,7 +112,7 @@ def test_named_first_it_is_the_engine(providers: list[str]) -> None:
     [("CPU", [NAME, CPU]), ("GPU", [NAME, ONEDNN, CPU]), ("npu", [NAME, ONEDNN, CPU]), ("AUTO", [NAME, CPU])],
 )
 def test_its_other_devices_leave_the_role_to_another_engine(device: str, taken: list[str]) -> None:
-    """A GPU is no CPU engine: what it leaves over runs on the fast CPU provider."""
+    """A GPU is not a CPU engine, so the fast CPU provider runs the remaining nodes."""
     assert ort_py.explain_selection([(NAME, {"device_type": device})]).taken == taken
 
 

@@ -127,7 +127,7 @@ def run_pickled(session: bytes, feeds: dict[str, np.ndarray]) -> tuple[np.ndarra
 
 
 def test_a_session_goes_to_a_spawned_process() -> None:
-    """As what it was made of, with its provider options."""
+    """The session is rebuilt from its source, with its provider options."""
     session = opened(NET, num_streams=2)
     feeds = {"x": np.full((4, 512), 0.01, np.float32), "w": np.eye(512, dtype=np.float32)}
     with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -212,7 +212,7 @@ def test_values_that_are_empty_inside(node: str, wanted: float) -> None:
 
 
 def test_results_that_may_be_empty_are_not_taken() -> None:
-    """How many elements are not zero nobody knows before the run."""
+    """The number of nonzero elements is unknown before the run."""
     session = opened("g (float[n] x) => (int64[1, m] y) { b = Cast <to = 9> (x) y = NonZero(b) }")
     assert "the size of 'y' depends on the data of a run" in refusals(session, "NonZero")
     for numbers in ([1, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0, 0, 1]):

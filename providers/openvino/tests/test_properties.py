@@ -39,7 +39,7 @@ def test_the_option_beats_the_sessions_precision(asked: str, session: str, hint:
 
 
 def test_nothing_is_rounded_that_nobody_asked_for() -> None:
-    """By itself OpenVINO rounds to 8 bits what is multiplied with integer weights; told of accuracy, it does not."""
+    """By default OpenVINO rounds factors of integer weights to 8 bits; it does not if it is set to prefer accuracy."""
     assert target().properties["EXECUTION_MODE_HINT"] == "ACCURACY"
     assert target(precision="BF16").properties["EXECUTION_MODE_HINT"] == "ACCURACY"
 

@@ -18,7 +18,7 @@ def wanted(x: np.ndarray) -> np.ndarray:
 
 
 def test_how_sizes_are_written() -> None:
-    """As onnxruntime's users write them: numbers, ranges, and what is left open."""
+    """onnxruntime's users write numbers, ranges, and open sizes."""
     assert bounds_of("ids[1,1..128], picture [1, 3, ?, -1],scalar[]") == {
         "ids": ((1, 1), (1, 128)),
         "picture": ((1, 1), (3, 3), (0, None), (0, None)),
@@ -56,7 +56,7 @@ def test_other_sizes_are_refused(sizes: str) -> None:
 
 
 def test_an_input_that_the_model_does_not_have() -> None:
-    """Is no promise but a mistake: named, with the inputs there are."""
+    """The error names it, together with the existing inputs."""
     words = r"(?s)reshape_input names 'z', which is not an input of the model.*name one of its inputs: x"
     with pytest.raises(PluginError, match=words):
         opened(NET, reshape_input="z[4]")

@@ -123,7 +123,7 @@ def test_integer_weights_are_no_reason_to_round_activations() -> None:
 
 
 def test_an_operator_in_the_middle_splits_the_region() -> None:
-    """What OpenVINO lacks runs on NumPy, the rest does not."""
+    """Operators that OpenVINO lacks run on NumPy, and the others do not."""
     text = """g (float[3, 3] x) => (float[3, 3] y) { a = Sin(x) d = Det(a) b = Cos(a) y = Mul(b, d) }"""
     found = runners(check(text, {"x": floats(3, 3)}))
     assert found == {"Sin": NAME, "Det": "CPUExecutionProvider", "Cos": NAME, "Mul": NAME}

@@ -51,7 +51,7 @@ MOVES = [
     ("body", "inputs", "opset", "dims"), cases([(body + SQUARE, inputs) for body, inputs in MOVES], 12, 21)
 )
 def test_movement(body: str, inputs: dict[str, Any], opset: int, dims: str) -> None:
-    """What moved goes back, what was repeated is summed, what was not taken gets zero."""
+    """Moved gradients go back, repeated ones are summed, and elements that were not taken get zero."""
     check_gradients(body, inputs, opset=opset, dims=dims)
 
 
@@ -141,8 +141,9 @@ def test_tuples_and_additions(body: str, inputs: dict[str, Any], opset: int, dim
     ],
 )
 def test_elements_that_are_replaced(body: str, indices: Any, updates: tuple[int, ...]) -> None:
-    """What was replaced gets nothing, what replaced it everything. The second derivative of ScatterND takes slices at
-    tuples of indices, whose own derivative needs opset 16."""
+    """Replaced elements get no gradient, and their replacements get all of it. The second derivative of ScatterND takes
+    slices at tuples of indices, whose own derivative needs opset 16.
+    """
     inputs = {**X, **random_inputs(5, u=updates), "i": np.array(indices)}
     check_gradients(body + SQUARE, inputs, opset=12, dims="symbolic", second="ND" not in body)
     check_gradients(body + SQUARE, inputs, opset=21)

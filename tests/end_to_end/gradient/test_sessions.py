@@ -82,7 +82,7 @@ def test_the_load_report_tells() -> None:
 
 
 def test_the_written_model_has_plain_nodes(tmp_path: Path) -> None:
-    """What was differentiated can be saved for any runtime, through `optimized_model_filepath`."""
+    """A differentiated model can be saved for any runtime, through `optimized_model_filepath`."""
     options = ort_py.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "plain.onnx")
     text = 'g (float[3] x) => (float[3] d) { y = Sin(x) d = Gradient<xs = ["x"], y = "y">(x) }'

@@ -60,7 +60,7 @@ def test_every_wrong_provider_has_its_check() -> None:
 
 @pytest.mark.slow  # every check
 def test_the_right_one_passes(pytester: pytest.Pytester) -> None:
-    """What the wrong ones derive from is right in every way."""
+    """The base class of the faulty ones is right in every respect."""
     outcomes = judged(pytester, "KeepsArtifacts", "").parseoutcomes()
     assert "failed" not in outcomes
     assert "errors" not in outcomes

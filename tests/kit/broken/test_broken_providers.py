@@ -94,7 +94,7 @@ def test_every_wrong_provider_has_its_check() -> None:
 
 @pytest.mark.slow  # every check
 def test_the_sound_one_passes(pytester: pytest.Pytester) -> None:
-    """What the wrong ones derive from is right in every way: the kit finds what is wrong, and nothing else."""
+    """The base class of the faulty ones is right, so the kit finds exactly the injected defect."""
     outcomes = judged(pytester, "Sound").parseoutcomes()
     assert "failed" not in outcomes
     assert "errors" not in outcomes

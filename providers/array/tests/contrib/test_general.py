@@ -139,7 +139,7 @@ def test_cdist_of_any_shape(m: int, k: int, n: int, double: bool, seed: int) -> 
 
 
 def test_cdist_of_near_points() -> None:
-    """Of float64 too, points that nearly meet far from all others keep their digits; more than one part of them."""
+    """Points that nearly meet far from all others keep their digits, in float64 too."""
     far = sample((2, 700), np.float64, 0, -1e3, 1e3)
     a = np.repeat(far, 300, axis=0)
     b = a[::3] + sample((200, 700), np.float64, 1, -1e-6, 1e-6)
@@ -191,7 +191,7 @@ def test_conv_transpose_refuses_pads_of_another_rank() -> None:
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.integers(1, 4), st.integers(1, 15), st.integers(1, 5), st.integers(0, 99))
 def test_n_gram_repeat_block(batch: int, length: int, size: int, seed: int) -> None:
-    """What a loop over positions bans, and what onnxruntime bans."""
+    """The result equals a loop over positions, and onnxruntime's."""
     tokens = np.random.default_rng(seed).integers(0, 3, (batch, length))
     scores = sample((batch, 5), np.float32, seed)
     expected = scores.copy()

@@ -142,7 +142,7 @@ def test_positions_of_a_first_prompt_begin_at_the_first() -> None:
 
 
 def test_normalised_heads_keep_their_type() -> None:
-    """Of float16 they are float16 again before they are turned and stored, as are the results."""
+    """Heads of float16 are float16 again before they are rotated and stored, and so are the results."""
     inputs = [*new(1, 4), None, None, i32(3), i32(4), *[None] * 7, *[np.ones(SIZE, np.float32)] * 2]
     narrow = [x.astype(np.float16) if x is not None and x.dtype == np.float32 else x for x in inputs]
     results = contrib(OP, narrow, outputs=3, **NODE)

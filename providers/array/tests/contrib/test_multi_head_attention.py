@@ -165,7 +165,7 @@ def test_decoding_of_caches_with_a_bias() -> None:
 
 
 def test_decoding_of_a_packed_query() -> None:
-    """Queries, keys and values of all heads side by side; a past that is no buffer grows."""
+    """Queries, keys and values of all heads are side by side; a past that is not a buffer grows."""
     attributes = {"num_heads": HEADS, "outputs": 3}
     results = contrib(DECODER, [np.concatenate(ONE, axis=2), None, None, None, None, *PAST], **attributes)
     expected = runtime(MULTI, [*ONE, None, None, None, *PAST], (np.float32,) * 3, num_heads=HEADS)

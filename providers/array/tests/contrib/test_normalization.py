@@ -120,7 +120,7 @@ def test_shapes_that_do_not_fit_are_refused(shapes: list[tuple[int, ...]], messa
 @pytest.mark.parametrize("axis", [-1, 1, 0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_simplified_layer_normalization(dtype: Any, axis: int) -> None:
-    """Of ONNX's domain; over one or more axes, with the inverse root mean square."""
+    """It normalises over one or more axes and also returns the inverse root mean square."""
     x = sample((3, 5, 16), dtype)
     arguments: dict[str, Any] = {"opset": 17, "axis": axis, "epsilon": _EPSILON}
     agree_with_runtime("SimplifiedLayerNormalization", [x, sample(x.shape[axis:], dtype, 1)], outputs=2, **arguments)

@@ -68,7 +68,7 @@ def test_narrow_floats(dtype: Any) -> None:
 
 
 def test_what_lies_in_unused_rows_is_never_seen() -> None:
-    """Pages of nobody and rows behind a sequence's end may hold anything."""
+    """Unused pages and rows behind a sequence's end may hold anything."""
     compare(Batch([(5, 1), (2, 3), (0, 1)], rubbish=np.nan))
 
 
@@ -182,7 +182,7 @@ def test_on_a_device() -> None:
     ],
 )
 def test_refusals(place: int, value: Any, words: str) -> None:
-    """What does not belong together is told, before anything is read through it."""
+    """Inputs that do not belong together raise before anything is read through them."""
     batch = Batch([(5, 1), (2, 3)], pairs=8)
     inputs = [*batch.inputs(np.float32), *[None] * 17][:17]
     inputs[place] = value

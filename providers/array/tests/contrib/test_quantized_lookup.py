@@ -49,7 +49,9 @@ def test_leaky_relu(attributes: dict[str, Any], dtype: Any, constants: tuple[int
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("op_type", ["QLinearSigmoid", "QLinearLeakyRelu"])
 def test_absent_zero_points_are_zero(op_type: str, dtype: Any) -> None:
-    """Of either type, known at planning or not. (onnxruntime ends the process when the last one is missing.)"""
+    """They may have either type and be known at planning or not. (onnxruntime ends the process when the last one is
+    missing.)
+    """
     x, zero = every_value(dtype), number(0, dtype)
     (wanted,) = run(op_type, [x, number(0.1), zero, number(0.02), zero], domain=DOMAIN, opset=1)
     for constants in ((), (1, 3)):

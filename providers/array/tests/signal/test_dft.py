@@ -68,7 +68,9 @@ def test_every_type(dtype: Any) -> None:
 
 @pytest.mark.parametrize("attributes", [{}, {"onesided": 1}, {"inverse": 1}], ids=str)
 def test_onnxruntime_agrees(attributes: dict[str, Any]) -> None:
-    """An independent implementation, on a length that is no power of two; small values, as its float32 errs more."""
+    """It is an independent implementation. The length is not a power of two; values are small, since its float32 errs
+    more.
+    """
     x = sample((2, 30, 1), np.float32, low=-0.3, high=0.3)
     agree_with_runtime("DFT", [x, np.array(24), np.array(1)], opset=20, **attributes)
 

@@ -67,7 +67,9 @@ def test_onnxruntime_agrees(dtype: Any) -> None:
 @pytest.mark.parametrize("shape", [(1, 40), (3, 40), (2, 8), (8, 1), (8, 2)], ids=str)
 @pytest.mark.parametrize("onesided", [0, 1])
 def test_a_signal_of_rank_two_is_real(shape: tuple[int, int], onesided: int) -> None:
-    """As in onnxruntime, whatever the length of its last axis, which would else tell real from complex."""
+    """onnxruntime does this too, for every length of the last axis, which would otherwise distinguish real from
+    complex.
+    """
     x = sample(shape, np.float32)
     length = min(8, shape[1])
     agree_with_runtime("STFT", [x, np.array(4), None, np.array(length)], opset=17, onesided=onesided)

@@ -45,7 +45,7 @@ def test_windows(op_type: str, periodic: bool, size: int, kind: DataType) -> Non
 
 @pytest.mark.parametrize("op_type", WINDOWS)
 def test_windows_default_to_periodic_float(op_type: str) -> None:
-    """As onnxruntime has it; the size may be 32 bits wide and a vector of one."""
+    """onnxruntime has the same default; the size may be 32 bits wide and a vector of one."""
     agree_with_runtime(op_type, [np.array(100, np.int32)], opset=17)
     assert_close(run(op_type, [i64(100)], opset=17)[0], closed_form(op_type, 100, True).astype(np.float32))
 
@@ -64,7 +64,9 @@ def test_integer_windows_are_cut_towards_zero(op_type: str, kind: DataType) -> N
 @pytest.mark.parametrize("periodic", [0, 1])
 @pytest.mark.parametrize("size", [0, 1, 2, 9])
 def test_the_operators_functions(size: int, periodic: int, op_type: str) -> None:
-    """As the function in the specification has it, down to the symmetric window of one sample, which is 0/0."""
+    """The result equals the function in the specification, including the symmetric window of one sample, which is
+    0/0.
+    """
     (expected,) = function_outputs(op_type, [np.array(size)], opset=17, periodic=periodic)
     assert_close(run(op_type, [np.array(size)], opset=17, periodic=periodic)[0], expected)
 
@@ -105,7 +107,7 @@ def mel_inputs(bands: int, length: int, rate: int, low: float, high: float, dtyp
     high=st.floats(0.4, 0.5),
 )
 def test_mel_matrix(bands: int, length: int, rate: int, low: float, high: float) -> None:
-    """As the reference builds it, triangle by triangle; edges in float64 on both sides."""
+    """The reference builds it triangle by triangle; edges are float64 on both sides."""
     agree("MelWeightMatrix", mel_inputs(bands, length, rate, low * rate, high * rate, np.float64), opset=17)
 
 

@@ -54,7 +54,7 @@ def test_separators(texts: list[str], mark: int, least: int, separators: list[st
 @FEW
 @given(TEXTS, st.sampled_from([0, 1]), st.integers(1, 3), st.sampled_from(["a+", "[a-c]+", "a|ab", "[^ ]+", "Ä."]))
 def test_token_expressions(texts: list[str], mark: int, least: int, expression: str) -> None:
-    """What matches is a token, if it has enough characters."""
+    """A match is a token if it has enough characters."""
     compare(words(texts), mark=mark, mincharnum=least, tokenexp=expression)
 
 

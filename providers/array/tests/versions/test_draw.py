@@ -41,7 +41,7 @@ def test_calls_of_one_operator_hold_the_special_floats() -> None:
 
 
 def test_calls_of_one_operator_hold_both_ends_of_integers() -> None:
-    """Of signed and unsigned integers of every width together; each type gets them in `test_draws_of_a_type`."""
+    """The types are signed and unsigned integers of every width together; `test_draws_of_a_type` tests each type."""
     arrays = drawn(_INTEGERS)
     for end in (0, 1):
         assert any(bounds(array.dtype)[end] in array.reshape(-1).tolist() for array in arrays if array.size)

@@ -65,7 +65,7 @@ def test_the_oracles_agree(align_corners: int) -> None:
 @pytest.mark.parametrize("align_corners", [0, 1])
 @pytest.mark.parametrize("spatial", [(1, 1), (1, 3), (2, 1), (1, 2, 2), (2, 1, 2), (2, 2, 1)], ids=str)
 def test_one_pixel(spatial: tuple[int, ...], align_corners: int) -> None:
-    """As the operator's function has it: a side of one pixel is at 0, with aligned corners at -1 in depth, else 0/0.
+    """In the operator's function a side of one pixel is at 0, with aligned corners at -1 in depth, else 0/0.
 
     onnxruntime's own kernel takes the last corner instead, PyTorch the middle. The batch is two because the function
     squeezes a batch of one away.

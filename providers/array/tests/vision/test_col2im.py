@@ -111,7 +111,7 @@ def test_blocks_side_by_side_are_a_rearrangement() -> None:
     ids=str,
 )
 def test_the_reference_agrees(attributes: dict[str, Any]) -> None:
-    """As onnx.reference has it, with one attribute at a time."""
+    """The reference is onnx.reference, with one attribute at a time."""
     whole = {"strides": (1, 1), "dilations": (1, 1), "pads": (0,) * 4, **attributes}
     counts = block_counts((5, 6), (2, 3), whole["strides"], whole["dilations"], whole["pads"])
     agree("Col2Im", [sample((1, 12, prod(counts)), np.float32), i64(5, 6), i64(2, 3)], **attributes)

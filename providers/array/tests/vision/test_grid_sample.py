@@ -77,7 +77,7 @@ def test_volumes_equal_onnxruntime(mode: str, padding_mode: str) -> None:
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_double_positions_are_kept(mode: str, padding_mode: str) -> None:
-    """As onnxruntime, positions and weights of doubles are doubles; the reference rounds positions to float32."""
+    """Like onnxruntime, doubles have positions and weights in double; the reference rounds positions to float32."""
     x, grid = sample((1, 2, 6, 5), np.float64), sample((1, 4, 4, 2), np.float64, 1, low=-0.9, high=0.9)
     agree_with_runtime("GridSample", [x, grid], opset=22, mode=mode, padding_mode=padding_mode)
 

@@ -115,7 +115,7 @@ def test_the_first_of_several_pictures_counts() -> None:
 @pytest.mark.parametrize(("pixel_format", "channels"), [("RGB", 3), ("BGR", 3), ("Grayscale", 1)])
 @pytest.mark.parametrize("kept", [0, 5, 40, -30])
 def test_what_cannot_be_decoded_is_an_empty_picture(kept: int, pixel_format: str, channels: int) -> None:
-    """As the specification has it: streams that are empty, cut off or corrupt."""
+    """The specification requires this for streams that are empty, truncated or corrupt."""
     y = decoded(encoded(PICTURE)[:kept], pixel_format)
     assert (y.shape, y.dtype) == ((0, 0, channels), np.uint8)
 

@@ -34,7 +34,7 @@ def _claimed(text: str) -> list[tuple[int, ...]]:
 
 
 def test_runs_of_nodes_are_claimed_together() -> None:
-    """What cannot be captured lies between two regions; single nodes are no region."""
+    """Nodes that cannot be captured lie between two regions; single nodes do not form a region."""
     text = """g (float[N] x) => (int64[R, M] y) {
         a = Neg (x) b = Relu (a) c = NonZero (b) d = Neg (c) y = Abs (d) }"""
     assert _claimed(text) == [(0, 1), (3, 4)]

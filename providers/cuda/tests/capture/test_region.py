@@ -88,7 +88,7 @@ def test_first_warm_up_then_record_then_replay(device: _Device) -> None:
 
 
 def test_results_belong_to_the_caller(device: _Device) -> None:
-    """What earlier runs gave stays as it is while later ones run."""
+    """Later runs do not change the results of earlier ones."""
     instance = _captured(device).instantiate(FrameResources())
     held = []
     with device.stream:
@@ -147,7 +147,7 @@ def test_threads_have_graphs_of_their_own(device: _Device) -> None:
 
 
 def test_memory_is_counted_and_given_back(device: _Device) -> None:
-    """What the graphs' pool has taken, and nothing after the frame is gone."""
+    """The figure is that of the graphs' pool, and zero after the frame is gone."""
     region = _captured(device)
     instance = region.instantiate(FrameResources())
     assert instance.reserved_bytes() == 0

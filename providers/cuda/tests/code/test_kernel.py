@@ -92,7 +92,7 @@ def test_an_empty_grid_launches_nothing(noting: NotingDriver) -> None:
 
 
 def test_code_is_kept_where_the_streams_session_keeps_it(noting: NotingDriver) -> None:
-    """Kernels are shared by sessions; a stream that nobody spoke for keeps it where the environment says."""
+    """Sessions share kernels; a stream of no session keeps its code where the environment says."""
     session = CodeCache(None)
     kernel.keep_code(5, session)
     Kernel("text", "f", "P")(ONE, ONE, 5, 1)
@@ -122,7 +122,7 @@ def test_much_shared_memory_is_asked_for_once(noting: NotingDriver) -> None:
 
 
 def test_threads_that_ask_for_shared_memory_at_once(noting: NotingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked for last counts, so less never comes after more."""
+    """The last request counts, so a smaller size never follows a larger one."""
     made = Kernel("text", "f", "P")
     inside = False
 

@@ -52,7 +52,7 @@ def test_int8(library: FakeLt) -> None:
 
 
 def test_int8_of_another_form(library: FakeLt) -> None:
-    """What the library has no product for is refused before it is asked."""
+    """Forms of products that the library lacks are refused before the call."""
     with pytest.raises(EPFail, match="contiguous along the axis"):
         multiply(_sample(4, 16, dtype=np.int8), _sample(16, 4, dtype=np.int8))
 
@@ -71,7 +71,7 @@ _E4M3, _E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 
 @pytest.mark.parametrize(("left", "right"), [(_E4M3, _E4M3), (_E4M3, _E5M2), (_E5M2, _E4M3)])
 def test_float8_as_bytes(library: FakeLt, left: Any, right: Any) -> None:
-    """Arrays of bytes, and what they are: each operand is told of in its own type."""
+    """Operands are arrays of bytes, and each is described to the library with its own type."""
     a, b = _sample(16, 32, dtype=left), _sample(48, 32, dtype=right)
     names = np.dtype(left).name, np.dtype(right).name
     y = multiply(a.view(np.uint8), b.view(np.uint8).T, elements=names, result=np.float32)
@@ -115,7 +115,7 @@ def test_other_failures_are_no_reason_to_try_again(monkeypatch: pytest.MonkeyPat
 
 
 def test_matrices_of_a_batch_have_one_alignment(library: FakeLt) -> None:
-    """That of the address and of the way to the next matrix."""
+    """The alignment covers the address and the distance to the next matrix."""
     multiply(_sample(2, 3, 5), _sample(2, 5, 32))
     assert library.alignments == [(128, 4, 128, 128)]  # of B, A, C and D: 640, 60 and 384 bytes to the next
 
@@ -129,7 +129,7 @@ def test_parts_of_narrow_sums_are_not_rounded(library: FakeLt) -> None:
 
 
 def test_a_column_is_read_in_one_piece(library: FakeLt) -> None:
-    """As the row that it is in memory, not as rows of one element."""
+    """In memory it is a row, and it is not read as rows of one element."""
     a, b = _sample(3, 24), _sample(24, 1)
     np.testing.assert_array_equal(multiply(a, b), a @ b)
     ((problem, _),) = library.problems
@@ -182,7 +182,7 @@ def test_a_plan_is_asked_for_once(library: FakeLt) -> None:
 
 
 def test_scratch_is_made_for_each_product(library: FakeLt) -> None:
-    """What the algorithm asks for, from the allocator of the module."""
+    """The algorithm's requirement is allocated with the module's allocator."""
     multiply(_sample(3, 4), _sample(4, 5))
     ((address, size),) = library.workspaces
     assert address

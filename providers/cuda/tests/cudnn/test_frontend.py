@@ -26,7 +26,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
 
 
 def test_a_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has no front end is told which command brings one that works."""
+    """The message gives the command that installs a working front end."""
     _installed(monkeypatch, None)
     assert frontend.missing_frontend() == "nvidia-cudnn-frontend is not installed"
     with pytest.raises(EPFail, match=r'pip install "nvidia-cudnn-frontend>=1\.18,<1\.29"'):

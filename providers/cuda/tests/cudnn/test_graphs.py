@@ -148,7 +148,7 @@ def test_attention_validates() -> None:
 
 
 def test_attention_graph() -> None:
-    """What the front end is asked for, where it cannot be asked itself."""
+    """The description of the request is tested, since the front end itself is not available."""
     q, k, v, y = (_tensor(name, (1, 1, 16, 8), "float16", False) for name in "qkvy")
     graph: Graph = graphs.attention(q, k, v, y, scale=0.5, causal="bottom_right")
     (operation,) = graph.operations

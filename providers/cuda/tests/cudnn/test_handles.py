@@ -49,7 +49,7 @@ def test_threads_have_handles_of_their_own_that_end_with_them() -> None:
 
 
 def test_a_forked_process_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the parent made is the parent's, to use and to end."""
+    """Handles of the parent belong to the parent, which uses and ends them."""
     library = _Library()
     first = library.handles.on(0, 0)
     monkeypatch.setattr("ort_py_cuda.cudnn.handles.os.getpid", lambda: -1)

@@ -56,7 +56,7 @@ def test_every_number_and_what_lies_between(monkeypatch: pytest.MonkeyPatch, for
 def test_quotients_of_narrow_numbers_are_rounded_to_their_type(
     monkeypatch: pytest.MonkeyPatch, form: str, dtype: Any
 ) -> None:
-    """As the model divides; or not, where it says that it divides in float32."""
+    """The model divides this way, unless it is set to divide in float32."""
     install(monkeypatch)
     x = (200 * np.random.default_rng(1).standard_normal((7, 40))).astype(dtype)
     scale = np.asarray(0.3).astype(dtype)

@@ -101,7 +101,7 @@ def test_a_growing_cache_is_not_copied_twice(host: Host, monkeypatch: pytest.Mon
 
 
 def test_frontiers() -> None:
-    """How a frontier is told to cuDNN; one that hides nothing is none."""
+    """The frontier's name for cuDNN is tested; one that hides nothing has none."""
     assert causality(5, 5, 0) == "top_left"
     assert causality(5, 9, 0) == "top_left"
     assert causality(5, 9, 4) == "bottom_right"

@@ -54,7 +54,7 @@ def test_training_is_the_librarys(host: Host) -> None:
 
 @pytest.mark.parametrize(("opset", "outputs"), [(6, 1), (7, 3)])
 def test_training_of_older_versions_is_the_librarys(opset: int, outputs: int, host: Host) -> None:
-    """Version 6 trains unless told otherwise, version 7 where more than the result is wanted."""
+    """Version 6 trains by default, version 7 if outputs other than the result are requested."""
     inputs = _batch((2, 3, 4, 5))
     found = host.run(KERNELS, "BatchNormalization", inputs, outputs=outputs, opset=opset)
     expected = run_kernel(kernel_defs(), "BatchNormalization", inputs, outputs=outputs, opset=opset)

@@ -144,7 +144,7 @@ def test_sizes_of_heads(host: tuple[HostModule, HostDriver], size: int) -> None:
 
 @pytest.mark.parametrize("shared", [(), (3,), (3, 4)])
 def test_caches_are_written_where_they_lie(host: tuple[HostModule, HostDriver], shared: tuple[int, ...]) -> None:
-    """Told to write to the memory that was given, nothing is copied: other pages are not touched. Else all are."""
+    """If the memory is given, nothing is copied, so other pages stay untouched; otherwise all are copied."""
     inputs = _inputs(_BATCHES["both"])[:8]
     options: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2}
     wanted = run_kernel(

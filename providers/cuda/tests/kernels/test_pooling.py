@@ -95,7 +95,7 @@ def _refused(mode: int, size: int, **window: Any) -> str | None:
 
 
 def test_what_cudnn_cannot_pool() -> None:
-    """Each reason by an example; and padding after the picture that no window reaches is no reason."""
+    """Each reason has an example. Padding after the picture that no window reaches is not a reason."""
     both = legacy.MAXIMUM, legacy.AVERAGE_OF_PICTURE, legacy.AVERAGE_INCLUDING
     for mode in both:
         assert "dilations" in (_refused(mode, 9, kernel=2, dilations=2) or "")

@@ -63,7 +63,7 @@ def test_matmul_of_shapes_that_do_not_fit(module: HostModule) -> None:
 @pytest.mark.parametrize("c", [None, (), (1,), (5,), (1, 5), (3, 1), (3, 5), (1, 1)])
 @pytest.mark.parametrize("beta", [1.0, 0.5, 0.0])
 def test_gemm(module: HostModule, c: tuple[int, ...] | None, beta: float, dtype: Any) -> None:
-    """Whatever is added: a bias, a matrix, or something that spreads."""
+    """The third input is a bias, a matrix, or a value that broadcasts."""
     inputs = [_sample(4, 3, dtype=dtype), _sample(5, 4, dtype=dtype), None if c is None else _sample(*c, dtype=dtype)]
     _agree(module, "Gemm", inputs, transA=1, transB=1, alpha=2.0, beta=beta)
 

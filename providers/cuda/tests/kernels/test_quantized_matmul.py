@@ -143,7 +143,7 @@ def test_parameters_that_do_not_fit(host: tuple[HostModule, HostDriver]) -> None
 
 @pytest.mark.parametrize("dtype", _SIGNS)
 def test_columns_are_signed_and_filled_up(dtype: Any) -> None:
-    """What cuBLASLt wants: whole units of 16, zeros behind the end, and the sum of each column."""
+    """cuBLASLt needs whole units of 16 with zeros behind the end, and the sum of each column."""
     b = _bytes(dtype, 21, 7)
     packed, sums = columns_of(np, b)
     assert packed.shape == (16, 32)

@@ -70,7 +70,7 @@ def test_double_precision_is_the_librarys(device: host.HostDriver) -> None:
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 @pytest.mark.parametrize("skip", [(2, 3, 40), (1, 3, 40), (3, 40)])
 def test_sums(kind: str, skip: tuple[int, ...], device: host.HostDriver) -> None:
-    """Of rows and of others that repeat, with a bias; the sum is a result too."""
+    """The summands are rows and repeated values, with a bias; the sum is a result too."""
     given = [floats(2, 3, 40), floats(*skip), floats(40), floats(40), floats(40)]
     inputs = [one.astype(kind) for one in given]
     check_with_library(KERNELS, "SkipLayerNormalization", inputs, rounding=2.0, outputs=4, epsilon=1e-5, **MS)

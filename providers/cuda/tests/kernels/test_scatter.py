@@ -28,7 +28,7 @@ def numbers(*shape: int, kind: str = "float32") -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8", "uint16", "int64", "float64", "bool", "complex128"])
 def test_replaced_elements(kind: str) -> None:
-    """Of every width; each place once, because which of several stays is open."""
+    """Elements have every width; each place occurs once, because the order of several updates is open."""
     i = np.array([rng().permutation(6)[:4] for _ in range(3)]) - 6
     check_with_library(KERNELS, "ScatterElements", [numbers(3, 6, kind=kind), i, numbers(3, 4, kind=kind)], axis=1)
 

@@ -38,7 +38,7 @@ def test_declared_as_the_librarys() -> None:
 
 
 def test_a_late_kernel_takes_nothing_for_constant() -> None:
-    """What a factory packed is gone: the library may not prepare anything of it."""
+    """The factory's packed forms are gone, so the library must not prepare anything from the constant."""
     x, w = np.ones((1, 1, 3, 3), np.float16), np.ones((1, 1, 2, 2), np.float16)
     context = LocalKernelContext(make_node_spec("Conv", [x, w]), constants={1: np.full_like(w, np.nan)})
     np.testing.assert_allclose(unprepared(context)(x, w), np.full((1, 1, 2, 2), 4.0))

@@ -232,7 +232,7 @@ def test_broadcasting(shape_x: str, shape_y: str, x: tuple[int, ...], y: tuple[i
 
 
 def test_results_of_several_shapes_are_several_kernels(device: host.HostDriver) -> None:
-    """What is smaller than the whole is computed at its own size."""
+    """A result smaller than the whole is computed at its own size."""
     text = "g (float[5, 1] x, float[5, 6] y) => (float[5, 1] a, float[5, 6] z) { a = Exp(x) z = Add(a, y) }"
     check(text, {"x": floats(5, 1), "y": floats(5, 6)})
     assert len(device.launched) == 2

@@ -25,7 +25,7 @@ def test_a_copy_does_not_count() -> None:
 
 
 def test_a_product_separates() -> None:
-    """What is before it and behind it are two regions."""
+    """The nodes before it and after it are two regions."""
     text = """g (float[n, 4] x, float[4, 4] w) => (float[n, 4] y) {
         a = Exp(x) b = Neg(a) c = MatMul(b, w) d = Tanh(c) y = Add(d, c)
     }"""
@@ -103,7 +103,7 @@ def test_versions_that_nobody_has_read() -> None:
 
 
 def test_what_is_left_of_a_claim() -> None:
-    """One node is no region; two that lost each other are not one kernel."""
+    """One node does not form a region, and two unconnected ones are not one kernel."""
     graph = view_of("g (float[n] x) => (float[n] y) { a = Exp(x) b = Neg(a) c = Sin(b) y = Cos(c) }")
     assert group_refusal([graph.nodes[0]], graph) == "a region of one operator is that operator's kernel"
     assert group_refusal([graph.nodes[0], graph.nodes[3]], graph) == "what is left is not one kernel"

@@ -129,7 +129,7 @@ def test_what_is_no_layer(case: str) -> None:
 
 
 def test_a_sum_that_element_wise_nodes_alone_read_is_theirs() -> None:
-    """Their kernel reads the product anyway, and the vector costs it nothing; exact Gelu is no epilogue."""
+    """Their kernel reads the product anyway, and the vector costs it nothing; exact Gelu is not an epilogue."""
     assert groups(model("p = MatMul(x, w) s = Add(p, b) y = Gelu(s)")) == [(1, 2)]
     assert groups(model("p = MatMul(x, w) s = Add(p, b) t = Gelu(s) y = Transpose<perm=[0, 2, 1]>(t)")) == [(1, 2)]
     both = model("p = MatMul(x, w) s = Add(p, b) t = Gelu(s) z = Transpose<perm=[0, 1, 2]>(s) y = Add(t, z)")
@@ -184,7 +184,7 @@ def test_the_sessions_arithmetic(tf32: bool, host: tuple[HostModule, FakeLt]) ->
 
 
 def test_a_captured_run_has_it_too(host: tuple[HostModule, FakeLt]) -> None:
-    """One step for the layer, one for what is no part of it."""
+    """The layer is one step, and the remaining node is another."""
     made = model("p = MatMul(x, w) s = Add(p, b) y = Transpose<perm=[0, 2, 1]>(s)")
     view = graph_view(made, schemas=SCHEMAS)
     region = capture.compile(view.region(range(3)), CudaKernels(), host[0])

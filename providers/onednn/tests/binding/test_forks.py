@@ -89,7 +89,7 @@ def test_patience_ends() -> None:
 
 
 def test_a_child_starts_afresh() -> None:
-    """What other threads of the parent were making is nobody's there."""
+    """Work of the parent's other threads is not continued in the child."""
     with gate_with_a_maker() as gate:
         gate.before_fork()
         gate.after_in_child()

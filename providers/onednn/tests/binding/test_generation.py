@@ -53,7 +53,7 @@ def test_a_description_generates_nothing() -> None:
 
 
 def test_the_handle_has_its_code() -> None:
-    """Whoever runs a primitive need not know of generation; it is made once."""
+    """Users of a primitive do not depend on its generation; the code is made once."""
     (primitive,) = _some(1)
     handle = primitive.handle
     assert primitive.is_generated
@@ -72,7 +72,7 @@ def test_everything_is_generated_when_the_block_is_left(count: int) -> None:
 
 
 def test_other_threads_begin_before_the_planner_is_done() -> None:
-    """What it keeps is generated while it goes on, the first batch by itself."""
+    """Kept primitives are generated while planning continues, the first batch by itself."""
     made = _some(20)
     with Generation(2) as generation:
         for primitive in made:
@@ -125,7 +125,7 @@ def test_code_is_for_the_threads_of_its_description(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_batch_leaves_out_what_another_thread_is_at() -> None:
-    """It waits for nobody, and the rest is made in one call."""
+    """It does not wait, and the rest is made in one call."""
     first, second = _some(2)
     with first._lock:
         Primitive.generate_together([first, second, second])

@@ -49,7 +49,9 @@ def test_it_is_kept_where_others_are_dropped(lasting: str, monkeypatch: pytest.M
 
 
 def test_there_is_an_end_of_it(lasting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a process has made its share, new convolutions are computed by other code, which is no reference."""
+    """After a process has used its share, new convolutions are computed by other code, which is not a reference
+    kernel.
+    """
     monkeypatch.setattr(lasting_code, "LASTING_ALLOWED", 1)
     _convolution(20).generate()
     other = _convolution(21)

@@ -65,7 +65,7 @@ def test_what_cannot_be_had_is_said_each_time() -> None:
 
 
 def test_layouts_are_made_once_and_know_themselves() -> None:
-    """What is said without asking oneDNN is what oneDNN says: of gaps, of columns first, of dimensions of 1."""
+    """Facts derived without oneDNN equal oneDNN's: for gaps, column-major order, and dimensions of 1."""
     shapes = (((4, 6), (6, 1)), ((4, 6), (1, 4)), ((4, 6), (12, 2)), ((1, 6), (6, 1)), ((3, 1, 5), (5, 7, 1)))
     for dims, strides in shapes:
         made = Desc.strided(dims, strides)

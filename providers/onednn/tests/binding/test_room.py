@@ -21,7 +21,7 @@ def test_there_is_room_for_little_and_none_for_the_absurd() -> None:
 
 
 def test_threads_take_their_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As large as OpenMP's variable says, in kilobytes where it says no unit."""
+    """The size is that of OpenMP's variable, in kilobytes without a unit."""
     asked: list[int] = []
 
     def noted(nbytes: int) -> bool:

@@ -52,7 +52,7 @@ def test_parts_stand_in_for_the_original(width: int) -> None:
 
 
 def test_a_layout_that_cannot_be_read_keeps_the_original() -> None:
-    """Where nobody knows how to read a form, the array stays."""
+    """If a form cannot be read back, the array stays."""
     array = np.random.default_rng(4).integers(-128, 128, (2, 64, 192)).astype(np.int8)
     source = MadeWeight(array)
     weight = Weight(source, _Forms())

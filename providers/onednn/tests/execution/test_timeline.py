@@ -72,7 +72,9 @@ def test_pieces_are_bytes_of_their_whole() -> None:
 
 
 def test_times_within_a_round() -> None:
-    """What a round writes before it reads it lives in it; what it finds there lives as long as the loop."""
+    """A value that a round writes before it reads it lives within the round; one that it reads first lives as long as
+    the loop.
+    """
     found, made, used = _arena(64), _arena(64), _arena(64, carried=True)
     body = [_copy(found, made), _copy(made, used), _copy(used, used)]
     line = Timeline([_zero(found), repeated(body, 3, {}, "a loop")], [used])
@@ -82,7 +84,7 @@ def test_times_within_a_round() -> None:
 
 
 def test_a_layout_that_reaches_outside_is_refused() -> None:
-    """Of its buffer, or of the whole that its piece is in."""
+    """It must stay within its buffer, and within the whole that its piece belongs to."""
     desc = Desc.plain((16,))
     with pytest.raises(ort.EPFail, match="from byte 0 to byte 64 of a place of 63 bytes"):
         Timeline([_function(desc, _arena(63), _arena(64))])

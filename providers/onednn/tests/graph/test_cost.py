@@ -42,7 +42,7 @@ def test_a_call_or_two_do_not_pay(operators: list[str]) -> None:
 
 
 def test_elements_count() -> None:
-    """What does not pay for a few numbers does for many."""
+    """An operation that does not pay for a few elements pays for many."""
     assert _providers(_chain("Relu"), LARGE) == {PROVIDER}
 
 

@@ -100,7 +100,7 @@ def test_relu6_of_a_shifted_value_is_a_hard_swish(regions: list[DnnlRegion], ops
 
 
 def test_relu6_that_is_divided_by_another_number_stays_divided(regions: list[DnnlRegion]) -> None:
-    """It is HardSwish six times, and a quotient is no product."""
+    """It is HardSwish six times, and a quotient is not a product."""
     (only,) = _operations(regions, [*RELU6, node("Div", "m three", "y")], opset=13)
     assert _algorithms(only) == [Eltwise.HARDSWISH, Eltwise.LINEAR, Binary.DIV]
 
@@ -170,7 +170,7 @@ def test_a_number_makes_a_function_of_one_argument(algorithm: Binary, first: boo
 
 
 def test_fused_operators_are_written_out() -> None:
-    """What the optimiser of the core fuses is understood: nothing of it is left to another provider."""
+    """Operators that the core's optimiser fuses are supported completely: no part is left to another provider."""
     data = model([CONV, node("Relu", "c", "y")], {"x": X}, {"w": W})
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
