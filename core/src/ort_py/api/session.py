@@ -39,6 +39,7 @@ from ort_py.execution.run_queue import RunQueue
 from ort_py.execution.thread_count import ThreadCount
 from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks import SessionEvent
 from ort_py.hooks.process_lock import ProcessLock
 from ort_py.inspection.placement import Placement, placement_of
@@ -94,14 +95,15 @@ class InferenceSession(PrivateNames):
         **kwargs: Any,
     ) -> None:
         others = set(vars(self))
-        options = session_options(path_or_bytes, sess_options, kwargs)
+        model = GivenModel.of(path_or_bytes)
+        options = session_options(model, sess_options, kwargs)
         self._id = uuid.uuid4().hex[:12]
         self._lock = ProcessLock()  # held to exchange the engine
         self._verification = Verification(self, options)
         self._fingerprint: tuple[ExecutionPlan, Fingerprint] | None = None
         self._placement: tuple[Assignment | None, Placement] | None = None
         self._engine = open_engine(
-            path_or_bytes,
+            model,
             options,
             providers,
             provider_options,

@@ -16,6 +16,7 @@ from ort_py.discovery.environment import compat_mode
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, UsageError
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions, entries_of, entry_of
 from ort_py.options.config_checks import check_session_entries
 from ort_py.options.verify_share import share_of
@@ -37,7 +38,7 @@ def fallback_enabled(arguments: Mapping[str, Any]) -> bool:
     return int(arguments.get("enable_fallback", 1)) == 1
 
 
-def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> SessionOptions:
+def session_options(source: GivenModel, given: Any, arguments: Mapping[str, Any]) -> SessionOptions:
     """A session's own options.
 
     Args:
@@ -59,7 +60,6 @@ def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> Se
                 fix="Make one with options = ort_py.SessionOptions() and set its attributes.",
             )
         given = None  # a falsy value counts as none, as in onnxruntime
-    _expect_model(source)
     _warn_of_unknown(arguments)
     options = SessionOptions() if given is None else copy.copy(given)
     disabled = list(arguments.get("disabled_optimizers") or ())
@@ -76,17 +76,6 @@ def session_options(source: Any, given: Any, arguments: Mapping[str, Any]) -> Se
     return options
 
 
-def _expect_model(source: Any) -> None:
-    is_message = hasattr(source, "SerializeToString") and hasattr(source, "graph")
-    if not is_message and not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
-        raise ArgumentTypeError(
-            f"A model cannot be loaded from a {type(source).__name__}.",
-            fix="Pass a path, the bytes of a file, or an onnx.ModelProto.",
-        )
-    if isinstance(source, str) and not source:
-        raise ArgumentTypeError("The path of the model is empty.", fix="Pass the path of the .onnx file.")
-
-
 def _warn_of_unknown(arguments: Mapping[str, Any]) -> None:
     for name in arguments:
         if name not in _ARGUMENTS and not compat_mode():
@@ -94,7 +83,7 @@ def _warn_of_unknown(arguments: Mapping[str, Any]) -> None:
             warn_user(f"InferenceSession has no argument '{name}'; it is ignored. {hint}".rstrip(), UserWarning)
 
 
-def _check_formats(options: SessionOptions, source: Any) -> None:
+def _check_formats(options: SessionOptions, source: GivenModel) -> None:
     """Refuse what onnxruntime's own file format, and its format of compiled models, would be needed for."""
     if entry_of(options, "session.load_model_format").upper() == "ORT":
         raise Fail(
@@ -110,7 +99,7 @@ def _check_formats(options: SessionOptions, source: Any) -> None:
             why="only onnxruntime writes and reads it",
             fix="Give SessionOptions.optimized_model_filepath a name that ends in .onnx.",
         )
-    on_disk = isinstance(source, str | os.PathLike) or entry_of(options, "ep.context_file_path")
+    on_disk = bool(source.path) or entry_of(options, "ep.context_file_path")
     if entry_of(options, "ep.context_enable") == "1" and not on_disk:
         raise InvalidArgument(
             "A compiled model was asked for, and nobody knows where to write it.",
@@ -125,11 +114,11 @@ def _reads_config(arguments: Mapping[str, Any]) -> bool:
     return os.environ.get(_VARIABLE) == "1"
 
 
-def _take_config(options: SessionOptions, source: Any) -> None:
+def _take_config(options: SessionOptions, source: GivenModel) -> None:
     """Let settings that the model carries in its metadata replace those of the options, as onnxruntime does."""
     from ort_py.graph.reading.sources import read_source
 
-    proto = read_source(source, options.limits, None).proto
+    proto = read_source(source.content, options.limits, None).proto
     text = next((entry.value for entry in proto.metadata_props if entry.key == _CONFIG_KEY), None)
     if text is None:
         return

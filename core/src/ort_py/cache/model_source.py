@@ -19,6 +19,7 @@ from ort_py.errors import Fail, Location
 from ort_py.files import FileIdentity, read_regular
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.fingerprint import content_hash
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.limits import Budget, Limits
@@ -44,7 +45,7 @@ class SourceFile:
         self._looked_ns = time.time_ns()
 
     @classmethod
-    def of(cls, source: Any, folder: str | None, *, content: bool) -> SourceFile | None:
+    def of(cls, source: GivenModel, folder: str | None, *, content: bool) -> SourceFile | None:
         """The source of a session, or None if the cache does not support it.
 
         Args:
@@ -53,8 +54,8 @@ class SourceFile:
             content: Also support a model that is not a file, by its content.
         """
         below = None if folder is None else Path(folder)
-        if isinstance(source, str | os.PathLike):
-            path = os.fsdecode(source)
+        if source.path:
+            path = source.path
             try:
                 found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
             except (OSError, ValueError):
@@ -64,9 +65,9 @@ class SourceFile:
             return cls(path, FileIdentity.of(found), below)
         if not content:
             return None
-        if hasattr(source, "SerializeToString"):
-            source = source.SerializeToString(deterministic=True)
-        return cls("", ("content", content_hash(source)), below)
+        message = source.content
+        found_bytes = message.SerializeToString(deterministic=True) if source.is_message else message
+        return cls("", ("content", content_hash(found_bytes)), below)
 
     @property
     def unchanged(self) -> bool:

@@ -21,6 +21,7 @@ from ort_py.engine.optimised_model import move_constants
 from ort_py.enums import GraphOptimizationLevel, OrtCompileApiFlags
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, OptionError, UsageError
 from ort_py.graph.ir import Model
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weights import MappedWeight
 from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.options import SessionOptions
@@ -206,8 +207,8 @@ class ModelCompiler:
                 why="there is no such file",
                 fix="Check the path.",
             )
-        options = session_options(self._source, self._options, {})
-        engine = open_engine(self._source, options)
+        model = GivenModel.of(self._source)
+        engine = open_engine(model, session_options(model, self._options, {}))
         try:
             assert engine.assembled is not None
             assert engine.model is not None

@@ -31,6 +31,7 @@ from ort_py.engine.session_cache import (
 )
 from ort_py.engine.tuned_placement import TunedPlacement, read_tuned, write_tuned
 from ort_py.graph.ir import Model
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks.manager import HookManager
 from ort_py.options import SessionOptions, calculates_fast, entry_of
 from ort_py.partition.assignment import Assignment
@@ -103,7 +104,7 @@ class CacheUse:
 
     def look(
         self,
-        source: Any,
+        source: GivenModel,
         providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
         contributions: Contributions,
         wishes: Sequence[Any],
@@ -142,7 +143,7 @@ class CacheUse:
         return read_calibration(self._store, providers, threads)
 
     def placement_key(
-        self, source: Any, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
+        self, source: GivenModel, providers: Iterable[tuple[ProviderRecord, IExecutionProvider]], wishes: Sequence[Any]
     ) -> str:
         """The key of a model's measured placement; ``""`` if it has none. The arguments are those of `look`."""
         if self._store is None or entry_of(self._options, MODEL_CACHE_KEY) == "0":

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ort_py.discovery import Selection, default_catalog, strictness
 from ort_py.engine.assembly import Assembled, Assembler
@@ -46,6 +46,7 @@ from ort_py.fallback.states import SessionState
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.collection import paused_collection
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.hooks.process_lock import ProcessLock
 from ort_py.kernels.binding import KernelServices
@@ -104,7 +105,9 @@ class Engine:
 
     description: ModelDescription
 
-    def __init__(self, source: Any, recipe: Recipe, session_id: str, make_runner: MakeRunner | None = None) -> None:
+    def __init__(
+        self, source: GivenModel, recipe: Recipe, session_id: str, make_runner: MakeRunner | None = None
+    ) -> None:
         options = self.options = recipe.options
         self.id = session_id
         self.recipe = recipe
@@ -141,7 +144,7 @@ class Engine:
 
     # -- building ----------------------------------------------------------------------------------------------
 
-    def _build(self, source: Any) -> None:
+    def _build(self, source: GivenModel) -> None:
         selection = self._select(source)
         self.providers.create(selection, session_context(self.options, self.threads.count), self.report)
         self.providers.order_for(source, self.report, threads=self.threads.count, explicit=not selection.automatic)
@@ -151,7 +154,7 @@ class Engine:
         settle_memory(self.memory_report(), model)
         self.install(assembled)
 
-    def _select(self, source: Any) -> Selection:
+    def _select(self, source: GivenModel) -> Selection:
         return choose(
             self.recipe.providers,
             self.recipe.provider_options,
@@ -161,7 +164,7 @@ class Engine:
             fallback_enabled=self.recipe.fallback_enabled,
         )
 
-    def _restore(self, source: Any) -> tuple[Model, Assembled] | None:
+    def _restore(self, source: GivenModel) -> tuple[Model, Assembled] | None:
         """Take the model from the cache and plan it; None where it has to be loaded, and then nothing has changed."""
         providers = self.providers
         names = sorted(providers.selection.named)
@@ -186,7 +189,7 @@ class Engine:
         self._adopt(assembled)
         return restored.model, assembled
 
-    def _assemble(self, source: Any) -> tuple[Model, Assembled]:
+    def _assemble(self, source: GivenModel) -> tuple[Model, Assembled]:
         """Load the model, optimise, partition, compile and plan it."""
         from ort_py.engine.loading import load
 

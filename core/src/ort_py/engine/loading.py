@@ -7,8 +7,6 @@ session that is restored from the cache does not.
 from __future__ import annotations
 
 import logging
-import os
-from typing import Any
 
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.replaced_values import external_folder, replace_initializers, supplied_by
@@ -16,6 +14,7 @@ from ort_py.errors import InvalidArgument
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types, validate
 from ort_py.graph.ir import Model, walk
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.hooks.manager import HookManager
@@ -39,9 +38,7 @@ def schema_registry(hooks: HookManager) -> SchemaRegistry:
     return SchemaRegistry(ask=add)
 
 
-def load(
-    source: str | os.PathLike[str] | bytes | Any, options: SessionOptions, schemas: SchemaRegistry, report: LoadReport
-) -> Model:
+def load(source: GivenModel, options: SessionOptions, schemas: SchemaRegistry, report: LoadReport) -> Model:
     """Read, validate and type a model.
 
     Raises:
@@ -50,7 +47,7 @@ def load(
     with report.stage("load") as notes:
         flag = additions_of(options).load_flag
         model = load_model(
-            source,
+            source.content,
             limits=options.limits,
             external_data_folder=external_folder(options, source),
             supplied=supplied_by(additions_of(options)),

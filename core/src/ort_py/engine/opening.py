@@ -9,6 +9,7 @@ from typing import Any
 from ort_py.engine.engine import Engine, MakeRunner
 from ort_py.engine.recipe import FileReference, ProviderArgument, Recipe, expect_same_model, recipe_of
 from ort_py.errors import InvalidArgument
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions
 
 __all__ = ["open_again", "open_engine"]
@@ -38,8 +39,9 @@ def open_engine(
     Raises:
         OrtPyError: The providers cannot be had, or the model is wrong.
     """
-    recipe = recipe_of(source, options, providers, provider_options, fallback_enabled=fallback_enabled)
-    return Engine(source, recipe, session_id or uuid.uuid4().hex[:12], make_runner)
+    given = GivenModel.of(source)
+    recipe = recipe_of(given, options, providers, provider_options, fallback_enabled=fallback_enabled)
+    return Engine(given, recipe, session_id or uuid.uuid4().hex[:12], make_runner)
 
 
 def open_again(

@@ -8,13 +8,13 @@ out a provider that was asked for.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import ProviderRecord
 from ort_py.engine.cache_use import CacheUse
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.tuned_placement import PLACEMENT_KEY, TunedPlacement, in_placement, named_placement
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions
 from ort_py.partition.rates import Calibration
 
@@ -45,7 +45,7 @@ class Participants:
 
     def decide(
         self,
-        source: Any,
+        source: GivenModel,
         pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]],
         report: LoadReport,
         *,

@@ -20,6 +20,7 @@ from ort_py.engine.tuned_placement import entry_names
 from ort_py.enums import OrtExecutionProviderDevicePolicy as Policy
 from ort_py.enums import OrtHardwareDeviceType as Kind
 from ort_py.errors import Fail, InvalidArgument, OrtPyError, ProviderFallbackWarning
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.options import SessionOptions, additions_of, entry_of
 
 __all__ = ["NO_CPU", "choose", "selection_notes"]
@@ -45,7 +46,7 @@ def choose(
     provider_options: Any,
     options: SessionOptions,
     *,
-    source: Any,
+    source: GivenModel | None,
     strict: str,
     fallback_enabled: bool,
 ) -> Selection:
@@ -143,9 +144,10 @@ def _stands_in(name: str) -> bool:
     return record is not None and record.stands_in_for == CPU_ROLE
 
 
-def _delegated(options: SessionOptions, source: Any) -> list[str]:
+def _delegated(options: SessionOptions, source: GivenModel | None) -> list[str]:
     delegate = additions_of(options).delegate
     assert delegate is not None  # the caller has looked
+    assert source is not None  # without a model, nobody asks with a delegate
     devices = get_ep_devices()
     model = _described(options, source)
     try:
@@ -170,11 +172,11 @@ def _shown(devices: Sequence[OrtEpDevice]) -> str:
     return ", ".join(f"{device.ep_name} on {device.device.type.name}" for device in devices) or "no device"
 
 
-def _described(options: SessionOptions, source: Any) -> Mapping[str, str]:
+def _described(options: SessionOptions, source: GivenModel) -> Mapping[str, str]:
     """The description in the model's file. It is read once more for this, since a delegate is asked before loading."""
     from ort_py.graph.reading.sources import read_source
 
-    proto = read_source(source, options.limits, None).proto
+    proto = read_source(source.content, options.limits, None).proto
     return {
         "doc_string": proto.doc_string,
         "domain": proto.domain,

@@ -7,7 +7,6 @@ program: the engine prepares one for the providers that are in use here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.discovery import (
@@ -29,6 +28,7 @@ from ort_py.engine.run_callbacks import wants_runs
 from ort_py.errors import KernelConflictError
 from ort_py.fallback.policy import FallbackPolicy
 from ort_py.fallback.report import FallbackLog
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks.manager import HookManager
 from ort_py.options import SessionOptions, is_on, without_effect
 
@@ -145,7 +145,7 @@ class ProviderSet:
         self.names = self.selection.names_of(self.records)
         self.options |= self.selection.options_of(self.names)
 
-    def order_for(self, source: Any, report: LoadReport, *, threads: int, explicit: bool) -> None:
+    def order_for(self, source: GivenModel, report: LoadReport, *, threads: int, explicit: bool) -> None:
         """Find the order of providers that was named or measured for a model; see `Participants.decide`.
 
         Args:

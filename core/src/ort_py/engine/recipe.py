@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from ort_py.errors import InvalidArgument, Location
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions, entry_of
@@ -141,7 +142,7 @@ class Recipe:
 
 
 def recipe_of(
-    source: Any, options: SessionOptions, providers: Any, provider_options: Any, *, fallback_enabled: bool
+    source: GivenModel, options: SessionOptions, providers: Any, provider_options: Any, *, fallback_enabled: bool
 ) -> Recipe:
     """Write down what an engine is about to be made of.
 
@@ -156,24 +157,20 @@ def recipe_of(
     return Recipe(kept, reason, options, _copied(providers), _copied(provider_options), fallback_enabled)
 
 
-def _kept(source: Any, options: SessionOptions) -> tuple[Any, str]:
-    if isinstance(source, str | os.PathLike):
-        path = os.path.abspath(os.fsdecode(source))  # noqa: PTH100 - links stay as they are, as external data needs
+def _kept(source: GivenModel, options: SessionOptions) -> tuple[Any, str]:
+    if source.path:
+        path = os.path.abspath(source.path)  # noqa: PTH100 - links stay as they are, as external data needs
         try:
             found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
         except (OSError, ValueError):
             return None, "the file was not there"  # loading it says so better
         return FileReference(path, FileIdentity.of(found)), ""
     # A message is kept as it is and made bytes when they are asked for.
-    size = source.ByteSize() if hasattr(source, "ByteSize") else memoryview(source).nbytes if _is_bytes(source) else 0
+    content, size = source.content, source.nbytes
     wanted = entry_of(options, KEEP_BYTES_KEY)
     if wanted == "0" or (wanted != "1" and size > KEPT_BYTES):
         return None, f"its model was given as {human_bytes(size)} of bytes, which were not kept"
-    return bytes(source) if isinstance(source, bytearray | memoryview) else source, ""
-
-
-def _is_bytes(source: Any) -> bool:
-    return isinstance(source, bytes | bytearray | memoryview)
+    return bytes(content) if isinstance(content, bytearray | memoryview) else content, ""
 
 
 def _copied(given: Any) -> Any:

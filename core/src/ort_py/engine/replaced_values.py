@@ -18,6 +18,7 @@ from ort_py.dtypes import TensorType, data_type_of
 from ort_py.engine.metadata import NodeArg
 from ort_py.errors import Fail, Location
 from ort_py.graph.ir import Model
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.options import SessionOptions, entry_of
@@ -39,7 +40,7 @@ def supplied_by(added: Added) -> Supplied:
     )
 
 
-def external_folder(options: SessionOptions, source: Any) -> str | None:
+def external_folder(options: SessionOptions, source: GivenModel) -> str | None:
     """Where external data lies; None for the model's own folder, or nowhere.
 
     Args:
@@ -50,7 +51,7 @@ def external_folder(options: SessionOptions, source: Any) -> str | None:
     lies there; so this does it in compatibility mode only.
     """
     folder = os.fspath(options.external_data_folder) or entry_of(options, _FOLDER_KEY)
-    if not folder and not isinstance(source, str | os.PathLike) and compat_mode():
+    if not folder and not source.path and compat_mode():
         return str(Path.cwd())
     return folder or None
 

@@ -35,6 +35,7 @@ from ort_py.engine.tuned_placement import PLACEMENT_KEY
 from ort_py.errors import OrtPyError
 from ort_py.files import FileIdentity
 from ort_py.graph.ir import Model
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.hooks.manager import HookManager
@@ -155,7 +156,7 @@ class SessionCache:
     def of(
         cls,
         store: CacheStore | None,
-        source: Any,
+        source: GivenModel,
         options: SessionOptions,
         providers: Iterable[tuple[ProviderRecord, IExecutionProvider]],
         provider_options: Mapping[str, Mapping[str, str]],

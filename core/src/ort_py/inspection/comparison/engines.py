@@ -11,6 +11,7 @@ from ort_py.engine.engine import Engine
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.runs import run
 from ort_py.graph.ir import Model
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.inspection.comparison.forcing import ForcedComparison, Progress
 from ort_py.inspection.comparison.measuring import Tolerances, deviation
 from ort_py.inspection.comparison.report import ComparedOutput, ComparisonReport
@@ -32,7 +33,7 @@ def as_written(model: Any, options: SessionOptions) -> Model:
     from ort_py.engine.loading import load
 
     schemas = schemas_when_needed(default_catalog().hooks)
-    return load(model, options, schemas(), LoadReport())
+    return load(GivenModel.of(model), options, schemas(), LoadReport())
 
 
 def compare_engines(

@@ -1,0 +1,62 @@
+"""The model that a caller gave, looked at once: a file, bytes, or a message.
+
+Made at the door of an engine. Later stages ask it what it is and never look at the caller's object again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from ort_py.errors import ArgumentTypeError
+
+__all__ = ["GivenModel"]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenModel:
+    """A model as it was given.
+
+    Attributes:
+        content: The path as text, the bytes, or the message; what `load_model` reads.
+        path: The path, ``""`` for bytes and messages.
+        is_message: Whether it is a message.
+    """
+
+    content: Any
+    path: str
+    is_message: bool
+
+    @classmethod
+    def of(cls, source: Any) -> GivenModel:
+        """Look at what a caller gave.
+
+        Args:
+            source: Path of a model, its bytes, or an ``onnx.ModelProto``.
+
+        Raises:
+            ArgumentTypeError: It is something else; a builtin TypeError too.
+        """
+        if isinstance(source, GivenModel):
+            return source
+        if isinstance(source, str | os.PathLike):
+            path = os.fsdecode(source)
+            if not path:
+                raise ArgumentTypeError("The path of the model is empty.", fix="Pass the path of the .onnx file.")
+            return cls(path, path, is_message=False)
+        if isinstance(source, bytes | bytearray | memoryview):
+            return cls(source, "", is_message=False)
+        if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
+            return cls(source, "", is_message=True)
+        raise ArgumentTypeError(
+            f"A model cannot be loaded from a {type(source).__name__}.",
+            fix="Pass a path, the bytes of a file, or an onnx.ModelProto.",
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the model in memory; 0 for a file."""
+        if self.is_message:
+            return int(self.content.ByteSize())
+        return 0 if self.path else memoryview(self.content).nbytes
