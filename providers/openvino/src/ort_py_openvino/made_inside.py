@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec
+from ort_py.dtypes import DataType
 from ort_py.errors import EPFail
 from ort_py_openvino.elements import module_once
 from ort_py_openvino.graph_walk import is_nonnegative, is_positive
@@ -22,6 +23,9 @@ __all__ = ["add_flag", "made_inside"]
 
 _WEIGHED = frozenset({"Conv", "ConvTranspose", "Gemm", "GRU", "LSTM", "MatMul", "RNN"})
 """Operators whose constants are weights: too large to be looked at for what they never have."""
+
+_REAL = frozenset({DataType.BFLOAT16, DataType.DOUBLE, DataType.FLOAT, DataType.FLOAT16})
+"""Types that have not-a-number."""
 
 
 def made_inside(region: GraphView, looks: Looks) -> list[str]:
@@ -82,7 +86,8 @@ def _makes(node: NodeSpec, graph: GraphView, *, infinities: bool, infinite: bool
         infinities: Whether a result of Exp that overflows counts, too.
         infinite: Whether constants of the region are infinite.
     """
-    if node.domain or node.body is not None:
+    result = node.outputs[0]
+    if node.domain or node.body is not None or result is None or result.data_type not in _REAL:
         return False
     names = [value.name for value in node.inputs if value is not None]
     constants = [graph.constant(name) for name in names]
