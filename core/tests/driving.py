@@ -124,7 +124,7 @@ def typed_model(text: str | onnx.ModelProto, limits: Limits | None = None) -> Mo
 
 
 def reference(text: str | onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
-    """What `onnx.reference` computes."""
+    """Run a model with `onnx.reference`."""
     return list(ReferenceEvaluator(model_of(text)).run(None, dict(feeds)))
 
 

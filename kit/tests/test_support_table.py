@@ -10,7 +10,7 @@ NAME = "MyExecutionProvider"
 
 
 def record(case: str, *ran: str, reason: str = "") -> dict[str, Any]:
-    """What a case leaves."""
+    """The record that a case leaves."""
     return {"provider": NAME, "case": case, "ran": [["", one] for one in ran], "expected_failure": reason}
 
 
@@ -45,7 +45,7 @@ def test_the_summary_is_a_line_a_provider() -> None:
 
 
 def version(name: str, ran: int, *, claimed: bool = True, elsewhere: int = 0) -> dict[str, Any]:
-    """What a version of an operator leaves."""
+    """The record that a version of an operator leaves."""
     return {"provider": NAME, "version": f"version/{name}", "ran": ran, "not_run": elsewhere, "claimed": claimed}
 
 

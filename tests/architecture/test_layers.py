@@ -1,5 +1,7 @@
-"""Who imports whom: rooms of the core stand on layers, plug-ins see the contracts only, the core names no vendor and
-does not import the kit."""
+"""Imports between packages: rooms of the core stand on layers, plug-ins see the contracts only, the core names no
+vendor and does not import the kit. rooms of the core stand on layers, plug-ins see the contracts only, the core names
+no vendor and does not import the kit.
+"""
 
 from __future__ import annotations
 

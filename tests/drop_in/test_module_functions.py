@@ -118,7 +118,7 @@ def test_native_libraries_of_providers_are_refused(tmp_path: Path) -> None:
 
 
 def draws(runtime: Any, seed: int, runs: int = 2) -> list[list[float]]:
-    """What two random nodes give in some runs of a new session, one list a node and run."""
+    """Results of two random nodes in some runs of a new session, one list per node and run."""
     runtime.set_seed(seed)
     session = runtime.InferenceSession(RANDOM, providers=CPU)
     return [array.tolist() for _ in range(runs) for array in session.run(None, {})]

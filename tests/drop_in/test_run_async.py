@@ -35,7 +35,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 
 
 def outcome(module: Any, names: Any, feed: Any, options: Any = None) -> tuple[str, Any]:
-    """What became of a call: raised at once, told as an error, or the results with the user's object."""
+    """The outcome of a call: an immediate error, an error in the callback, or the results with the user's object."""
     settings = module.SessionOptions()
     settings.intra_op_num_threads = 2
     session = module.InferenceSession(MODEL, settings, providers=["CPUExecutionProvider"])

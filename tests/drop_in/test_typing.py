@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "typing"
 
 
 def errors_of(program: str, folder: Path) -> dict[int, set[str]]:
-    """What a type checker says of a user's program: error codes by line."""
+    """Errors that a type checker reports for a user's program: error codes by line."""
     (folder / "program.py").write_text(program)
     environment = dict(os.environ)
     home = Path(ort_py.__file__).parents[1]

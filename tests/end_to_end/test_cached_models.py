@@ -55,7 +55,7 @@ def options_for(folder: Path, plain: bool) -> ort_py.SessionOptions:
 
 
 def answers(session: ort_py.InferenceSession) -> dict[str, Any]:
-    """What a session says about itself."""
+    """A session's description of itself."""
     arguments = [session.get_inputs(), session.get_outputs(), session.get_overridable_initializers()]
     return {
         "arguments": [[(one.name, one.type, one.shape) for one in group] for group in arguments],

@@ -26,7 +26,7 @@ EXERCISED = {
 
 
 def types(op_type: str, version: int, variable: str = "V") -> list[ValueType]:
-    """What a version allows for a type variable."""
+    """Types that a version allows for a type variable."""
     constraints = defs.get_schema(op_type, version).type_constraints
     (found,) = (one for one in constraints if one.type_param_str == variable)
     return [parse_value_type(text) for text in sorted(found.allowed_type_strs)]

@@ -75,7 +75,7 @@ def feeds_of(count: int = 6) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def expected() -> list[list[Any]]:
-    """What the plain CPU provider gives for `feeds_of()`."""
+    """Results of the plain CPU provider for `feeds_of()`."""
     with ort_py.InferenceSession(content(), options_of(pin_cpu=True), CPU) as session:
         return [list(session.run(None, feed)) for feed in feeds_of()]
 

@@ -104,7 +104,7 @@ def shown(document: str) -> str:
 
 
 def colours(picture: Path) -> Counter[tuple[int, ...]]:
-    """How many of a PNG's pixels have which colour."""
+    """Number of a PNG's pixels of each colour."""
     data = picture.read_bytes()
     width, height = (int.from_bytes(data[start : start + 4], "big") for start in (16, 20))
     channels = {2: 3, 6: 4}[data[25]]

@@ -117,7 +117,7 @@ def provider(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def expected() -> Iterator[Callable[[np.ndarray[Any, Any]], Any]]:
-    """What NumPy computes."""
+    """The function computed by NumPy."""
     options = ort_py.SessionOptions()
     options.pin_cpu = True
     with ort_py.InferenceSession(content(), options, providers=[CPU]) as session:

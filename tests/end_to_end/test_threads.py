@@ -56,7 +56,7 @@ def feeds_of(size: int) -> dict[str, Any]:
 
 
 def in_a_child(folder: Path, processors: str, **variables: str) -> dict[str, Any]:
-    """What a fresh process says of its threads after some large products."""
+    """A fresh process's threads after some large products."""
     model = folder / "model.onnx"
     onnx.save(onnx.parser.parse_model(TEXT), model)
     environment = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")} | variables

@@ -316,7 +316,7 @@ class AttackSearch:
     """Runs the attack of each seed.
 
     Attributes:
-        say: Told stages and findings.
+        say: Called with stages and findings.
         folder: Not used; every search takes it.
     """
 

@@ -27,7 +27,7 @@ class GraphSearch:
     """Judges the case of each seed.
 
     Attributes:
-        say: Told stages and findings.
+        say: Called with stages and findings.
         opset: Operator set version of all graphs; 0 for any.
         main: Element type of most data; empty for any.
         providers: Names that the sessions are given; None for the default.

@@ -51,7 +51,7 @@ class MutantSearch:
     """Changes and runs a model for each seed.
 
     Attributes:
-        say: Told stages and findings.
+        say: Called with stages and findings.
         folder: Where files of findings are written; empty for nowhere.
         native: Whether half of the mutants run with limits of time and memory only, which keep native regions.
     """

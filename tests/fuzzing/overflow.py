@@ -1,9 +1,9 @@
 """Elements of sums that may overflow on their way, and the elements that depend on them.
 
-Whether a sum of large terms passes through infinity depends on the order of its terms, which nobody fixes. A node that
-adds up is therefore run with the magnitudes of its finite inputs, in float64: where that comes near the largest number
-of its type, the element may as well be infinite or NaN. Such elements are then planted, and what changes behind them is
-not held against anybody. This file knows nothing of the sessions that are compared.
+Whether a sum of large terms passes through infinity depends on the order of its terms, which is not defined. A node
+that adds up is therefore run with the magnitudes of its finite inputs, in float64: where that comes near the largest
+number of its type, the element may as well be infinite or NaN. Such elements are then planted, and what changes behind
+them is not held against anybody. This file knows nothing of the sessions that are compared.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def open_elements(model: onnx.ModelProto, values: Feeds) -> dict[str, Array]:
 
 
 def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> list[list[Any]]:
-    """What the NumPy provider gives where elements that may overflow did; one list of outputs a draw.
+    """Results of the NumPy provider if elements that may overflow did; one list of outputs per draw.
 
     Args:
         model: The model.

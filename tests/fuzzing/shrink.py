@@ -105,7 +105,7 @@ def _earlier_outputs(case: Case) -> Iterator[Case]:
 
 
 def _values(case: Case) -> list[dict[str, Any]]:
-    """What NumPy computes for each value, as far as it gets."""
+    """NumPy's result for each value, as far as it gets."""
     nodes = list(case.model.graph.node)
     for count in (len(nodes), len(nodes) - 1, len(nodes) // 2, len(nodes) // 4):
         if count < 1:

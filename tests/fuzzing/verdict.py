@@ -95,13 +95,13 @@ def judge(
     stage: Callable[[str], None] = lambda name: None,
     placed: Callable[[dict[str, int]], None] = lambda placement: None,
 ) -> list[Finding]:
-    """What is wrong with a case.
+    """List the problems of a case.
 
     Args:
         case: The case.
         variants: The ways in which ort-py runs it.
-        stage: Told who runs next, so that a crash has a name.
-        placed: Told how many nodes each provider has, for each variant.
+        stage: Called with the next runtime, so that a crash has a name.
+        placed: Called with the number of nodes of each provider, for each variant.
     """
     findings: list[Finding] = []
     stage("numpy")

@@ -54,7 +54,7 @@ def _script(blocks: list[Block]) -> str:
 
 @pytest.fixture(scope="module")
 def printed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
-    """What each block of commands printed; pip finds the distributions of this repository among the wheels."""
+    """Output of each block of commands; pip finds the distributions of this repository among the wheels."""
     folder = tmp_path_factory.mktemp("tutorial")
     hidden = ("PYTHONPATH", "ORT_PY_", "VIRTUAL_ENV", "PIP_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}

@@ -49,7 +49,7 @@ def run_trials(
     """Try everything once.
 
     Args:
-        attempt: Tries one thing in a child; returns a text, or raises what nobody should see.
+        attempt: Tries one thing in a child; returns a text, or raises an exception that must not occur.
         trials: The things.
         seconds: How long one may take.
         address_space: Bytes of address space of a child.

@@ -25,7 +25,7 @@ def told(
     user_data: Any = None,
     options: RunOptions | None = None,
 ) -> tuple[list[Any], Any, str]:
-    """What the callback was told."""
+    """Arguments that the callback received."""
     outcome: list[tuple[list[Any], Any, str]] = []
     done = threading.Event()
 

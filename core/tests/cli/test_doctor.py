@@ -48,7 +48,7 @@ BAD = provider(
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[ProviderDiagnosis]:
-    """What the examination finds: fill it in."""
+    """Results of the examination, for the test to fill in."""
     providers: list[ProviderDiagnosis] = []
     monkeypatch.setattr(doctor, "examine", lambda names, seconds: Diagnosis(MACHINE, tuple(providers)))
     return providers

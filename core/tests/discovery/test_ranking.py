@@ -31,7 +31,8 @@ ORDER = [
 
 @pytest.mark.parametrize("seed", range(5))
 def test_device_class_then_rank_then_name_and_cpu_last(seed: int) -> None:
-    """Whatever order they were found in; a rank never lifts a provider above another class or the CPU provider, which
-    is the last of those that are chosen without being named."""
+    """The order does not depend on discovery. A rank never lifts a provider above another class or the CPU provider,
+    which is the last of those that are chosen without being named.
+    """
     shuffled = random.Random(seed).sample(ORDER, len(ORDER))
     assert ranked(shuffled) == ORDER

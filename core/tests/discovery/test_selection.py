@@ -420,7 +420,7 @@ def test_a_broken_stand_in_is_on_record(installation: FakeInstallation, caplog: 
 
 
 def test_compat_default_is_cpu(zoo: FakeInstallation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in onnxruntime, a session without a list runs on CPU only."""
+    """Like onnxruntime's, a session without a list runs on CPU only."""
     assert _select(zoo, compat=True).names == [CPU_ROLE]
     monkeypatch.setenv("ORT_PY_COMPAT", "1")
     assert _select(zoo).names == [CPU_ROLE]

@@ -262,7 +262,7 @@ class _Observer:
 
 @pytest.fixture
 def observer() -> Iterator[_Observer]:
-    """A plug-in that is told."""
+    """A plug-in that observes the runs."""
     gc.collect()
     made = _Observer()
     default_catalog().hooks.register(made, "observer of declined runs")

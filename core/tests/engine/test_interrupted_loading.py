@@ -16,7 +16,7 @@ import ort_py as ort
 
 @pytest.fixture
 def unraisable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What would be printed as "Exception ignored in"."""
+    """Exceptions that Python would print as "Exception ignored in"."""
     seen: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", seen.append)
     return iter([seen])

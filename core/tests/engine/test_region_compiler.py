@@ -21,7 +21,7 @@ Register = Callable[[ProviderFactory], None]
 
 
 def relu(x: Any) -> Sequence[Any]:
-    """What the only region of the model computes."""
+    """Compute the only region of the model."""
     return [np.maximum(x, 0)]
 
 

@@ -76,7 +76,7 @@ def hit(session: ort_py.InferenceSession) -> bool:
 
 
 def answers(session: ort_py.InferenceSession) -> dict[str, Any]:
-    """What a session says about itself, and what it computes."""
+    """A session's description of itself, and its results."""
     arguments = [session.get_inputs(), session.get_outputs(), session.get_overridable_initializers()]
     meta = session.get_modelmeta()
     return {

@@ -1,6 +1,6 @@
 """The rule of `ort_py.engine.unfusing` for keeping fused nodes, with providers on the host that have a few operators.
 
-FusedConv stands for Conv and Relu. The NumPy provider has all three; the fakes have what they are told.
+FusedConv stands for Conv and Relu. The NumPy provider has all three; the fakes have those that they are given.
 """
 
 from __future__ import annotations

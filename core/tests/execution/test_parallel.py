@@ -157,7 +157,7 @@ def test_branches_run_at_the_same_time() -> None:
 
 
 def test_an_exception_has_its_place_and_the_session_goes_on() -> None:
-    """As in a sequential run, the error has the node, its inputs, and the kernel's exception as the cause."""
+    """The error has the node, its inputs, and the kernel's exception as the cause, like that of a sequential run."""
     broken = [True]
 
     def fail(x: Any) -> Any:
@@ -321,7 +321,7 @@ def test_late_comers_keep_nothing_alive() -> None:
 
 
 def test_terminate_stops_a_run() -> None:
-    """As in a sequential run, it stops before the next step of any thread."""
+    """Like a sequential run, it stops before the next step of any thread."""
     asked: list[int] = []
 
     def terminate() -> bool:

@@ -49,7 +49,7 @@ def strict(definition: KernelDef) -> KernelDef:
 
 
 def providers(where: str) -> tuple[IExecutionProvider, ...]:
-    """Who runs a graph: the host, a device, or both with copies between them."""
+    """Providers that run a graph: the host, a device, or both with copies between them."""
     if where == "host":
         return (HostProvider([strict(one) if one.out else one for one in fake_kernels()]),)
     some = {"Neg", "Add", "MatMul", "Transpose", "Concat"}

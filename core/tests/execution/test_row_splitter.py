@@ -16,7 +16,7 @@ from ort_py.execution.thread_pool import pool_of
 
 
 def parts_of(threads: int, rows: int, grain: int) -> list[tuple[int, int]]:
-    """How rows are split, in order, with nobody else at work."""
+    """The split of the rows, in order, without other work."""
     pool, end = pool_of(threads), time.monotonic() + 10
     while pool.free() < threads - 1 and time.monotonic() < end:
         time.sleep(0.001)  # another test's parts are ending

@@ -145,7 +145,7 @@ g (int64 n, float[2] x) => (float[2] y, float[k,2] s) <bool go = {1}> {
 
 
 def nested(trips: int, x: Any) -> tuple[Any, list[Any]]:
-    """What `NESTED` computes."""
+    """Compute `NESTED`."""
     carried, stacked = x, []
     for i in range(trips):
         a = carried

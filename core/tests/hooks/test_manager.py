@@ -33,7 +33,7 @@ def _contributing(*providers: str) -> ModuleType:
 
 @pytest.fixture
 def failures() -> list[PluginFailure]:
-    """What the manager reports as broken."""
+    """Failures that the manager reports."""
     return []
 
 

@@ -17,7 +17,7 @@ MASKED = """g (float[batch, length, 4] x, bool[batch, length] mask, string[2] ta
 
 
 def feeds_of(session: ort_py.InferenceSession, shapes: Any) -> list[dict[str, Any]]:
-    """What `warmup` would feed."""
+    """Feeds that `warmup` would use."""
     found = warmup_feeds(session.get_inputs(), session.get_overridable_initializers(), shapes)
     return [dict(feed.values) for feed in found]
 

@@ -31,7 +31,7 @@ def test_a_misspelt_key_is_refused(key: str, scope: str, meant: str) -> None:
 
 
 def test_compatibility_mode_accepts_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As onnxruntime does; neither an error nor a warning."""
+    """It reports neither an error nor a warning, like onnxruntime."""
     monkeypatch.setenv("ORT_PY_COMPAT", "1")
     check_key("session.model_cach", "session")
     check_key("mine", "session")

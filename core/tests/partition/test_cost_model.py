@@ -86,7 +86,7 @@ def runners(found: Assignment) -> list[str]:
 
 
 def reasons(found: Assignment) -> list[str]:
-    """Why the first provider does not run each node that it does not run."""
+    """Reasons why the first provider does not run the other nodes."""
     return [assigned.refusals[0][1] for _, assigned in found if assigned.refusals]
 
 

@@ -20,7 +20,7 @@ def on_device(*operators: str, compiles: bool = False) -> FakeProvider:
 
 
 def titles(plan: ExecutionPlan) -> list[str]:
-    """What each step does, without names."""
+    """Title of each step, without names."""
     return [step.title.split("'")[0].strip() for step in plan.steps]
 
 

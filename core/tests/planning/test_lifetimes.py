@@ -20,7 +20,7 @@ def step(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
 
 
 def releases(*steps: Step, keep: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    """What each step releases."""
+    """Slots that each step releases."""
     return [one.release for one in with_releases(steps, keep)]
 
 

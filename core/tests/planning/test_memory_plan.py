@@ -197,7 +197,7 @@ def test_a_plan_says_what_may_be_reused() -> None:
 
 @st.composite
 def tangles(draw: st.DrawFn) -> tuple[str, dict[str, SeenValue]]:
-    """A graph of element-wise steps and views, and sizes that fit nobody's arithmetic: only lifetimes matter here."""
+    """A graph of element-wise steps and views, and sizes without a valid arithmetic: only lifetimes matter here."""
     names, nodes, sizes = ["x"], [], {}
     for number in range(draw(st.integers(2, 40))):
         one, other = draw(st.sampled_from(names)), draw(st.sampled_from(names))
@@ -211,7 +211,7 @@ def tangles(draw: st.DrawFn) -> tuple[str, dict[str, SeenValue]]:
 @given(tangles())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_two_live_values_never_share_bytes(tangle: tuple[str, dict[str, SeenValue]]) -> None:
-    """Of values alive in one step, only both ends of an in-place step overlap, and they coincide exactly."""
+    """Only both ends of an in-place step overlap, and they coincide exactly."""
     plan, _ = planned(*tangle)
     for left, right in itertools.combinations(() if plan is None else plan.values, 2):
         apart = left.offset + left.seen.nbytes <= right.offset or right.offset + right.seen.nbytes <= left.offset

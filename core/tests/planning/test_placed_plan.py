@@ -26,7 +26,7 @@ def plans(
 
 
 def titles(plan: ExecutionPlan) -> list[str]:
-    """What each step does, without names."""
+    """Title of each step, without names."""
     return [step.title.split("'")[0].strip() for step in plan.steps]
 
 

@@ -33,7 +33,7 @@ def optimise(
 
 
 def operators(model: Model) -> Counter[str]:
-    """How often each operator occurs, nested graphs included."""
+    """Number of nodes of each operator, nested graphs included."""
     return Counter(node.op_type for graph in walk(model.graph) for node in graph.nodes)
 
 

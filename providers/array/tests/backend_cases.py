@@ -167,7 +167,7 @@ def _bound(case: Case, xp: Any, constants: bool) -> tuple[KernelDef, Any]:
 
 @functools.cache
 def writing_cases() -> list[str]:
-    """Names of the cases whose kernel writes where it is told, with all inputs but the first known."""
+    """Names of the cases whose kernel writes into given arrays, with all inputs but the first known."""
     found = []
     for name, case in sorted(cases().items()):
         definition = definition_for(case)

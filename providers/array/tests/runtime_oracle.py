@@ -21,7 +21,7 @@ __all__ = ["addable", "agree_with_runtime", "runtime_outputs"]
 def runtime_outputs(
     op_type: str, inputs: Sequence[Any], *, opset: int, outputs: int = 1, domain: str = "", **attributes: Any
 ) -> list[Any]:
-    """What onnxruntime computes for one node on one thread; absent optional inputs are None."""
+    """Run one node with onnxruntime on one thread; absent optional inputs are None."""
     names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
     results = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op_type, names, results, domain=domain, **attributes)

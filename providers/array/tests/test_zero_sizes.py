@@ -1,6 +1,6 @@
 """Axes of size 0: each in turn, for every operator of ONNX's own suite; and former defects with them.
 
-Where a kernel refuses, it says so in the project's own words: NumPy's errors for empty arrays are nobody's answer.
+Where a kernel refuses, it says so in the project's own words: NumPy's errors for empty arrays never reach the user.
 """
 
 from __future__ import annotations

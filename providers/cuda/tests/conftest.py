@@ -30,7 +30,7 @@ def _kernels_are_kept(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_random_numbers(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test draws does not depend on which tests ran before it."""
+    """Make a test's random numbers independent of the tests before it."""
     drawing.begin(request.node.name)
     yield
     drawing.end()

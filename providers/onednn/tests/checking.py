@@ -150,7 +150,7 @@ class _Replay:
         return self._done.places.get(buffer, buffer)
 
     def _of(self, buffer: Buffer) -> tuple[Array, int]:
-        """Who wrote each byte of the memory that a buffer is in, and where the buffer begins."""
+        """The writer of each byte of the memory that contains a buffer, and the buffer's offset."""
         if buffer.place is Place.OUTPUT:
             memory = self._outputs.setdefault(buffer.index, np.full(buffer.nbytes, _UNWRITTEN, np.int64))
             return memory, 0

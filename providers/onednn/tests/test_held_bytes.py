@@ -64,7 +64,7 @@ class _Chain:
 
 @pytest.fixture
 def operations(monkeypatch: pytest.MonkeyPatch) -> list[Operation]:
-    """What the region that was compiled last consists of."""
+    """Operations of the region that was compiled last."""
     found: list[Operation] = []
     original = DnnlRegion.__init__
 

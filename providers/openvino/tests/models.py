@@ -36,7 +36,7 @@ def opened(model: str | onnx.ModelProto, opset: int = 21, **options: Any) -> ort
 
 
 def runners(session: ort_py.InferenceSession) -> dict[str, str]:
-    """Who runs each node, by its operator."""
+    """Provider of each node, by its operator."""
     return {node.op_type: node.provider for node in session.placement.nodes}
 
 

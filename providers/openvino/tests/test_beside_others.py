@@ -1,7 +1,7 @@
 """OpenVINO in sessions that leave the choice of providers to ort-py, alone and together with oneDNN.
 
-Installing OpenVINO must change nothing for a session that names the CPU or oneDNN, or nobody: one engine fills the CPU
-role, and that is the one with the higher rank.
+Installing OpenVINO must change nothing for a session that names the CPU or oneDNN, or no provider: one engine fills the
+CPU role, and that is the one with the higher rank.
 """
 
 from __future__ import annotations

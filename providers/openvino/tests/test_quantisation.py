@@ -25,7 +25,7 @@ SEVERAL_READERS = RESIDUAL.replace("a = Add(c, d)", "h = HardSwish(c) a = Add(c,
 
 
 def _kept(text: str, monkeypatch: pytest.MonkeyPatch, *, exact: bool = True) -> list[bool]:
-    """What was decided about the regions of a model."""
+    """Decisions about the regions of a model."""
     found: list[bool] = []
     decide = quantisation.computes_in_integers
 

@@ -20,7 +20,7 @@ def cases(entries: Sequence[tuple[str, Mapping[str, Any]]], *opsets: int) -> lis
 
 
 def every_way(entries: Sequence[tuple[str, Mapping[str, Any]]], *opsets: int) -> list[Any]:
-    """As `cases`, with sizes known and unknown at every opset."""
+    """Cases like `cases`, with sizes known and unknown at every opset."""
     return _spread(entries, [(opset, dims) for opset in opsets for dims in ("symbolic", "static")])
 
 

@@ -29,7 +29,7 @@ def model(text: str = "g (float[N, 3] x) => (float[N, 3] y) <float[3] w = {0, 0,
 
 
 def weight(supplied: Supplied) -> list[float]:
-    """What the initializer holds."""
+    """Content of the initializer."""
     found = load_model(model(), supplied=supplied).graph.initializers["w"].weight
     assert found is not None
     return [float(value) for value in found.array()]

@@ -35,12 +35,12 @@ def lowered(graph: str, opset: int = 21, limits: Limits | None = None, more: str
 
 
 def operators(model: Model) -> Counter[str]:
-    """How often each operator occurs, nested graphs included."""
+    """Number of nodes of each operator, nested graphs included."""
     return Counter(node.op_type for graph in walk(model.graph) for node in graph.nodes)
 
 
 def computed(graph: str, opset: int = 21, more: str = "", **feeds: Any) -> list[Any]:
-    """What the lowered model computes, as lists; feeds are float32 unless they are arrays."""
+    """Results of the lowered model, as lists; feeds are float32 unless they are arrays."""
     given = {
         name: value if isinstance(value, np.ndarray) else np.array(value, np.float32) for name, value in feeds.items()
     }

@@ -41,7 +41,7 @@ def runtime(
     shared: Mapping[int, int] | None = None,
     **attributes: Any,
 ) -> list[Any]:
-    """What onnxruntime computes for one node with outputs of these dtypes, on one thread.
+    """Run one node with onnxruntime, with outputs of these dtypes, on one thread.
 
     Args:
         op_type: Operator.

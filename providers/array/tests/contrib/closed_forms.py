@@ -55,7 +55,7 @@ def model_of(
 def runtime_with_initializers(
     op_type: str, inputs: Sequence[Any], constants: Sequence[int], **attributes: Any
 ) -> list[Any]:
-    """What onnxruntime computes; types that it takes from no NumPy array come in as initializers."""
+    """Run a node with onnxruntime; values of types that it takes from no NumPy array become initializers."""
     model, feeds = model_of(op_type, inputs, constants, attributes=attributes)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -120,7 +120,7 @@ def _turned(x: Any, cos: Any, sin: Any, positions: Any, first: int, interleaved:
 
 
 def dense(batch: Batch, inputs: Sequence[Any], **attributes: Any) -> list[Any]:
-    """What the node gives: result, keys and values of the caches, in float64."""
+    """Results of the node: result, keys and values of the caches, in float64."""
     given: list[Any] = [None if x is None else x.astype(np.float64) if x.dtype.kind not in "iu" else x for x in inputs]
     given += [None] * (17 - len(given))
     query, key, value, key_cache, value_cache = given[:5]

@@ -75,7 +75,7 @@ class Host:
 
     @property
     def executed(self) -> list[Any]:
-        """What was run, in order."""
+        """The executed calls, in order."""
         return [what[3] for what in self.xp.order if what[0] == "execute"]
 
 

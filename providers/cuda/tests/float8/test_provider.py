@@ -28,7 +28,7 @@ def _session(made: Any, **options: Any) -> ort_py.InferenceSession:
 
 @pytest.fixture
 def compiled(use_machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> list[RegionView]:
-    """What is compiled on a machine that multiplies float8; the stand-in runs no machine code: results are zeros."""
+    """Regions compiled on a machine that multiplies float8. The stand-in runs no machine code, so results are zeros."""
     found: list[RegionView] = []
 
     def compile_region(region: RegionView, xp: Any) -> FunctionRegion:

@@ -48,7 +48,7 @@ class _Host:
 
     @property
     def problems(self) -> list[Problem]:
-        """What the library was asked."""
+        """Requests to the library."""
         return [problem for problem, _ in self.library.problems]
 
 

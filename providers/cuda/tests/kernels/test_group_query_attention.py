@@ -24,7 +24,7 @@ _SIZE = 16
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostDriver]:
-    """What stands for CuPy, and what is launched."""
+    """The stand-in for CuPy, and the launches."""
     return on_the_host(monkeypatch)[0], install(monkeypatch)
 
 

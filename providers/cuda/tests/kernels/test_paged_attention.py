@@ -21,7 +21,7 @@ _HOSTS = (5, 6, 7, 10, 16)
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, HostDriver]:
-    """What stands for CuPy, and what is launched."""
+    """The stand-in for CuPy, and the launches."""
     return on_the_host(monkeypatch)[0], install(monkeypatch)
 
 

@@ -31,7 +31,7 @@ _TYPES: dict[str, Any] = {"float": np.float32, "float16": np.float16, "bfloat16"
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> tuple[HostModule, FakeLt]:
-    """What stands for CuPy and for cuBLASLt."""
+    """The stand-ins for CuPy and for cuBLASLt."""
     return on_the_host(monkeypatch)
 
 
@@ -46,7 +46,7 @@ def model(nodes: str, kind: str = "float", bias: tuple[int, ...] = (5,), shape: 
 
 
 def groups(made: onnx.ModelProto) -> list[tuple[int, ...]]:
-    """What is claimed of a whole model."""
+    """Claims of a whole model."""
     view = graph_view(made, schemas=SCHEMAS)
     return [claim.nodes for claim in regions.groups(view, range(len(view.nodes)))]
 

@@ -1,8 +1,8 @@
 """A machine with simulated GPUs: memory, streams and copies that happen only at a wait.
 
 What the CUDA runtime promises and no more: work of one stream is done in its order, work of different streams in any;
-memory that is dropped is poisoned when its stream gets there, locked host memory at once; an address that nobody has
-given out is an error. So a copy that reads what was dropped, or a result that is read before it is there, is seen.
+memory that is dropped is poisoned when its stream gets there, locked host memory at once; an address that was not
+handed out is an error. So a copy that reads what was dropped, or a result that is read before it is there, is seen.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class _Machine:
         self._calls = CallList(self.work.calls, self.work.titles)
 
     def rows(self, buffer: Buffer) -> np.ndarray[Any, Any]:
-        """What lies in a buffer."""
+        """Content of a buffer."""
         place = self._places[buffer]
         part = self._arena[place.offset : place.offset + place.nbytes]
         return part.view(np.float32).reshape(-1, WIDTH)

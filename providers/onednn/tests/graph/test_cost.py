@@ -13,7 +13,7 @@ from providers.onednn.tests.models import PROVIDER, model, node
 
 
 def _providers(nodes: list[NodeProto], x: np.ndarray[Any, Any], constants: dict[str, Any] | None = None) -> set[str]:
-    """Who runs the nodes in a session that asks for the CPU, nothing optimised."""
+    """Providers of the nodes in a session that requests the CPU, without optimisation."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     data = model(nodes, {"x": x}, constants)

@@ -30,9 +30,9 @@ class Case:
         opset: Version of the operator set.
         outputs: Number of outputs.
         constants: Places of inputs that are initializers.
-        static: Whether the model tells the sizes of its inputs.
+        static: Whether the model declares the sizes of its inputs.
         domain: Of the operator.
-        missing: Places of outputs that nobody wants.
+        missing: Places of unused outputs.
     """
 
     op_type: str
@@ -73,7 +73,7 @@ class Case:
         return model
 
     def feeds(self) -> dict[str, Array]:
-        """What the model is run with."""
+        """Feeds of the model."""
         return {
             f"i{place}": array
             for place, array in enumerate(self.inputs)

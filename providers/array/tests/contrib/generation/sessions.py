@@ -78,7 +78,7 @@ def generate(
     outputs: Sequence[str] = ("sequences",),
     **attributes: Any,
 ) -> list[Any]:
-    """What this provider gives in a session."""
+    """Results of this provider in a session."""
     model = generation_model(op_type, inputs, graphs, outputs, **attributes)
     with ort_py.InferenceSession(model, providers=["CPUExecutionProvider"]) as session:
         return list(session.run(None, _fed(inputs)))
@@ -91,7 +91,7 @@ def runtime_generates(
     outputs: Sequence[str] = ("sequences",),
     **attributes: Any,
 ) -> list[Any]:
-    """What onnxruntime gives for the same model on one thread."""
+    """Results of onnxruntime for the same model on one thread."""
     return _runtime(generation_model(op_type, inputs, graphs, outputs, **attributes), _fed(inputs))
 
 
@@ -132,7 +132,7 @@ def agree_with_runtime(
 
 
 def run_graph(graph: GraphProto, inputs: Sequence[Any]) -> list[Any]:
-    """What onnxruntime gives for a graph alone."""
+    """Results of onnxruntime for a graph alone."""
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     feeds = {value.name: array for value, array in zip(graph.input, inputs, strict=True)}
     return _runtime(model.SerializeToString(), feeds)

@@ -28,7 +28,7 @@ def symbolic(*shapes: Shape | None) -> NodeSpec:
 
 
 def types(schema: OperatorSchema, spec: NodeSpec) -> list[Any]:
-    """What the schema infers."""
+    """Types that the schema infers."""
     assert schema.infer is not None
     return list(schema.infer(spec))
 
