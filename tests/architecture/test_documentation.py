@@ -94,3 +94,18 @@ def test_malformed_fragments_are_refused(tmp_path: Path) -> None:
     assert "type 'new' is not one of" in problems("2.new.md", "ort-py-core: something new.\n")
     assert "begin with a distribution and a colon" in problems("2.fixed.md", "Something new.\n")
     assert "is empty" in problems("2.removed.md", "\n")
+
+
+def test_the_table_of_the_core_counts_its_rooms() -> None:
+    """Each folder of the core is in one row, and the lines of a row are those of its folders, within a tenth."""
+    core = ROOT / "core" / "src" / "ort_py"
+    page = (ROOT / "core" / "README.md").read_text(encoding="utf-8")
+    section = page.partition("## What the core is, counted")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\|[^|]+\|([^|]*`[^|]*)\| ([\d,]+) \|", section, re.MULTILINE)
+    counted = {tuple(re.findall(r"`(\w+)/`", rooms)): int(lines.replace(",", "")) for rooms, lines in rows}
+    folders = {file.parent.name for file in core.glob("*/__init__.py")}
+    assert sorted(room for rooms in counted for room in rooms) == sorted(folders)
+    for rooms, lines in counted.items():
+        files = [file for room in rooms for file in (core / room).rglob("*.py")]
+        found = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+        assert abs(found - lines) <= lines / 10, (rooms, found)
