@@ -15,7 +15,9 @@ from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.execution import coalescing
 from ort_py_onednn.execution.coalescing import Proof
 from ort_py_onednn.execution.timeline import Timeline
+from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.lowering.layouts import LayoutPlanner
+from ort_py_onednn.lowering.table import LOWERINGS
 from providers.onednn.tests.checking import Clash, watched
 from providers.onednn.tests.models import model, node, open_session, run_here, run_plain
 
@@ -76,14 +78,18 @@ def test_running_apart_finds_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
         _run(model(GATE, {"x": X}), {"x": X})
 
 
-def test_a_sum_that_is_held_as_integers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``b + relu(b)`` of a dequantised value, whose type was the smaller operand's: the plan is not made."""
-    monkeypatch.setattr(LayoutPlanner, "arithmetic_type", LayoutPlanner.result_type)
+def test_a_real_number_that_is_held_as_an_integer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dequantised value whose integers were not scaled: the plan is not made."""
+
+    def unscaled(planner: LayoutPlanner, operation: Operation) -> None:
+        planner.bind(operation.outputs[0], planner.value(operation.inputs[0]))
+
+    monkeypatch.setitem(LOWERINGS, "DequantizeLinear", unscaled)
     nodes = [node("DequantizeLinear", "x scale zero", "b"), node("Relu", "b", "r"), node("Add", "b r", "y")]
     constants: dict[str, Any] = {"scale": np.array(0.03, np.float32), "zero": np.array(120, np.uint8)}
     feeds = {"x": np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)}
     with open_session(model(nodes, feeds, constants)) as session:
-        assert "integer" in str(session.fallback_report)
+        assert "would be held as an integer" in str(session.fallback_report)
 
 
 # Random graphs --------------------------------------------------------------------------------------------------------
