@@ -15,7 +15,11 @@ from workspace import ROOT, distributions, read_version
 from tests.support.fresh_environment import make_environment
 from tests.support.workspace_copy import commit_all, copied_settings
 
-pytestmark = pytest.mark.packaging
+pytestmark = [
+    pytest.mark.packaging,
+    pytest.mark.nightly,
+    pytest.mark.xdist_group("release"),
+]  # both make one environment
 
 
 def test_a_dry_run_builds_and_checks_everything(tmp_path: Path) -> None:

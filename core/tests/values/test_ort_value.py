@@ -61,7 +61,7 @@ def test_scalar_keeps_its_rank() -> None:
 
 
 def test_dtype_without_onnx_type_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="not an ONNX element type"):
+    with pytest.raises(InvalidArgument, match="has no ONNX element type"):
         OrtValue.ortvalue_from_numpy(np.array(["2020-01-01"], "datetime64[D]"))
 
 

@@ -57,7 +57,7 @@ def _smallest(options: SessionOptions) -> int:
         return _DEFAULT_SIZE
     if not (text.isascii() and text.isdigit()):
         raise Fail(
-            f"The config entry '{_SIZE_KEY}' is '{text}', which is no number of bytes.",
+            f"The config entry '{_SIZE_KEY}' is '{text}', which is not a number of bytes.",
             fix="Set it to a whole number, or leave it out.",
         )
     return int(text)

@@ -119,7 +119,7 @@ def test_the_past_is_taken_over() -> None:
     ("old", "new", "reason"),
     [
         ("Attention (q", "Attention <is_causal = 1> (q", "its queries are counted from the first key"),
-        ("(pk, k)", "(pk, k, k)", "what is in front of keys and values is no past"),
+        ("(pk, k)", "(pk, k, k)", "what is in front of keys and values is not a past"),
         ("present_v)\n}", "present_v, mask) mask = ReduceMax (present_k) }", "or is needed before the attention"),
     ],
     ids=["causal", "three parts", "mask of the present"],

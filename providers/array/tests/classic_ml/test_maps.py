@@ -146,7 +146,7 @@ def test_dict_vectorizer_without_types() -> None:
         ("CastMap", {-1: 2.0}, {"map_form": "SPARSE"}, "The map's keys go from -1 to -1"),
         ("CastMap", {1: "one"}, {}, "A value of the map cannot be cast"),
         ("CastMap", {1: float("inf")}, {"cast_to": "TO_INT64"}, "A value of the map cannot be cast"),
-        ("DictVectorizer", {1: 1}, {"string_vocabulary": ["a"]}, "The map has keys that are no strings"),
+        ("DictVectorizer", {1: 1}, {"string_vocabulary": ["a"]}, "The map has keys that are not strings"),
         ("DictVectorizer", {"b": 1}, {"int64_vocabulary": [1]}, "The map has keys that are not integers"),
         ("DictVectorizer", {"b": 1}, {}, "There are 0 strings and 0 integers in the vocabulary"),
     ],

@@ -139,7 +139,7 @@ def dict_vectorizer(ctx: KernelContext) -> KernelCallable:
         y = np.full(len(words), fill, dtype)
         if any(isinstance(key, str) != by_word for key in x):
             raise InvalidArgument(
-                f"The map has keys that are {'no strings' if by_word else 'no integers'}.",
+                f"The map has keys that are {'not strings' if by_word else 'not integers'}.",
                 where=node.location,
                 why=f"the vocabulary has {'strings' if by_word else 'integers'}",
                 fix="Feed a map with keys of the vocabulary's type.",
