@@ -23,7 +23,7 @@ X = RNG.standard_normal((1, 8, 6, 6), np.float32)
 W = RNG.standard_normal((8, 8, 3, 3), np.float32)
 
 
-def _n(number: float) -> np.ndarray[Any, Any]:
+def _n(number: float | list[float]) -> np.ndarray[Any, Any]:
     return np.array(number, np.float32)
 
 
@@ -45,7 +45,7 @@ def _operations(
     regions: list[DnnlRegion], nodes: Sequence[NodeProto], outputs: Sequence[str] = ("y",), opset: int = 20
 ) -> tuple[Operation, ...]:
     """Operations of a model of nodes over X and W; its results are compared too."""
-    constants: dict[str, np.ndarray[Any, Any]] = {"w": W, "three": _n(3), "six": _n(6), "zero": _n(0)}
+    constants: dict[str, np.ndarray[Any, Any]] = {"w": W, "three": _n(3), "six": _n(6), "sixes": _n([6]), "zero": _n(0)}
     used = {name for one in nodes for name in one.input}
     data = model(
         nodes, {"x": X}, {name: array for name, array in constants.items() if name in used}, outputs, opset=opset
@@ -92,10 +92,11 @@ def test_a_gate_goes_in(regions: list[DnnlRegion], gate: list[NodeProto], wanted
 RELU6 = [CONV, node("Add", "c three", "s"), node("Clip", "s zero six", "k"), node("Mul", "c k", "m")]
 
 
+@pytest.mark.parametrize("divisor", ["six", "sixes"])
 @pytest.mark.parametrize("opset", [13, 20])
-def test_relu6_of_a_shifted_value_is_a_hard_swish(regions: list[DnnlRegion], opset: int) -> None:
+def test_relu6_of_a_shifted_value_is_a_hard_swish(regions: list[DnnlRegion], opset: int, divisor: str) -> None:
     """x · clip(x + 3, 0, 6) / 6, as exporters write it; since opset 14 the core fuses it."""
-    (only,) = _operations(regions, [*RELU6, node("Div", "m six", "y")], opset=opset)
+    (only,) = _operations(regions, [*RELU6, node("Div", f"m {divisor}", "y")], opset=opset)
     assert _algorithms(only) == [Eltwise.HARDSWISH]
 
 

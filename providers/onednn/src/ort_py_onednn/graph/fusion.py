@@ -182,9 +182,14 @@ class Fused:
             if function is not None:
                 self._apply(title, other, output, [function])
                 return
+            if (
+                algorithm == Binary.DIV
+                and not is_first
+                and number is not None
+                and self._hard_swish(other, number, output)
+            ):
+                return
         if algorithm == Binary.MUL and self._gate(title, first, second, output):
-            return
-        if algorithm == Binary.DIV and self._hard_swish(first, self._number(second, 0), output):
             return
         if first == second and algorithm == Binary.MUL:
             self._apply(title, first, output, [Function(Eltwise.SQUARE)], 2)
@@ -215,17 +220,13 @@ class Fused:
             found.append((value, other))
         return sorted(found, key=lambda pair: self._producer[pair[0]].kind in {"eltwise", "binary"})
 
-    def _hard_swish(self, product: str, divisor: float | None, output: str) -> bool:
+    def _hard_swish(self, product: str, divisor: float, output: str) -> bool:
         """x · clip(x + 3, 0, 6) / 6: HardSwish by definition, so that the factor and the divisor are left out."""
         host = self._host(product)
         if host is None or len(host.posts) < 2:
             return False
         function, scale = host.posts[-2:]
-        if (
-            not isinstance(function, Function)
-            or function.algorithm != Eltwise.HARDSWISH
-            or scale != linear(divisor or 0)
-        ):
+        if not isinstance(function, Function) or function.algorithm != Eltwise.HARDSWISH or scale != linear(divisor):
             return False
         host.posts.pop()
         self._renamed(host, output)
