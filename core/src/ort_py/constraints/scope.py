@@ -31,6 +31,7 @@ from ort_py.constraints.sizes import (
 from ort_py.dtypes import DataType
 
 __all__ = [
+    "MALFORMED",
     "Constraint",
     "Dims",
     "Ledger",
@@ -46,6 +47,10 @@ Dims: TypeAlias = tuple[Amount, ...]
 
 CONTENT_LIMIT = 64
 """Elements up to which the content of an integer tensor is followed; no list of sizes is longer."""
+
+
+MALFORMED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+"""Raised by constraints if an attribute that the specification demands is missing, or is of another type."""
 
 
 class Violation(Exception):

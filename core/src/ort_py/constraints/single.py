@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.constraints.scope import Ledger, NodeScope, Outputs, Tensor, Unchecked, Violation
+from ort_py.constraints.scope import MALFORMED, Ledger, NodeScope, Outputs, Tensor, Unchecked, Violation
 from ort_py.constraints.sizes import Amount, Condition
 from ort_py.constraints.table import CONSTRAINTS
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.dtypes import TensorType
 
 __all__ = ["output_shapes", "violated", "work_of"]
-
-_MALFORMED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
-"""Raised by constraints for attributes that are missing or of another type."""
 
 
 class _NoLedger:
@@ -65,7 +62,7 @@ def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:
         _evaluated(node, inputs)
     except Violation as violation:
         return str(violation)
-    except (Unchecked, *_MALFORMED):
+    except (Unchecked, *MALFORMED):
         return ""
     return ""
 
@@ -80,7 +77,7 @@ def work_of(node: NodeSpec, inputs: Sequence[Any]) -> float:
     ledger = _Spending()
     try:
         _evaluated(node, inputs, ledger)
-    except (Violation, Unchecked, *_MALFORMED):
+    except (Violation, Unchecked, *MALFORMED):
         return 0.0
     return ledger.work
 
@@ -97,7 +94,7 @@ def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | Non
     """
     try:
         made = _evaluated(node, inputs)
-    except (Violation, Unchecked, *_MALFORMED):
+    except (Violation, Unchecked, *MALFORMED):
         return None
     if made is None:
         return None

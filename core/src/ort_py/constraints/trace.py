@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.constraints.scope import Dims, NodeScope, Tensor, Unchecked, Violation
+from ort_py.constraints.scope import MALFORMED, Dims, NodeScope, Tensor, Unchecked, Violation
 from ort_py.constraints.sizes import UNKNOWN, Amount, Condition, Unknown, is_known, product
 from ort_py.constraints.table import CONSTRAINTS
 from ort_py.contracts.graph_view import NodeSpec, ValueSpec
@@ -176,8 +176,7 @@ def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Tr
         found.violations.append(Finding(number, str(violation)))
     except Unchecked as reason:
         found.unchecked.append(Finding(number, str(reason)))
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        # An attribute that the specification demands is missing, or is of another type.
+    except MALFORMED as error:
         found.violations.append(Finding(number, f"its attributes are not what the operator takes: {error!r}"))
     return ()
 
