@@ -28,7 +28,8 @@ ROOMS = {
 HEAD = """# Reference
 
 Everything of ort-py that plug-ins import, made of the docstrings by `python scripts/plugin_reference.py`. Beside these,
-plug-ins may import `ort_py.errors`, `ort_py.dtypes` and `ort_py.devices`; nothing else of `ort_py` is promised to stay.
+plug-ins may import `ort_py.errors`, `ort_py.dtypes`, `ort_py.devices` and `ort_py.platform.forks`, which has locks and
+pauses for libraries that must not be forked in the middle of a call. Nothing else of `ort_py` is promised to stay.
 """
 
 _SPECIAL = {"__call__", "__iter__"}

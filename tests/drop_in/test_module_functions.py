@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import ort_py
-from ort_py.execution.thread_count import set_default_threads
 from ort_py.kernels.seeds import set_process_seed
+from ort_py.platform.processors import set_default_threads
 from tests.drop_in.both_runtimes import OURS, THEIRS, expect_agreement, model
 
 CPU = ["CPUExecutionProvider"]

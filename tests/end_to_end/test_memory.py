@@ -202,7 +202,7 @@ def test_closing_gives_everything_back(files: tuple[Path, ...]) -> None:
     left = measured(
         files,
         """
-from ort_py.memory.heap import give_back
+from ort_py.platform.heap import give_back
 
 def use():
     for source in (path, more, open(path, "rb").read()):

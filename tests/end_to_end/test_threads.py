@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 
 import ort_py
-from ort_py.execution.native_threads import find_libraries
+from ort_py.platform.native_libraries import find_libraries
 
 pytestmark = pytest.mark.usefixtures("cpu_runner")
 

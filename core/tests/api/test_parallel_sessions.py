@@ -42,10 +42,10 @@ def x(size: int = 8, seed: int = 0) -> dict[str, Any]:
 @pytest.fixture
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads, whatever the machine has."""
-    from ort_py.execution import thread_count
+    from ort_py.platform import processors
 
-    monkeypatch.setattr(thread_count, "_processors", lambda: thread_count.ThreadCount(2, "2 processors"))
-    monkeypatch.setattr(thread_count, "cpu_quota", lambda _root: None)
+    monkeypatch.setattr(processors, "_processors", lambda: processors.ThreadCount(2, "2 processors"))
+    monkeypatch.setattr(processors, "cpu_quota", lambda _root: None)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 

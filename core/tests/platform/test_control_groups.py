@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.execution.cgroup_quota import CpuQuota, cpu_quota
+from ort_py.platform.control_groups import CpuQuota, cpu_quota
 
 UNIFIED = "41 31 0:38 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 CPU = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:10 - cgroup cgroup rw,cpu,cpuacct\n"

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ort_py.hooks.fork_pause import ForkPause
+from ort_py.platform.forks import ForkPause
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from ort_py.hooks import forked_children
-from ort_py.hooks.forked_children import tell_in_children
+from ort_py.platform import forks
+from ort_py.platform.forks import tell_in_children
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
@@ -40,4 +40,4 @@ def test_nothing_is_kept_alive() -> None:
     tell_in_children(counter)
     del counter
     gc.collect()
-    assert not any(isinstance(one, Counter) for one in forked_children._told)
+    assert not any(isinstance(one, Counter) for one in forks._told)

@@ -9,12 +9,12 @@ import textwrap
 
 import pytest
 
-from ort_py.memory import heap
+from ort_py.platform import heap
 
 _PRELUDE = """
 import resource
 import numpy as np
-from ort_py.memory.heap import give_back, keep_freed_memory
+from ort_py.platform.heap import give_back, keep_freed_memory
 def faults(rounds=50):
     for _ in range(3):
         np.empty(1 << 21, np.uint8).fill(1)

@@ -10,9 +10,10 @@ import pytest
 
 from core.tests.driving import drive
 from ort_py.errors import OptionError
-from ort_py.execution import memory_pressure
-from ort_py.execution.cgroup_memory import LimitedGroup, limited_groups
-from ort_py.execution.memory_pressure import MemoryPressure, WatchedPool, pressure_of_process, threshold_of
+from ort_py.execution.frame import WatchedPool
+from ort_py.platform import memory_pressure
+from ort_py.platform.control_groups import LimitedGroup, limited_groups
+from ort_py.platform.memory_pressure import MemoryPressure, pressure_of_process, threshold_of
 
 MIB = 1 << 20
 UNIFIED = "41 31 0:38 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"

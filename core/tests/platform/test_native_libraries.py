@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.execution import loaded_libraries as module
+from ort_py.platform import native_libraries as module
 
 
 def test_a_table_of_mapped_files(tmp_path: Path) -> None:
@@ -32,9 +32,9 @@ def test_a_system_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module, "_on_linux", absent)
     monkeypatch.setattr(sys, "platform", "another")
-    assert module.loaded_libraries() == []
+    assert module._loaded_libraries() == []
 
 
 def test_opening_what_is_not_loaded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="absent"):
-        module.opened(str(tmp_path / "absent.so"))
+        module._opened(str(tmp_path / "absent.so"))

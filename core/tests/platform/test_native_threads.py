@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.execution.native_libraries import FAMILIES
-from ort_py.execution.native_threads import ActiveRuns, NativeLibrary, find_libraries
 from ort_py.execution.row_splitter import PARTS_A_THREAD, RowSplitter
+from ort_py.platform.native_libraries import FAMILIES, NativeLibrary, find_libraries
+from ort_py.platform.native_threads import ActiveRuns
 
 BLAS, OPENMP = FAMILIES[0], next(family for family in FAMILIES if family.per_thread)
 

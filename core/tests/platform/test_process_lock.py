@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 
 
 def test_reentrant() -> None:

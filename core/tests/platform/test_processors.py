@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.execution import thread_count as module
-from ort_py.execution.thread_count import ThreadCount, thread_count
+from ort_py.platform import processors as module
+from ort_py.platform.processors import ThreadCount, processor_facts, thread_count
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +87,12 @@ def test_an_option_lowers_but_never_raises(tmp_path: Path) -> None:
 def test_the_smallest_bound_is_the_reason(tmp_path: Path) -> None:
     found = thread_count(6, {"OMP_NUM_THREADS": "5"}, v2(tmp_path, "400000 100000"))
     assert found == ThreadCount(4, "cgroup CPU quota of 4 in /sys/fs/cgroup")
+
+
+def test_facts_are_those_of_the_first_processor(tmp_path: Path) -> None:
+    """Names and values lose the blanks around them; another system has no such file."""
+    assert processor_facts(tmp_path) == {}
+    (tmp_path / "proc").mkdir()
+    text = "vendor_id\t: Some\nmodel name\t: CPU @ 2: GHz\nflags\t: fpu avx2\n\nvendor_id\t: Other\n"
+    (tmp_path / "proc/cpuinfo").write_text(text)
+    assert processor_facts(tmp_path) == {"vendor_id": "Some", "model name": "CPU @ 2: GHz", "flags": "fpu avx2"}

@@ -33,21 +33,21 @@ from ort_py.engine.runs import answer, run
 from ort_py.enums import OrtAllocatorType, OrtMemType
 from ort_py.errors import ArgumentTypeError, InvalidArgument, Location
 from ort_py.execution.frame import session_closed
-from ort_py.execution.native_threads import active_runs
 from ort_py.execution.pipelined import Pipelined
 from ort_py.execution.run_queue import RunQueue
-from ort_py.execution.thread_count import ThreadCount
 from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks import SessionEvent
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.inspection.placement import Placement, placement_of
 from ort_py.inspection.verification.methods import Verification
 from ort_py.inspection.verification.report import VerificationReport
 from ort_py.options import RunOptions, SessionOptions
 from ort_py.partition.assignment import Assignment
 from ort_py.planning.plan import ExecutionPlan
+from ort_py.platform.forks import ProcessLock
+from ort_py.platform.native_threads import active_runs
+from ort_py.platform.processors import ThreadCount
 from ort_py.printable import escape_in_logs
 from ort_py.values.copying import copy_tensors
 from ort_py.values.device_tensor import DeviceTensor

@@ -21,10 +21,9 @@ from ort_py.api.session import InferenceSession
 from ort_py.engine.recipe import ProviderArgument
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.files import FileSnapshot
-from ort_py.hooks.forked_children import tell_in_children
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions
+from ort_py.platform.forks import ProcessLock, tell_in_children
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["SessionLease", "SessionManager", "SessionManagerStats"]

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from ort_py.files import FileIdentity
+from ort_py.platform.processors import processor_facts
 
 __all__ = ["machine", "package_of", "package_stamp", "versions"]
 
@@ -31,13 +32,11 @@ def machine() -> str:
 
 def _processor() -> list[str]:
     # `platform.processor` starts a process on some systems; Linux lists what matters in a file.
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
-            first = file.read(1 << 14).partition("\n\n")[0]
-    except OSError:
+    facts = processor_facts()
+    if not facts:
         return [os.environ.get("PROCESSOR_IDENTIFIER", "")]
     wanted = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer", "CPU part")
-    return [line for line in first.splitlines() if line.partition(":")[0].strip() in wanted]
+    return [f"{name}: {facts[name]}" for name in wanted if name in facts]
 
 
 def package_of(module: str) -> str:

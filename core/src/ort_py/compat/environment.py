@@ -16,8 +16,8 @@ from pathlib import Path
 from ort_py.devices import DeviceClass
 from ort_py.discovery import default_catalog
 from ort_py.errors import UsageError
-from ort_py.execution.thread_count import set_default_threads
 from ort_py.kernels.seeds import set_process_seed
+from ort_py.platform.processors import set_default_threads
 
 __all__ = [
     "disable_telemetry_events",

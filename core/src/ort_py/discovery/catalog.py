@@ -21,8 +21,8 @@ from ort_py.errors import InvalidArgument, PluginError
 from ort_py.hooks.entry_points import InstalledEntryPoint, Scan
 from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.manager import HookManager, default_hook_manager
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.hooks.switches import normalise_distribution
+from ort_py.platform.forks import ProcessLock
 
 __all__ = ["ProviderCatalog", "default_catalog"]
 

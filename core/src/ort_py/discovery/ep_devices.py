@@ -11,7 +11,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ort_py.devices import Device, DeviceClass
@@ -23,6 +22,7 @@ from ort_py.enums import (
     OrtMemoryInfoDeviceType,
 )
 from ort_py.errors import Fail, InvalidArgument, Location, UsageError
+from ort_py.platform.processors import processor_facts
 from ort_py.values.memory_info import OrtMemoryInfo
 
 __all__ = [
@@ -212,14 +212,7 @@ def _takes(record: ProviderRecord, option: str) -> bool:
 @cache
 def _processor_vendor() -> str:
     """Vendor of the processor as the system reports it, or its architecture."""
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.startswith("vendor_id"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass  # not Linux
-    return platform.processor() or platform.machine()
+    return processor_facts().get("vendor_id") or platform.processor() or platform.machine()
 
 
 def input_devices(count: int) -> list[OrtEpDevice]:

@@ -34,10 +34,8 @@ from ort_py.engine.run_callbacks import end_run
 from ort_py.engine.runner import Runner
 from ort_py.enums import ExecutionMode
 from ort_py.execution.frame import session_closed
-from ort_py.execution.memory_pressure import MemoryPressure, pressure_of_process
 from ort_py.execution.program import Program
 from ort_py.execution.row_splitter import RowSplitter
-from ort_py.execution.thread_count import ThreadCount, thread_count
 from ort_py.execution.workspace import NO_WORKSPACE
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.fallback.policy import FallbackPolicy, Strictness
@@ -48,11 +46,13 @@ from ort_py.graph.ir import Model
 from ort_py.graph.reading.collection import paused_collection
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.seeds import process_seed
-from ort_py.memory.heap import give_back, keep_freed_memory
 from ort_py.options import additions_of, entry_of
+from ort_py.platform.forks import ProcessLock
+from ort_py.platform.heap import give_back, keep_freed_memory
+from ort_py.platform.memory_pressure import MemoryPressure, pressure_of_process
+from ort_py.platform.processors import ThreadCount, thread_count
 from ort_py.profiling.chrome_trace import write_profile
 from ort_py.profiling.recorder import Recorder
 

@@ -14,7 +14,7 @@ from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import named_weights
 from ort_py.limits import human_bytes
 from ort_py.limits.budget import MEMORY_FIX
-from ort_py.memory.heap import give_back
+from ort_py.platform.heap import give_back
 
 __all__ = ["settle_memory"]
 

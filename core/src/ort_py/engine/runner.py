@@ -19,10 +19,10 @@ from ort_py.engine.run_arguments import name_list, not_a_name
 from ort_py.errors import InvalidArgument, Location, MissingInputError
 from ort_py.execution.bound_outputs import BoundOutputs
 from ort_py.execution.executors import executor_of
-from ort_py.execution.frame import Frame, FramePool
-from ort_py.execution.memory_pressure import MemoryPressure, WatchedPool
+from ort_py.execution.frame import Frame, FramePool, WatchedPool
 from ort_py.execution.parallel_runs import ParallelRuns
 from ort_py.execution.program import Program
+from ort_py.platform.memory_pressure import MemoryPressure
 from ort_py.suggestions import close_names, did_you_mean
 
 __all__ = ["Runner"]

@@ -28,11 +28,11 @@ from ort_py.execution.planned_runs import PlannedRuns, Signature
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.execution.workspace import Workspace
-from ort_py.hooks.forked_children import tell_in_children
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.planning.steps import FRAME_SLOT, NestedPlan, RegionStep
+from ort_py.platform.forks import ProcessLock, tell_in_children
+from ort_py.platform.memory_pressure import MemoryPressure
 
-__all__ = ["Frame", "FramePool", "session_closed"]
+__all__ = ["Frame", "FramePool", "WatchedPool", "session_closed"]
 
 _logger = logging.getLogger("ort_py.execution")
 
@@ -290,6 +290,25 @@ class FramePool:
     def __del__(self) -> None:
         # Frames are in their own slots: without this, those of a forgotten session wait for the cyclic collector.
         self.trim()
+
+
+class WatchedPool(FramePool):
+    """A pool that checks after a run whether memory is short.
+
+    Args:
+        program: The program that its frames run.
+        pressure: The watcher of this process's memory.
+    """
+
+    def __init__(self, program: Program, pressure: MemoryPressure) -> None:
+        super().__init__(program)
+        self._pressure = pressure
+
+    def give_back(self, frame: Frame) -> None:
+        """Return a frame that ran to its end; then check, if the last check is long enough ago."""
+        super().give_back(frame)
+        if time.monotonic() >= self._pressure.due:
+            self._pressure.look()
 
 
 def _reserved_by(instance: RegionInstance) -> int:

@@ -14,16 +14,16 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_py.execution.native_threads import Told, active_runs
 from ort_py.execution.parallel import run_tasks
 from ort_py.execution.sequential import run
 from ort_py.execution.step_times import run_timed
 from ort_py.execution.task_program import TaskProgram
 from ort_py.execution.thread_pool import pool_of
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.planning.dependencies import Dependencies
 from ort_py.planning.lanes import arrange
 from ort_py.planning.plan import ExecutionPlan
+from ort_py.platform.forks import ProcessLock
+from ort_py.platform.native_threads import Told, active_runs
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame

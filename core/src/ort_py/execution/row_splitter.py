@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from ort_py.execution.native_threads import active_runs
 from ort_py.execution.thread_pool import pool_of
+from ort_py.platform.native_threads import active_runs
 
 __all__ = ["RowSplitter", "splits"]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 
 __all__ = ["Job", "RunQueue"]
 

@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ort_py.execution.native_threads import active_runs
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
+from ort_py.platform.native_threads import active_runs
 
 __all__ = ["Offered", "ThreadPool", "pool_of"]
 

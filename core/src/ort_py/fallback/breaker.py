@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 
 __all__ = ["BreakerState", "Circuit", "CircuitBreaker", "Clock"]
 

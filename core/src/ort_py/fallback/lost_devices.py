@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ort_py.devices import Device
 from ort_py.fallback.breaker import BreakerState, Circuit, CircuitBreaker, Clock
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 
 __all__ = ["LostDevices", "process_lost_devices"]
 

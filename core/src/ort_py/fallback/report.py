@@ -15,7 +15,7 @@ from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.fallback.breaker import Circuit
 from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 
 __all__ = ["FallbackLog", "FallbackReport"]
 

@@ -25,10 +25,10 @@ from ort_py.contracts import (
 from ort_py.errors import PluginError
 from ort_py.hooks.entry_points import Scan, scan
 from ort_py.hooks.guard import Raised, guarded
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.hooks.specs import AllocatorContribution, KernelContribution
 from ort_py.hooks.switches import blocked_reason
 from ort_py.hooks.validation import HOOK_NAMES, new_pluggy_manager, validate_plugin
+from ort_py.platform.forks import ProcessLock
 
 __all__ = ["PLUGIN_GROUP", "HookManager", "PluginFailure", "default_hook_manager"]
 

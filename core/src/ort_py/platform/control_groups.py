@@ -1,7 +1,11 @@
-"""The folders of the control-group file systems, of either version, that bound this process for a controller.
+"""Control groups of this process: the processor time and the memory that its own group and all groups above it allow.
 
-Linux only by what it reads; elsewhere the files are not there, and what cannot be read or understood bounds nothing.
-Knows no limits: `cgroup_quota` and `cgroup_memory` read those.
+This module reads Linux's files of either version. Elsewhere the files do not exist, and a file that cannot be read or
+understood sets no limit. Of the memory, only what the system cannot simply drop counts: pages of files that were not
+used lately are not pressure, and a container that reads large files is full of them.
+
+This module only measures. `processors` derives a number of threads from the quota, and `memory_pressure` decides what
+to do when memory is short.
 """
 
 from __future__ import annotations
@@ -11,7 +15,153 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-__all__ = ["GroupFolder", "group_folders", "text_of"]
+__all__ = ["CpuQuota", "GroupMemory", "LimitedGroup", "cpu_quota", "limited_groups"]
+
+_NO_LIMIT = 1 << 60
+"""Version 1 writes a number about as large as a process can address where there is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuQuota:
+    """A limit on processor time.
+
+    Attributes:
+        processors: Processors' worth of time, above 0; not always whole.
+        group: Path of the group that sets it, as this process sees it.
+    """
+
+    processors: float
+    group: str
+
+
+def cpu_quota(root: Path = Path("/")) -> CpuQuota | None:
+    """The tightest quota of this process, or None.
+
+    Args:
+        root: Where the file system begins; tests have one of their own.
+    """
+    found = [
+        CpuQuota(processors, group.name)
+        for group in group_folders("cpu", root)
+        if (processors := _quota_2(group.path) if group.version == 2 else _quota_1(group.path)) is not None
+    ]
+    return min(found, key=lambda quota: quota.processors, default=None)
+
+
+def _quota_2(folder: Path) -> float | None:
+    try:
+        quota, period = _text_of(folder / "cpu.max").split()[:2]
+        return _ratio(int(quota), int(period))  # "max" is not a number
+    except ValueError:
+        return None
+
+
+def _quota_1(folder: Path) -> float | None:
+    try:
+        quota, period = (int(_text_of(folder / f"cpu.cfs_{name}_us")) for name in ("quota", "period"))
+    except ValueError:
+        return None
+    return _ratio(quota, period)
+
+
+def _ratio(quota: int, period: int) -> float | None:
+    return quota / period if quota > 0 and period > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemory:
+    """The memory of a group at one moment.
+
+    Attributes:
+        group: Path of the group, as this process sees it.
+        limit: Bytes it may have; above ``memory.high`` it is slowed down, above ``memory.max`` killed.
+        used: Bytes it has that cannot simply be dropped.
+        stalled: Percent of the last ten seconds in which some task waited for memory; 0 where the kernel does not tell.
+        failures: How often an allocation failed or a process was killed for memory, since the group was made.
+    """
+
+    group: str
+    limit: int
+    used: int
+    stalled: float
+    failures: int
+
+    @property
+    def share(self) -> float:
+        """Part of the limit that is used."""
+        return self.used / self.limit
+
+
+class LimitedGroup:
+    """A group with a limit, to be looked at again and again.
+
+    Args:
+        folder: The group.
+    """
+
+    def __init__(self, folder: GroupFolder) -> None:
+        self._folder = folder
+
+    def look(self) -> GroupMemory | None:
+        """Read the current state. None if there is no limit, or no longer any, or the files cannot be read."""
+        return _memory_2(self._folder) if self._folder.version == 2 else _memory_1(self._folder)
+
+
+def limited_groups(root: Path = Path("/")) -> list[LimitedGroup]:
+    """The groups of this process that have a limit now.
+
+    Args:
+        root: Where the file system begins; tests have one of their own.
+    """
+    groups = [LimitedGroup(folder) for folder in group_folders("memory", root)]
+    return [group for group in groups if group.look() is not None]
+
+
+def _memory_2(folder: GroupFolder) -> GroupMemory | None:
+    limits = [limit for name in ("memory.high", "memory.max") if (limit := _number(folder.path / name))]
+    current = _number(folder.path / "memory.current")
+    if not limits or current is None:
+        return None
+    idle = _table(folder.path / "memory.stat").get("inactive_file", 0)
+    events = _table(folder.path / "memory.events")
+    stalled = _some_avg10(_text_of(folder.path / "memory.pressure"))
+    failures = events.get("oom", 0) + events.get("oom_kill", 0)
+    return GroupMemory(folder.name, min(limits), max(0, current - idle), stalled, failures)
+
+
+def _memory_1(folder: GroupFolder) -> GroupMemory | None:
+    limit = _number(folder.path / "memory.limit_in_bytes")
+    current = _number(folder.path / "memory.usage_in_bytes")
+    if not limit or limit >= _NO_LIMIT or current is None:
+        return None
+    idle = _table(folder.path / "memory.stat").get("total_inactive_file", 0)
+    killed = _table(folder.path / "memory.oom_control").get("oom_kill", 0)
+    return GroupMemory(folder.name, limit, max(0, current - idle), 0.0, killed)
+
+
+def _number(path: Path) -> int | None:
+    text = _text_of(path).strip()
+    return int(text) if text.isdecimal() else None  # "max" is not a number
+
+
+def _table(path: Path) -> dict[str, int]:
+    """A file of lines of a name and a number."""
+    pairs = (line.split() for line in _text_of(path).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+
+
+def _some_avg10(text: str) -> float:
+    """``some avg10=1.50 avg60=…`` of a pressure file."""
+    for line in text.splitlines():
+        kind, *facts = line.split()
+        if kind == "some":
+            for fact in facts:
+                name, _, value = fact.partition("=")
+                try:
+                    return float(value) if name == "avg10" else 0.0
+                except ValueError:
+                    return 0.0
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +201,8 @@ def group_folders(controller: str, root: Path = Path("/")) -> list[GroupFolder]:
         controller: Name of version 1, e.g. ``"cpu"``; version 2 has one hierarchy for all.
         root: Where the file system begins; tests have one of their own.
     """
-    groups = _own_groups(text_of(root / "proc/self/cgroup"), controller)
-    lines = text_of(root / "proc/self/mountinfo").splitlines()
+    groups = _own_groups(_text_of(root / "proc/self/cgroup"), controller)
+    lines = _text_of(root / "proc/self/mountinfo").splitlines()
     # A process that sees no list of mounts may still see the file system at its usual place.
     mounts = [mount for line in lines if (mount := _mount(line, controller))] or [
         _Mount(2, PurePosixPath("/"), PurePosixPath("/sys/fs/cgroup")),
@@ -65,7 +215,7 @@ def group_folders(controller: str, root: Path = Path("/")) -> list[GroupFolder]:
     return list(found.values())
 
 
-def text_of(path: Path) -> str:
+def _text_of(path: Path) -> str:
     """Read a file; ``""`` if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")

@@ -1,17 +1,25 @@
-"""A re-entrant lock that a forked child does not inherit in a locked state.
+"""Locks, callbacks and native calls that survive `os.fork`.
 
-A thread of the parent may hold a lock at the moment of `os.fork`; in the child no thread would ever release it.
-Comparing process ids costs nothing here, runs nothing at import and needs no POSIX-only call.
+A thread of the parent may hold a lock at the moment of a fork; in the child no thread would ever release it.
+`ProcessLock` notices a fork by comparing process ids, which runs nothing at import. That comes too late where threads
+are identified: the child may have new threads with the identities of the parent's. `tell_in_children` therefore calls
+an object in the child before anything else runs there. Where a native library has locks of its own, each call of it
+stands in ``with pause.work():`` of a `ForkPause`: a fork waits until no other thread is in such a call.
+
+On systems without fork nothing is registered. Plug-ins may import this module. It must not know any library.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
+from weakref import WeakSet
 
-__all__ = ["ProcessLock"]
+__all__ = ["AroundForks", "ForkAware", "ForkPause", "ProcessLock", "tell_around_forks", "tell_in_children"]
 
 
 class ProcessLock:
@@ -29,3 +37,136 @@ class ProcessLock:
             self._lock = threading.RLock()
         with self._lock:  # the object is kept for the whole block, should a fork happen inside
             yield
+
+
+class ForkAware(Protocol):
+    """An object that is notified after a fork."""
+
+    def after_fork(self) -> None:
+        """This is a forked child, and the thread that calls is its only one. Must not wait for anything."""
+
+
+class AroundForks(ForkAware, Protocol):
+    """An object that is also notified in the parent."""
+
+    def before_fork(self) -> None:
+        """The calling thread is about to fork. May wait, but not for that thread."""
+
+    def after_fork_in_parent(self) -> None:
+        """The calling thread has forked."""
+
+
+_told: WeakSet[ForkAware] = WeakSet()
+_told_around: WeakSet[AroundForks] = WeakSet()
+_registered = False
+
+
+def tell_in_children(one: ForkAware) -> None:
+    """Call ``one.after_fork()`` in every child forked from now on, as long as it is there."""
+    _register()
+    _told.add(one)
+
+
+def tell_around_forks(one: AroundForks) -> None:
+    """Call its members before every fork from now on, and after it in the parent and in the child."""
+    _register()
+    _told_around.add(one)
+    _told.add(one)
+
+
+def _register() -> None:
+    global _registered  # noqa: PLW0603 - the interpreter's list of callbacks cannot be asked nor changed
+    if not _registered:
+        _registered = True
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_tell)
+
+
+def _before() -> None:
+    for one in list(_told_around):
+        one.before_fork()
+
+
+def _after_in_parent() -> None:
+    for one in list(_told_around):
+        one.after_fork_in_parent()
+
+
+def _tell() -> None:
+    for one in list(_told):
+        one.after_fork()
+
+
+_STEP = 0.0005
+"""Seconds between two looks of a fork that waits; also what it waits at least after the last call, in which the
+library's own threads come to rest."""
+
+
+class ForkPause:
+    """Keeps forks and native calls apart.
+
+    Args:
+        longest: Seconds that a fork waits at most. After that it goes on, and the child may find locks that are held.
+    """
+
+    def __init__(self, longest: float = 30.0) -> None:
+        self._longest = longest
+        self._working: dict[int, int] = {}
+        self._forking = False
+        self._one = threading.RLock()
+        self._done = threading.Event()
+        tell_around_forks(self)
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Call a library in a ``with`` block. A thread that forks inside of one does not wait for itself."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.end()
+
+    def begin(self) -> None:
+        """Wait for a fork that has begun, then count as working."""
+        thread = threading.get_ident()
+        working = self._working
+        working[thread] = working.get(thread, 0) + 1  # before the look, so that one of the two sees the other
+        while self._forking and working[thread] == 1:
+            del working[thread]
+            self._done.wait(self._longest)
+            working[thread] = 1
+
+    def end(self) -> None:
+        """Count as working no longer."""
+        thread = threading.get_ident()
+        left = self._working.get(thread, 0) - 1
+        if left > 0:
+            self._working[thread] = left
+        else:
+            self._working.pop(thread, None)
+
+    def before_fork(self) -> None:
+        """Called on the thread that forks."""
+        self._one.acquire()  # one fork at a time, so that none ends the pause of another
+        self._done.clear()
+        self._forking = True
+        own = threading.get_ident()
+        end = time.monotonic() + self._longest
+        busy = True
+        while busy and time.monotonic() < end:
+            busy = any(thread != own for thread in list(self._working))
+            time.sleep(_STEP)
+
+    def after_fork_in_parent(self) -> None:
+        """Called on the thread that forked."""
+        self._forking = False
+        self._done.set()
+        self._one.release()
+
+    def after_fork(self) -> None:
+        """Called in the child, whose only thread is the one that forked."""
+        own = threading.get_ident()
+        self._one = threading.RLock()
+        self._working = {thread: count for thread, count in self._working.items() if thread == own}
+        self._forking = False
+        self._done = threading.Event()

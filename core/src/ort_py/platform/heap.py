@@ -2,7 +2,7 @@
 
 glibc returns the top of the heap to the system whenever a large array is freed, and the next one of the same size is
 paid for again, page by page: a fresh array of 2 MB costs forty times its use. Arrays come from NumPy, so this is the
-one place to change that. Only glibc has the calls; elsewhere nothing is done. Knows no session; asked by `api`.
+one place to change that. Only glibc has the calls; elsewhere nothing is done. This module knows no session.
 """
 
 from __future__ import annotations

@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ort_py.errors import OptionError
-from ort_py.execution.cgroup_memory import GroupMemory, LimitedGroup, limited_groups
-from ort_py.execution.frame import Frame, FramePool
-from ort_py.execution.program import Program
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.control_groups import GroupMemory, LimitedGroup, limited_groups
+from ort_py.platform.forks import ProcessLock
 
-__all__ = ["MemoryPressure", "Trimmable", "WatchedPool", "pressure_of_process", "threshold_of"]
+__all__ = ["MemoryPressure", "Trimmable", "pressure_of_process", "threshold_of"]
 
 _logger = logging.getLogger("ort_py.memory")
 
@@ -123,25 +121,6 @@ class MemoryPressure:
         if found.failures > before:
             return "has run out of memory"
         return ""
-
-
-class WatchedPool(FramePool):
-    """A pool whose runs look whether memory is short.
-
-    Args:
-        program: What its frames run.
-        pressure: What is looked at.
-    """
-
-    def __init__(self, program: Program, pressure: MemoryPressure) -> None:
-        super().__init__(program)
-        self._pressure = pressure
-
-    def give_back(self, frame: Frame) -> None:
-        """Return a frame that ran to its end; then, where it is time, look."""
-        super().give_back(frame)
-        if time.monotonic() >= self._pressure.due:
-            self._pressure.look()
 
 
 def threshold_of(environment: Mapping[str, str] = os.environ) -> float | None:

@@ -1,4 +1,4 @@
-"""Native libraries with threads of their own (BLAS, OpenMP): found if loaded, and set to a number of threads for runs.
+"""Sets native libraries with threads of their own (BLAS, OpenMP) to a number of threads for runs.
 
 While a run is under way, BLAS has one thread: kernels split large products over the session's threads themselves. So N
 parts times N threads of BLAS cannot happen, and no thread of BLAS spins for work when a run is over. OpenMP, whose
@@ -9,68 +9,15 @@ Why one thread: decision 0012. Knows no kernels and no sessions.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import threading
-from dataclasses import dataclass
-from pathlib import PurePath
 from threading import get_ident
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from ort_py.execution.loaded_libraries import loaded_libraries, opened
-from ort_py.execution.native_libraries import FAMILIES, NativeFamily
+from ort_py.platform.native_libraries import NativeLibrary, find_libraries
 
-__all__ = ["ActiveRuns", "NativeLibrary", "Told", "active_runs", "find_libraries"]
-
-
-@dataclass(frozen=True, slots=True)
-class NativeLibrary:
-    """A loaded library.
-
-    Attributes:
-        family: What it is.
-        file: Name of its file.
-        set: Sets its number of threads.
-        get: Returns it.
-    """
-
-    family: NativeFamily
-    file: str
-    set: Any
-    get: Any
-
-
-def find_libraries(paths: list[str] | None = None) -> list[NativeLibrary]:
-    """The libraries of the table that this process has loaded.
-
-    Args:
-        paths: Where to look instead of at all loaded libraries.
-    """
-    found = []
-    for path in loaded_libraries() if paths is None else paths:
-        file = PurePath(path).name
-        for family in FAMILIES:
-            if any(word in file.lower() for word in family.files):
-                library = _library(family, file, path)
-                if library is not None:
-                    found.append(library)
-    return found
-
-
-def _library(family: NativeFamily, file: str, path: str) -> NativeLibrary | None:
-    try:
-        handle = opened(path)
-    except OSError:  # unloaded meanwhile, or a file that was replaced
-        return None
-    for set_name, get_name in family.functions:
-        setter, getter = getattr(handle, set_name, None), getattr(handle, get_name, None)
-        if setter is not None and getter is not None:
-            # As wide as the widest build has it: what takes less reads the lower half.
-            setter.restype, setter.argtypes = None, (ctypes.c_ssize_t,)
-            return NativeLibrary(family, file, setter, getter)
-    return None
-
+__all__ = ["ActiveRuns", "Told", "active_runs"]
 
 Told: TypeAlias = tuple[tuple[NativeLibrary, int], ...]
 """Libraries, and the number each had before it was told another."""

@@ -1,22 +1,28 @@
-"""The number of threads that this process may use, and its reason: min(affinity, cgroup quota, environment, option).
+"""The processors of this machine: their facts, the number of threads that this process may use on them, and priority.
 
-The one module that asks the operating system for processors; every call is guarded, so that it answers everywhere.
-Control groups are read by `cgroup_quota`.
+The number of threads is the smallest of the scheduler's affinity, the quota of control groups, the environment and the
+session's option, and comes with its reason. This is the one module that asks the operating system for processors; every
+call is guarded, so that it answers everywhere. Control groups are read by `control_groups`.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ort_py.execution.cgroup_quota import cpu_quota
+from ort_py.platform.control_groups import cpu_quota
 
-__all__ = ["ThreadCount", "set_default_threads", "thread_count"]
+__all__ = ["ThreadCount", "lower_priority", "processor_facts", "set_default_threads", "thread_count"]
 
 _VARIABLES = ("ORT_PY_NUM_THREADS", "OMP_NUM_THREADS")
+
+_LOWEST = 19
+"""The nice value of work that takes only what all others leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +88,30 @@ def _processors() -> ThreadCount:
         return ThreadCount(count, f"{count} processor(s) in the scheduler's affinity mask")
     count = os.cpu_count() or 1
     return ThreadCount(count, f"{count} processor(s)")
+
+
+def processor_facts(root: Path = Path("/")) -> dict[str, str]:
+    """What the system tells of its first processor, e.g. ``vendor_id``, ``model name``, ``flags``; empty if nothing.
+
+    Args:
+        root: Where the file system begins; tests have one of their own.
+    """
+    try:
+        with (root / "proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            first = file.read(1 << 14).partition("\n\n")[0]  # all processors of a machine have the same features
+    except OSError:  # another system
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def lower_priority() -> bool:
+    """Give the calling thread the lowest priority, for good; returns whether that was possible."""
+    # Linux schedules each thread by a nice value of its own; elsewhere that value belongs to the whole process.
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)
+    except OSError:  # a sandbox may forbid it
+        return False
+    return True

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 from ort_py.profiling.traced_plan import Kind, PlanLike, TracedPlan, kinds_of
 
 __all__ = ["ProfileEvent", "Recorder", "RunTrace"]

@@ -17,7 +17,7 @@ from ort_py.contracts import IDeviceMemory, IStream, ProviderFactory
 from ort_py.devices import HOST, Device
 from ort_py.discovery import default_catalog
 from ort_py.errors import EngineError, UsageError
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 from ort_py.values.device import OrtDevice, expect_host
 from ort_py.values.device_table import DEVICES
 

@@ -11,8 +11,7 @@ import ctypes
 from typing import Any
 
 from ort_py.errors import EPFail
-from ort_py.hooks.fork_pause import ForkPause
-from ort_py.hooks.forked_children import tell_in_children
+from ort_py.platform.forks import ForkPause, tell_in_children
 from ort_py_openvino.properties import Target
 
 __all__ = ["CALLS", "Inheritance", "check_process"]

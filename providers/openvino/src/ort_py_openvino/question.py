@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import GraphView, NodeSpec
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 from ort_py_openvino.runtime import core, module
 
 __all__ = ["refusal_of_reader"]

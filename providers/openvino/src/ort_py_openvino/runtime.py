@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ort_py.errors import EPFail
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 from ort_py_openvino.installed import Missing, find
 
 __all__ = ["check_device", "core", "module"]

@@ -16,8 +16,8 @@ from ort_py.errors import DeviceReset, Location
 from ort_py.fallback.circuits import FAILURES_KEY, RETRY_KEY, circuits_of
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.fallback.states import SessionState
-from ort_py.hooks.forked_children import tell_in_children
 from ort_py.options import SessionOptions, entry_of
+from ort_py.platform.forks import tell_in_children
 
 __all__ = ["RecoveryState", "Unproven", "expect_device"]
 

@@ -19,8 +19,8 @@ from onnx.onnx_cpp2py_export import shape_inference as native
 
 from ort_py.errors import InconsistentGraph
 from ort_py.graph.typing import inference_child as child
-from ort_py.hooks.process_lock import ProcessLock
 from ort_py.limits import Budget
+from ort_py.platform.forks import ProcessLock
 
 __all__ = ["available", "infer_shapes"]
 

@@ -14,9 +14,8 @@ from typing import Any
 from ort_py.cache.location import FOLDER_VARIABLE, cache_bytes, cache_folder
 from ort_py.cache.store import CacheStore
 from ort_py.errors import OptionError
-from ort_py.execution.cgroup_memory import limited_groups
-from ort_py.execution.cgroup_quota import cpu_quota
-from ort_py.execution.thread_count import thread_count
+from ort_py.platform.control_groups import cpu_quota, limited_groups
+from ort_py.platform.processors import processor_facts, thread_count
 
 __all__ = ["machine_facts"]
 
@@ -59,18 +58,9 @@ def machine_facts(environment: Mapping[str, str] = os.environ, root: Path = Path
 
 def _processor(root: Path) -> tuple[str, list[str]]:
     """The processor's name and its instruction sets, as far as the system tells."""
-    name, flags = platform.processor() or platform.machine(), ""
-    try:
-        text = (root / "proc" / "cpuinfo").read_text("utf-8", "replace")
-    except OSError:
-        return name, []
-    for line in text.splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            name = value.strip()
-        elif key.strip() in ("flags", "Features"):
-            flags = value
-            break  # all processors of a machine have the same ones
+    facts = processor_facts(root)
+    flags = facts.get("flags") or facts.get("Features", "")
+    name = facts.get("model name") or platform.processor() or platform.machine()
     return name, [flag for flag in flags.split() if _FEATURES.match(flag)]
 
 

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 
 from ort_py.execution.run_queue import Job, RunQueue
-from ort_py.execution.thread_priority import lower_priority
-from ort_py.hooks.forked_children import tell_in_children
+from ort_py.platform.forks import tell_in_children
+from ort_py.platform.processors import lower_priority
 
 __all__ = ["Background", "process_background"]
 

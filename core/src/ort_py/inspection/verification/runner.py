@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ort_py.engine.run_arguments import name_list
 from ort_py.engine.runner import Runner
 from ort_py.execution.frame import Frame
-from ort_py.execution.memory_pressure import MemoryPressure
 from ort_py.execution.program import Program
+from ort_py.platform.memory_pressure import MemoryPressure
 
 if TYPE_CHECKING:
     from ort_py.inspection.verification.verifier import Verifier

@@ -20,7 +20,6 @@ from typing import Any
 from ort_py.engine.engine import Engine
 from ort_py.engine.runs import run
 from ort_py.hooks import VerifiedEvent
-from ort_py.hooks.forked_children import tell_in_children
 from ort_py.inspection.verification.background import process_background
 from ort_py.inspection.verification.copies import bytes_of, copied
 from ort_py.inspection.verification.outcome import DifferingOutput, Finding, Outcome, Stopped
@@ -30,6 +29,7 @@ from ort_py.inspection.verification.report import Mismatch, VerificationReport
 from ort_py.inspection.verification.search import differing_outputs, search
 from ort_py.inspection.verification.verified import Verified
 from ort_py.options import RunOptions
+from ort_py.platform.forks import tell_in_children
 
 __all__ = ["PickedRun", "Verifier"]
 

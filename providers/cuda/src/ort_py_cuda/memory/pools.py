@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ort_py.errors import EPFail
-from ort_py.hooks.process_lock import ProcessLock
+from ort_py.platform.forks import ProcessLock
 from ort_py_cuda.modules import cupy
 from ort_py_cuda.options import ExternalAllocator, Wishes
 
