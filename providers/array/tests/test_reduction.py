@@ -41,6 +41,18 @@ def test_axes_as_attribute(op_type: str, axes: Any, keepdims: int) -> None:
     )
 
 
+@pytest.mark.parametrize("keepdims", [2, -1])
+@pytest.mark.parametrize("op_type", [*_ALL, "ArgMax", "ArgMin"])
+def test_only_one_keeps_axes(op_type: str, keepdims: int) -> None:
+    """The specification keeps reduced axes where `keepdims` equals 1. Inference and onnxruntime drop them otherwise."""
+    x = sample((2, 3, 4), np.float32, 1, 0.5, 2)
+    place: dict[str, Any] = {"axis": 1} if op_type.startswith("Arg") else {"axes": (1,)}
+    (other,) = run(op_type, [x], opset=11, keepdims=keepdims, **place)
+    (dropped,) = run(op_type, [x], opset=11, keepdims=0, **place)
+    assert other.shape == (2, 4)
+    np.testing.assert_array_equal(other, dropped)
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, np.int32, np.int64, np.uint32], ids=str)
 @pytest.mark.parametrize("op_type", _ALL)
 def test_element_types(op_type: str, dtype: Any) -> None:

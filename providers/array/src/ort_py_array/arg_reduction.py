@@ -31,7 +31,7 @@ def arg_min(ctx: KernelContext) -> KernelCallable:
 def _position(ctx: KernelContext, name: str) -> KernelCallable:
     attributes, where, xp = ctx.node.attributes, ctx.node.location, ctx.xp
     given = attributes.get("axis", 0)
-    keepdims, last = bool(attributes.get("keepdims", 1)), bool(attributes.get("select_last_index", 0))
+    keepdims, last = attributes.get("keepdims", 1) == 1, bool(attributes.get("select_last_index", 0))
     function: Any = getattr(xp, name)
     wanted = xp.dtype(xp.int64)
 

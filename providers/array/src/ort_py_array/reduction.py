@@ -102,7 +102,7 @@ def reduction(formula: _Formula, ctx: KernelContext) -> KernelCallable:
         InvalidArgument: An axis is out of range or given twice.
     """
     xp, where, attributes = ctx.xp, ctx.node.location, ctx.node.attributes
-    keepdims = bool(attributes.get("keepdims", 1))
+    keepdims = attributes.get("keepdims", 1) == 1
     all_when_empty = not attributes.get("noop_with_empty_axes", 0)
     given = attributes.get("axes")
     known = tuple(given) if given is not None else host_ints(constant_input(ctx, 1))

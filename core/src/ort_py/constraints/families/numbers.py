@@ -292,7 +292,7 @@ def _product(n: NodeScope) -> Outputs | None:
     axes = n.ints("axes") if "axes" in n.attributes else n.optional_content(1)
     if content is None or shape is None or len(shape) != 1 or (axes and tuple(axes) not in {(0,), (-1,)}):
         return None
-    return [Tensor((1,) if n.integer("keepdims", 1) else (), content=(_checked(n, product(content)),))]
+    return [Tensor((1,) if n.integer("keepdims", 1) == 1 else (), content=(_checked(n, product(content)),))]
 
 
 def _reduce_product(n: NodeScope) -> Outputs:

@@ -17,7 +17,7 @@ def reduction(n: NodeScope) -> Outputs:
         given: Dims | None = n.ints("axes")
     else:
         given = n.content(1) if n.has(1) else None
-    keep = bool(n.integer("keepdims", 1))
+    keep = n.integer("keepdims", 1) == 1
     if not given:
         if n.integer("noop_with_empty_axes"):
             return [shape]
@@ -36,7 +36,7 @@ def _place(n: NodeScope) -> Outputs:
     if not shape:
         return [()]
     n.require(less(0, shape[axis]), "axis {1} has {0} elements, of which none is the largest", shape[axis], axis)
-    keep = bool(n.integer("keepdims", 1))
+    keep = n.integer("keepdims", 1) == 1
     made = replaced(shape, axis, 1) if keep else (*shape[:axis], *shape[axis + 1 :])
     return [Tensor(made, bounds=(0, shape[axis] - 1))]
 

@@ -342,7 +342,7 @@ def _product(node: AnyNode, data: Known) -> Numbers | None:
         return None
     numbers = [entry for entry in source.entries if isinstance(entry, int)]
     whole = prod(numbers) if len(numbers) == len(source.entries) else None
-    return Numbers((whole,), not node.attributes.get("keepdims", 1))
+    return Numbers((whole,), node.attributes.get("keepdims", 1) != 1)
 
 
 RULES: Mapping[str, Rule] = {

@@ -37,7 +37,7 @@ def _mean(what: Pattern, name: str) -> Op:
 
 
 def _keeps_axes(node: NodeSpec) -> bool | str:
-    return True if node.attributes.get("keepdims", 1) else "it does not keep its axes"
+    return True if node.attributes.get("keepdims", 1) == 1 else "it does not keep its axes"
 
 
 def _square(what: Pattern) -> Pattern:

@@ -26,7 +26,7 @@ def _reduction(op_type: str, what: Any) -> Op:
 
 
 def _keeps_axes(node: NodeSpec) -> bool | str:
-    return True if node.attributes.get("keepdims", 1) else "it does not keep its axes"
+    return True if node.attributes.get("keepdims", 1) == 1 else "it does not keep its axes"
 
 
 def _pattern() -> Op:

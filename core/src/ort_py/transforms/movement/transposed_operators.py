@@ -159,7 +159,7 @@ def _reduce(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor
         return None
     rank = len(permutation)
     axes = [axis % rank for axis in axes]
-    result = permutation if node.attributes.get("keepdims", 1) else _without(permutation, axes)
+    result = permutation if node.attributes.get("keepdims", 1) == 1 else _without(permutation, axes)
     pushed = Pushed((result,), dict(node.attributes))
     return _with_axes(node, pushed, 1, sorted(permutation[axis] for axis in axes))
 
@@ -176,7 +176,7 @@ def _arg(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -
     if permutation is None:
         return None
     axis = node.attributes.get("axis", 0) % len(permutation)
-    result = permutation if node.attributes.get("keepdims", 1) else _without(permutation, [axis])
+    result = permutation if node.attributes.get("keepdims", 1) == 1 else _without(permutation, [axis])
     return Pushed((result,), {**node.attributes, "axis": permutation[axis]})
 
 

@@ -123,7 +123,7 @@ class _Part:
             axes = reduced_axes_of(node, partial(constant_of, self.graph, node))
             assert isinstance(axes, int)
             self.whole, self.axes = read[0].shape, axes
-            if not node.attributes.get("keepdims", 1):
+            if node.attributes.get("keepdims", 1) != 1:
                 self.dropped.add(output.name)
         if reduces or any(value.name in self.behind for value in read):
             self.behind.add(output.name)

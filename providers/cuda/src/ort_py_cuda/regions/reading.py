@@ -127,7 +127,7 @@ def read(region: RegionView) -> Reading:
             found = reduced_axes_of(node, known)
             assert isinstance(found, int)
             axes = found
-            if not node.attributes.get("keepdims", 1):
+            if node.attributes.get("keepdims", 1) != 1:
                 dropped.add(output.name)
     outputs = [value.name for value in region.outputs]
     program = reader.builder.finish(

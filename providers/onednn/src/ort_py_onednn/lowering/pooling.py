@@ -134,7 +134,7 @@ def reduce(planner: Planner, operation: Operation) -> None:
     source = planner.value(operation.inputs[0])
     rank = len(source.shape)
     axes = _axes(planner, operation, rank)
-    keep = operation.attributes.get("keepdims", 1)
+    keep = operation.attributes.get("keepdims", 1) == 1
     kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(source.shape))
     shape = kept if keep else tuple(dim for axis, dim in enumerate(source.shape) if axis not in axes)
     if not axes or rank == 0:

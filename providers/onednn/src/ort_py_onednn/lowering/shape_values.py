@@ -83,7 +83,7 @@ def _product(given: Sequence[Any], attributes: Mapping[str, Any], since: int) ->
     axes = _axes(given, attributes)
     if axes is None and attributes.get("noop_with_empty_axes", 0):
         return given[0]
-    keep = bool(attributes.get("keepdims", 1))
+    keep = attributes.get("keepdims", 1) == 1
     return np.prod(given[0], axis=axes or None, keepdims=keep, dtype=given[0].dtype)
 
 

@@ -28,7 +28,7 @@ def _axes(call: Call) -> Sequence[int] | str | None:
 def _kept(b: Builder, call: Call, value: str) -> str:
     """A value of the result's shape, made to broadcast with the input."""
     axes = _axes(call)
-    if call.attribute("keepdims", 1) or axes is None:
+    if call.attribute("keepdims", 1) == 1 or axes is None:
         return value
     return b("Unsqueeze", value, axes) if isinstance(axes, str) else b.unsqueeze(value, *axes)
 
