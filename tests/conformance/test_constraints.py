@@ -35,7 +35,6 @@ _STRICTER = {
     "ConvTranspose",
     "DequantizeLinear",
     "DynamicQuantizeLinear",
-    "GlobalAveragePool",
     "QuantizeLinear",
     "Transpose",
 }

@@ -254,11 +254,28 @@ def _spatial(ctx: KernelContext, x: Array) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 
 
+def _of_nothing(ctx: KernelContext, x: Array) -> Array:
+    """The result for no pictures, or for pictures without channels.
+
+    Raises:
+        InvalidArgument: There are pictures, but they have no pixel: a window of size 0 pools nothing.
+    """
+    if x.shape[0] * x.shape[1]:
+        raise shape_error("Pictures without a pixel cannot be pooled.", ctx.node.location, [x.shape])
+    return ctx.xp.zeros((*x.shape[:2], *(1 for _ in x.shape[2:])), x.dtype)
+
+
 @kernel("GlobalAveragePool", since=1, until=22)
 def global_average_pool(ctx: KernelContext, x: Array) -> Array:
-    """Mean over the spatial axes, which stay with size 1."""
-    wide = widened(ctx.xp, x)
-    return rounded(mean_along(ctx.xp, wide, _spatial(ctx, x)), x.dtype)
+    """Mean over the spatial axes, which stay with size 1.
+
+    Raises:
+        InvalidArgument: The pictures have no pixel.
+    """
+    spatial = _spatial(ctx, x)
+    if not x.size:
+        return _of_nothing(ctx, x)
+    return rounded(mean_along(ctx.xp, widened(ctx.xp, x), spatial), x.dtype)
 
 
 @kernel("GlobalMaxPool", since=1, until=22)
@@ -266,21 +283,25 @@ def global_max_pool(ctx: KernelContext, x: Array) -> Array:
     """Maximum over the spatial axes, which stay with size 1.
 
     Raises:
-        InvalidArgument: There is nothing to take a maximum of.
+        InvalidArgument: The pictures have no pixel.
     """
     spatial = _spatial(ctx, x)
     if not x.size:
-        if x.shape[0] * x.shape[1]:
-            raise shape_error("Pictures without a pixel have no maximum.", ctx.node.location, [x.shape])
-        return ctx.xp.zeros((*x.shape[:2], *(1 for _ in spatial)), x.dtype)
+        return _of_nothing(ctx, x)
     return rounded(ctx.xp.max(widened(ctx.xp, x), axis=spatial, keepdims=True), x.dtype)
 
 
 @kernel("GlobalLpPool", since=1, until=22)
 def global_lp_pool(ctx: KernelContext, x: Array, *, p: float = 2) -> Array:
-    """``(Σ |x|^p)^(1/p)`` over the spatial axes, which stay with size 1."""
-    xp = ctx.xp
-    total = xp.sum(_power(xp, widened(xp, x), p), axis=_spatial(ctx, x), keepdims=True)
+    """``(Σ |x|^p)^(1/p)`` over the spatial axes, which stay with size 1.
+
+    Raises:
+        InvalidArgument: The pictures have no pixel.
+    """
+    xp, spatial = ctx.xp, _spatial(ctx, x)
+    if not x.size:
+        return _of_nothing(ctx, x)
+    total = xp.sum(_power(xp, widened(xp, x), p), axis=spatial, keepdims=True)
     return rounded(_root(xp, total, p), x.dtype)
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Violation
-from ort_py.constraints.sizes import Amount, at_least, choose, divide, equal, largest, less, product, remainder
+from ort_py.constraints.sizes import (
+    Amount,
+    at_least,
+    choose,
+    divide,
+    equal,
+    largest,
+    less,
+    product,
+    remainder,
+    smallest,
+)
 
 __all__ = ["TABLE", "convolution", "transposed_convolution"]
 
@@ -151,9 +162,11 @@ def _pool(n: NodeScope, source: int = 0) -> Outputs:
 
 
 def _global_pool(n: NodeScope, source: int = 0) -> Outputs:
-    x = n.require_rank(source, 2)
+    x = n.require_rank(source, 3)
     for size in x[2:]:
-        n.require(less(0, size), "there is nothing in an axis of {} elements to be pooled", size)
+        # Where there are no pictures at all, none of them lacks pixels.
+        least = smallest(x[0] * x[1], 1)
+        n.require(at_least(size, least), "there is nothing in an axis of {} elements to be pooled", size)
     return [(*x[:2], *(1,) * (len(x) - 2))]
 
 
