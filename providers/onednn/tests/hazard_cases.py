@@ -23,7 +23,7 @@ _PLACES = 7
 _VALUES = (np.nan, np.inf, -np.inf)
 _FUNCTIONS = (
     *("Abs", "Celu", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Reciprocal"),
-    *("Relu", "Round", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Tanh"),
+    *("Relu", "Round", "Selu", "Sigmoid", "Softsign", "Sqrt", "Tanh"),
 )
 _FLOAT = np.float32
 

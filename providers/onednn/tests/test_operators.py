@@ -47,7 +47,6 @@ FUNCTIONS: Mapping[str, dict[str, Any]] = {
     "Round": {},
     "Selu": {},
     "Sigmoid": {},
-    "Softplus": {},
     "Tanh": {},
     "Celu": {"alpha": 1.5},
 }

@@ -155,7 +155,6 @@ class Eltwise(IntEnum):
     ABS = 0x24
     SQRT = 0x25
     LINEAR = 0x26
-    SOFT_RELU = 0x27
     HARDSIGMOID = 0x28
     LOGISTIC = 0x29
     EXP = 0x2A

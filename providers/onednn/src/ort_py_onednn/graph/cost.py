@@ -43,7 +43,7 @@ CALLS: Mapping[str, float] = {
     **dict.fromkeys(("LogSoftmax", "RMSNormalization", "SimplifiedLayerNormalization", "Softmax"), 8.0),
     **dict.fromkeys(("BatchNormalization", "GlobalAveragePool", "GlobalMaxPool", "HardSwish", "LRN", "PRelu"), 6.5),
     **dict.fromkeys(("Celu", "Elu", "Pad", "Selu"), 5.0),
-    **dict.fromkeys(("HardSigmoid", "Softplus", "Swish"), 2.8),
+    **dict.fromkeys(("HardSigmoid", "Swish"), 2.8),
     **dict.fromkeys(("Clip", "ReduceMean", "ReduceSum", "Sigmoid"), 1.5),
 }
 """Microseconds of NumPy's calls for a node, but for its elements."""
@@ -51,7 +51,7 @@ CALLS: Mapping[str, float] = {
 RATES: Mapping[str, float] = {
     **dict.fromkeys(("LayerNormalization", "LogSoftmax", "Softmax", "SimplifiedLayerNormalization"), 4.0e-3),
     **dict.fromkeys(("BiasGelu", "FastGelu", "Gelu", "QuickGelu"), 2.7e-3),
-    **dict.fromkeys(("Celu", "Elu", "PRelu", "Selu", "Softplus", "ReduceMean"), 1.2e-3),
+    **dict.fromkeys(("Celu", "Elu", "PRelu", "Selu", "ReduceMean"), 1.2e-3),
     **dict.fromkeys(("HardSwish", "Sigmoid", "Swish"), 0.5e-3),
     "Tanh": 0.2e-3,
 }

@@ -22,7 +22,6 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "Relu": (),
     "Tanh": (),
     "Sigmoid": (),
-    "Softplus": (),
     "LeakyRelu": ("alpha",),
     "Elu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"),
