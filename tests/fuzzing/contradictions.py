@@ -1,6 +1,7 @@
 """One small contradiction in a valid model: an attribute, a constant or a connection that is a little off.
 
-Whoever runs such a model must refuse it, or compute what everybody else does.
+Whoever runs such a model must refuse it, or compute what everybody else does. The trip count and the condition of a
+Loop are left alone: without them, or with a large number in their place, a valid model runs forever.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 __all__ = ["contradict"]
+
+_LIMITING = {"Loop": 2}
+"""The number of inputs of an operator, counted from the first, that make it end."""
 
 
 def contradict(model: onnx.ModelProto, rng: random.Random) -> tuple[onnx.ModelProto, str]:
@@ -144,6 +148,8 @@ def _rewired(model: onnx.ModelProto, rng: random.Random) -> str:
     if not node.input:
         return ""
     index = rng.randrange(len(node.input))
+    if index < _LIMITING.get(node.op_type, 0):
+        return ""
     before, node.input[index] = node.input[index], rng.choice([name for name in names if name])
     return f"{node.op_type} reads {node.input[index]} instead of {before}" if before != node.input[index] else ""
 
@@ -154,6 +160,8 @@ def _input_lost(model: onnx.ModelProto, rng: random.Random) -> str:
         return ""
     node = rng.choice(found)
     index = rng.randrange(len(node.input))
+    if index < _LIMITING.get(node.op_type, 0):
+        return ""
     if index == len(node.input) - 1:
         del node.input[index]
     else:

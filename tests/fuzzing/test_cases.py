@@ -49,6 +49,17 @@ def test_every_form_is_drawn() -> None:
     assert symbolic > len(SEEDS) / 2
 
 
+def test_contradictions_do_not_make_loops_endless() -> None:
+    """The trip count and the condition of a Loop stay."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64 n, bool c, float[2] x) => (float[2] y) {
+        y = Loop(n, c, x) <body = b (int64 i, bool d, float[2] s) => (bool e, float[2] t) { e = Not(d) t = Neg(s) }>
+    }"""
+    model = onnx.parser.parse_model(text)
+    for seed in range(200):
+        made, _ = contradict(model, random.Random(seed))
+        assert list(made.graph.node[0].input[:2]) == ["n", "c"]
+
+
 @pytest.mark.parametrize("seed", range(0, len(ATTACKS), 7))
 def test_attacks_begin_with_what_is_valid(seed: int) -> None:
     """The first feeds are valid, the others differ from them."""

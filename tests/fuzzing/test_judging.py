@@ -91,6 +91,12 @@ def test_computing_what_others_refuse_is_found(planted: Any) -> None:
     assert {(one.kind, one.who) for one in found} == {("computes", "plain")}
 
 
+def test_nodes_that_no_output_needs_may_fail_unnoticed() -> None:
+    """Only a Shape reads the Reshape, whose result has a known shape: onnxruntime does not run it either."""
+    case = _case("<int64[1] target = {360}> { a = Reshape(x, target) s = Shape(a) y = Cast<to = 1>(s) }")
+    assert verdict.judge(case, [Variant("all")]) == []
+
+
 def test_planted_errors_excuse_what_rounding_moves_only() -> None:
     """exp(40·softmax-like sums) may differ in the fourth digit; a wrong formula is wrong all the same."""
     weights = "{" + ",".join(str(number) for number in np.linspace(-1, 1, 16).round(3)) + "}"
