@@ -93,7 +93,7 @@ def test_arithmetic_behind_a_normalisation() -> None:
     assert found == {"Relu": 1, "BatchNormalization": 1, "Add": 1}
 
 
-@pytest.mark.parametrize("product", ["Gemm<alpha = 0.5, beta = 2.0>(m, g, b)", "Gemm<transB = 1>(m, gt)"])
+@pytest.mark.parametrize("product", ["Gemm<alpha = 1.5, beta = 2.0>(m, g, b)", "Gemm<transB = 1>(m, gt)"])
 @pytest.mark.parametrize("behind", ["Mul(a, v)", "Sub(v, a)", "BatchNormalization(a, v, b, b, v)"])
 def test_arithmetic_behind_a_gemm(product: str, behind: str) -> None:
     """Columns are channels; what is added is divided by beta before."""
@@ -117,6 +117,8 @@ def test_a_matrix_product_takes_factors_only() -> None:
         (f"a = {CONV}(x, w) r = Mul(a, c) q = {CONV}(x, w) y = Add(r, q)", "[2, 6, 5, 5]", "shared"),
         (f"k = Abs(w) a = {CONV}(x, k) y = Mul(a, c)", "[2, 6, 5, 5]", "a weight is not constant"),
         (f"k = Abs(b) a = {CONV}(x, w, k) y = Mul(a, c)", "[2, 6, 5, 5]", "the bias of the Conv is not constant"),
+        ("a = Gemm<alpha = 0.5>(m, g, b) y = Mul(a, v)", "[3, 6]", "may let it overflow"),
+        ("a = Gemm<alpha = 0.0>(m, g) y = Mul(a, one)", "[3, 6]", "may let it overflow"),
         ("a = Gemm(m, g, rows) y = Mul(a, v)", "[3, 6]", "its bias differs from row to row"),
         ("a = Gemm<beta = 0.0>(m, g, b) y = Add(a, v)", "[3, 6]", "its bias does not count"),
         ("a = Gemm(m, g, b) y = Mul(a, rows)", "[3, 6]", "along other axes"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.dtypes import DataType
+from ort_py.transforms.movement.unfailing import broadcast
 
 __all__ = ["identity_rules"]
 
@@ -44,18 +45,19 @@ class _Identity(RewriteRule):
 _UNDONE_BY_ITSELF = frozenset({"BitwiseNot", "Neg", "Not"})
 
 _NOTHING_AFTER: Mapping[str, frozenset[str]] = {
-    "Abs": frozenset({"Abs", "Exp", "Relu", "Sigmoid", "Sqrt"}),
+    "Abs": frozenset({"Abs", "Exp", "Sigmoid"}),
     "Ceil": frozenset({"Ceil", "Floor", "Round"}),
     "Floor": frozenset({"Ceil", "Floor", "Round"}),
     "Relu": frozenset({"Abs", "Exp", "Relu", "Sigmoid", "Sqrt"}),
     "Round": frozenset({"Ceil", "Floor", "Round"}),
     "Sign": frozenset({"Sign"}),
 }
-"""Operators that change nothing of what these others compute."""
+"""Operators that change nothing of what these others compute. Relu and Sqrt may give a negative zero, which Abs
+changes."""
 
 
 def _unary(node: NodeSpec, graph: GraphEditor) -> bool | str:
-    """``Not(Not(x))`` is x; ``Abs(Relu(x))`` is ``Relu(x)``."""
+    """``Not(Not(x))`` is x; ``Abs(Exp(x))`` is ``Exp(x)``."""
     value = node.inputs[0]
     inner = graph.producer(value)
     if inner is None or inner.domain or value is None:
@@ -68,18 +70,23 @@ def _unary(node: NodeSpec, graph: GraphEditor) -> bool | str:
 
 
 def _where(node: NodeSpec, graph: GraphEditor) -> bool | str:
-    """A constant condition chooses; a negated one is left out by exchanging the choices."""
+    """A constant condition chooses; a negated one is left out by exchanging the choices.
+
+    A node with two equal choices stays: its condition may have a shape that does not fit.
+    """
     condition, yes, no = node.inputs
     result = node.outputs[0]
     if condition is None or yes is None or no is None or result is None:
         return False
     known = graph.constant(condition)
-    if known is not None or yes.name == no.name:
-        if known is not None and not (np.all(known) or not np.any(known)):
+    if known is not None:
+        if np.any(known) and not np.all(known):
             return False
-        chosen = yes if known is None or np.all(known) else no
+        chosen = yes if np.all(known) else no
         if not _same_shape(chosen, result):
             return "the choice may have to be repeated to get the result's shape"
+        if not broadcast([value.shape for value in (condition, yes, no)]):
+            return "the shape of the other choice may not fit"
         return graph.bypass(node, chosen)
     negation = graph.producer(condition)
     if negation is None or negation.op_type != "Not" or negation.domain or negation.inputs[0] is None:

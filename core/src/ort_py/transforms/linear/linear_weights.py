@@ -56,6 +56,8 @@ class Linear:
         node = self.node
         if node.op_type == "MatMul" and shift is not None:
             return "MatMul adds nothing"
+        if self.alpha < 1 and np.any(np.abs(scale) > 1):
+            return "the product is made smaller by alpha, before which larger weights may let it overflow"
         weight = self._scaled(scale)
         with np.errstate(all="ignore"):  # what is not finite is looked for
             bias = np.zeros(self.channels) if self.bias is None else self.bias.astype(np.float64)
@@ -74,6 +76,11 @@ class Linear:
         made_of = f"{node.op_type} {graph.constant_key(names[position])} scaled by {factors} {self._layout}"
         names[position] = graph.add_constant(f"{names[position]}/scaled", weight, made_of=made_of)
         return NodeTemplate(node.op_type, tuple(names), (result,), node.attributes)
+
+    @property
+    def alpha(self) -> float:
+        """The magnitude of the factor that follows the product: alpha of a Gemm."""
+        return abs(float(self.node.attributes.get("alpha", 1.0))) if self.node.op_type == "Gemm" else 1.0
 
     @property
     def beta(self) -> float:

@@ -21,7 +21,7 @@ from ort_py.contracts import GraphEditor, NodeSpec
 from ort_py.dtypes import DataType, Dim, Shape
 from ort_py.errors import OrtPyError
 
-__all__ = ["unfit", "unsafe"]
+__all__ = ["broadcast", "unfit", "unsafe"]
 
 _ELEMENTWISE = """
     Abs Add And Atan Cast Ceil Celu Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish
@@ -94,10 +94,10 @@ def _all_known(node: NodeSpec, _graph: GraphEditor) -> bool:
 
 def _elementwise(node: NodeSpec, _graph: GraphEditor) -> bool:
     shapes = [value.shape for value in node.inputs if value is not None]
-    return len(shapes) == 1 or _broadcast(shapes)
+    return len(shapes) == 1 or broadcast(shapes)
 
 
-def _broadcast(shapes: Sequence[Shape | None]) -> bool:
+def broadcast(shapes: Sequence[Shape | None]) -> bool:
     """Whether shapes broadcast for all values of the unknown sizes."""
     known = [shape[::-1] for shape in shapes if shape is not None]
     if len(known) < len(shapes):
@@ -123,7 +123,7 @@ def _matmul(node: NodeSpec, _graph: GraphEditor) -> bool:
     left, right = _shape(node, 0), _shape(node, 1)
     if min(len(left), len(right)) < 2:
         return False
-    return _equal((left[-1], right[-2])) and _broadcast([left[:-2], right[:-2]])
+    return _equal((left[-1], right[-2])) and broadcast([left[:-2], right[:-2]])
 
 
 def _gemm(node: NodeSpec, _graph: GraphEditor) -> bool:
