@@ -36,8 +36,8 @@ LAYERS = (
     {"transforms", "partition", "planning"},
     {"execution", "fallback"},
     {"engine"},
-    {"api", "inspection"},
-    {"compat", "cli", "as_onnxruntime"} | SUBPACKAGES,
+    {"api", "compat", "inspection"},
+    {"cli", "as_onnxruntime"} | SUBPACKAGES,
 )
 """From the leaves upwards; a room imports from its own layer and those before it. `testing` stands beside all: it
 forwards to the kit, and nothing imports it."""

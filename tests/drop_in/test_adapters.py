@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ort_py
+from ort_py.compat.adapter_file import read_adapter_bytes
 from ort_py.errors import UsageError
-from ort_py.values.adapter_file import read_adapter_bytes
 from tests.drop_in.both_runtimes import OURS, THEIRS, expect_agreement, expect_difference, session
 
 LINEAR = "g (float[N, 2] x, float[2, 3] w) => (float[N, 3] y) <float[2, 3] w = {1,1,1,1,1,1}> { y = MatMul (x, w) }"

@@ -23,14 +23,11 @@ cuda_version = ""
 """onnxruntime's names for what a build is; nothing is built here."""
 
 if TYPE_CHECKING:
-    from ort_py.api.graph_assignment import (
-        OrtEpAssignedNode,
-        OrtEpAssignedSubgraph,
-    )
     from ort_py.api.io_binding import IOBinding
     from ort_py.api.session import InferenceSession
     from ort_py.api.session_io_binding import SessionIOBinding
     from ort_py.api.session_manager import SessionLease, SessionManager, SessionManagerStats
+    from ort_py.compat.adapters import AdapterFormat, LoraAdapter
     from ort_py.compat.alias import install_as_onnxruntime
     from ort_py.compat.environment import (
         disable_telemetry_events,
@@ -44,6 +41,10 @@ if TYPE_CHECKING:
         set_default_logger_verbosity,
         set_global_thread_pool_sizes,
         set_seed,
+    )
+    from ort_py.compat.graph_assignment import (
+        OrtEpAssignedNode,
+        OrtEpAssignedSubgraph,
     )
     from ort_py.compat.model_compiler import ModelCompiler, OrtExternalInitializerInfo
     from ort_py.compat.preloading import preload_dlls
@@ -135,7 +136,6 @@ if TYPE_CHECKING:
         OrtEpContextData,
         OrtEpContextDataBuffer,
     )
-    from ort_py.values.adapters import AdapterFormat, LoraAdapter
     from ort_py.values.copying import copy_tensors
     from ort_py.values.device import OrtDevice
     from ort_py.values.device_table import OrtDeviceVendorId

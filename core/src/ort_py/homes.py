@@ -79,7 +79,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "register_execution_provider_library",
         "unregister_execution_provider_library",
     ),
-    "ort_py.api.graph_assignment": (
+    "ort_py.compat.graph_assignment": (
         "OrtEpAssignedNode",
         "OrtEpAssignedSubgraph",
     ),
@@ -87,7 +87,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "OrtEpContextData",
         "OrtEpContextDataBuffer",
     ),
-    "ort_py.values.adapters": ("AdapterFormat", "LoraAdapter"),
+    "ort_py.compat.adapters": ("AdapterFormat", "LoraAdapter"),
     "ort_py.compat.model_compiler": (
         "ModelCompiler",
         "OrtExternalInitializerInfo",

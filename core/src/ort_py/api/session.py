@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ort_py.api.graph_assignment import OrtEpAssignedSubgraph, assignment_info
 from ort_py.api.io_binding import IOBinding
-from ort_py.api.private_names import PrivateNames
 from ort_py.api.session_arguments import fallback_enabled, session_options
 from ort_py.api.told_later import check_dynamic_options, check_tuning_results
+from ort_py.compat.graph_assignment import OrtEpAssignedSubgraph, assignment_info
+from ort_py.compat.private_names import PrivateNames
 from ort_py.discovery.ep_devices import OrtEpDevice, input_devices
 from ort_py.engine.engine import Engine
 from ort_py.engine.load_report import LoadReport
@@ -468,7 +468,7 @@ class InferenceSession(PrivateNames):
         return input_devices(len(self._engine.description.inputs))
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
-        """The nodes of each provider; see `ort_py.api.graph_assignment`, and `placement` for more.
+        """The nodes of each provider; see `ort_py.compat.graph_assignment`, and `placement` for more.
 
         Raises:
             Fail: ``session.record_ep_graph_assignment_info`` was not set to ``"1"``.

@@ -6,7 +6,7 @@ Comes before `session.run`, which looks at `terminate` between two steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ort_py.errors import ArgumentTypeError, OptionError
 from ort_py.options.config_checks import check_run_entries
@@ -14,11 +14,19 @@ from ort_py.options.option_set import Option, OptionSet
 from ort_py.options.spec import FLAG, NUMBER, TEXT, Effect
 
 if TYPE_CHECKING:
-    from ort_py.values.adapters import LoraAdapter
+    import numpy as np
 
-__all__ = ["RunOptions", "overlay_of", "shrinks_memory", "with_adapters"]
+__all__ = ["Adapter", "RunOptions", "overlay_of", "shrinks_memory", "with_adapters"]
 
 _USE_LOGGING = "ort-py logs with Python's `logging`: configure the loggers below `ort_py` instead."
+
+
+class Adapter(Protocol):
+    """Parameters that replace initializers in single runs; `LoraAdapter` reads them from a file."""
+
+    @property
+    def parameters(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Arrays by the name of the initializer that they replace."""
 
 
 def _check_axis(axis: int, name: str) -> None:
@@ -63,7 +71,7 @@ class RunOptions(OptionSet):
         own=True,
     )
 
-    _adapters: list[LoraAdapter]
+    _adapters: list[Adapter]
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +101,7 @@ class RunOptions(OptionSet):
         """
         return self._get_entry(key)
 
-    def add_active_adapter(self, adapter: LoraAdapter, /) -> None:
+    def add_active_adapter(self, adapter: Adapter, /) -> None:
         """Let an adapter's parameters replace initializers of the same names in runs with these options.
 
         Args:
@@ -102,9 +110,7 @@ class RunOptions(OptionSet):
         Raises:
             ArgumentTypeError: It is not an adapter; a builtin TypeError too.
         """
-        from ort_py.values.adapters import LoraAdapter
-
-        if not isinstance(adapter, LoraAdapter):
+        if not isinstance(getattr(adapter, "parameters", None), Mapping):
             raise ArgumentTypeError(
                 f"An adapter is a LoraAdapter, not a {type(adapter).__name__}.",
                 fix="Make one with adapter = LoraAdapter(); adapter.Load(path).",

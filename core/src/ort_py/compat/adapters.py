@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ort_py.compat.adapter_file import FORMAT_VERSION, AdapterContent, read_adapter_bytes, write_adapter_bytes
 from ort_py.errors import ArgumentTypeError, Location, UsageError
 from ort_py.files import read_regular
-from ort_py.values.adapter_file import FORMAT_VERSION, AdapterContent, read_adapter_bytes, write_adapter_bytes
 from ort_py.values.ort_value import OrtValue
 
 __all__ = ["AdapterFormat", "LoraAdapter"]

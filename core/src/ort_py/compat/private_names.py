@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ort_py.api.session_handle import SessionHandle
+from ort_py.compat.session_handle import SessionHandle
 from ort_py.engine.recipe import FileReference
 
 __all__ = ["PrivateNames"]
