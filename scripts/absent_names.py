@@ -17,7 +17,8 @@ from typing import Any
 
 __all__ = ["Names", "absent", "rendered"]
 
-TABLE = Path(__file__).resolve().parents[1] / "core" / "src" / "ort_py" / "compat" / "absent.toml"
+SOURCES = Path(__file__).resolve().parents[1] / "core" / "src"
+TABLE = SOURCES / "ort_py" / "compat" / "absent.toml"
 SUBPACKAGES = ("quantization", "tools", "transformers")
 GENERATED = "ort_flatbuffers_py"
 """Classes that a compiler of file formats wrote: nobody imports them but onnxruntime's own converter."""
@@ -162,6 +163,8 @@ def _bound(path: Path) -> set[str]:
     for statement in _statements(ast.parse(path.read_bytes()).body):
         if isinstance(statement, ast.ClassDef | ast.FunctionDef):
             bound.add(statement.name)
+        elif isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+            bound |= _bound(SOURCES / f"{(statement.module or '').replace('.', '/')}.py")
         elif isinstance(statement, ast.Import | ast.ImportFrom):
             bound |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
         elif isinstance(statement, ast.Assign | ast.AnnAssign):

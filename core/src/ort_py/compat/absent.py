@@ -30,9 +30,28 @@ __all__ = ["absent_names", "find_absent_modules"]
 _OWN = "ort_py."
 _INSTEAD = {
     "quantization": "Quantise with onnxruntime in an environment of its own, and run the result here.",
+    "quantization.matmul_nbits_quantizer": (
+        "Write the model with onnxruntime or its generation builder; MatMulNBits runs here."
+    ),
+    "quantization.shape_inference": (
+        "Write the optimised model with SessionOptions.optimized_model_filepath, and its shapes with "
+        "onnx.shape_inference.infer_shapes_path()."
+    ),
     "tools": "Use onnxruntime's tool in an environment of its own; what it writes runs here.",
     "transformers": "Load the model as it is: sessions fuse these patterns themselves.",
+    "transformers.float16": (
+        "Export the model in float16, or let a provider compute in it: SessionOptions.precision = 'float16'."
+    ),
+    "transformers.fusion_options": (
+        "Load the model as it is; SessionOptions.disabled_transforms names fusions that are not wanted."
+    ),
+    "transformers.onnx_model": "Change the graph with onnx.helper and onnx.compose.",
+    "transformers.optimizer": (
+        "Load the model as it is: sessions fuse these patterns themselves. To keep the result, set "
+        "SessionOptions.optimized_model_filepath."
+    ),
 }
+"""What to use instead, by subpackage or module."""
 
 
 @functools.cache
@@ -69,7 +88,7 @@ def _stand_in(module: str, names: Mapping[str, Any], name: str) -> Any:
     Raises:
         AttributeError: onnxruntime has no such name there either.
     """
-    instead = _INSTEAD[module.partition(".")[0]]
+    instead = _INSTEAD.get(module) or _INSTEAD[module.partition(".")[0]]
     if name in names.get("classes", ()):
         return missing_class(f"{module}.{name}", instead)
     if name in names.get("functions", ()):

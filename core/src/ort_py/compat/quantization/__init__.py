@@ -1,0 +1,1 @@
+"""The parts of onnxruntime's quantisation tools that exist: enumerations, settings and calibrated ranges."""

@@ -1,0 +1,1 @@
+"""onnxruntime's small tools that change a model's file: shapes made fixed, opset converted, inputs removed."""
