@@ -66,11 +66,19 @@ class Variant:
 
 @dataclass(slots=True)
 class Ran:
-    """Outcomes of the runs of one session, and what the session says about itself."""
+    """Outcomes of the runs of one session, and what the session says about itself.
+
+    Attributes:
+        outcomes: One for each run.
+        placement: Number of nodes of each provider.
+        troubles: What differed when a run was repeated.
+        failures: Failures of providers that the session recovered from.
+    """
 
     outcomes: list[Outcome]
     placement: dict[str, int] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
 
 def guarded(work: Callable[[], Any]) -> Outcome:
@@ -120,6 +128,7 @@ def run_variant(case: Case, variant: Variant) -> Ran:
         ran = Ran([_run(session, feeds, variant) for feeds in case.feeds])
         ran.placement = dict(session.placement.counts())
         if session.fallback_report:
+            ran.failures = [str(record) for record in session.fallback_report]
             return ran  # whoever answers now may round otherwise
         _again(session, case, variant, ran)
     return ran

@@ -9,6 +9,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ort_py.errors import EPFail
 from tests.fuzzing import verdict
 from tests.fuzzing.cases import Case
 from tests.fuzzing.compare import difference, spread_of
@@ -89,6 +90,18 @@ def test_computing_what_others_refuse_is_found(planted: Any) -> None:
     planted(lambda value: value)
     found = verdict.judge(case, [Variant("plain", plain=True)])
     assert {(one.kind, one.who) for one in found} == {("computes", "plain")}
+
+
+def test_a_failure_that_another_provider_hides_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers are right where another provider takes over; that the first one failed is a defect all the same."""
+
+    def fails(*arguments: Any, **options: Any) -> None:
+        raise EPFail("planted")
+
+    monkeypatch.setattr("ort_py_onednn.execution.instance._Form", fails)
+    found = verdict.judge(_case("{ a = Softmax(x) b = Mul(a, x) y = Exp(b) }"), [VARIANT])
+    assert {(one.kind, one.who) for one in found} == {("failed", "all")}
+    assert "planted" in found[0].text
 
 
 def test_nodes_that_no_output_needs_may_fail_unnoticed() -> None:

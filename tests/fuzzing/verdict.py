@@ -41,8 +41,8 @@ class Finding:
     """Something that should not be.
 
     Attributes:
-        kind: ``"wrong"``, ``"untyped"``, ``"refuses"``, ``"computes"`` (what others refuse), ``"unsteady"``, or
-            ``"disputed"``.
+        kind: ``"wrong"``, ``"untyped"``, ``"refuses"``, ``"computes"`` (what others refuse), ``"unsteady"``,
+            ``"failed"`` (a provider did, and another took over), or ``"disputed"``.
         who: A variant's name, or ``"numpy"``.
         text: What was seen.
     """
@@ -126,6 +126,7 @@ def judge(
         for run, outcome in enumerate(ran.outcomes):
             findings += _against_numpy(oracles, run, variant.name, outcome, numpy.outcomes[run])
         findings += [Finding("unsteady", variant.name, text) for text in ran.troubles]
+        findings += [Finding("failed", variant.name, text) for text in ran.failures]
     return findings
 
 

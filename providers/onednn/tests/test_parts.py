@@ -76,3 +76,24 @@ def test_readers_of_parts(cut: str, rank: int) -> None:
         (found,) = ort.InferenceSession(data, providers=_HERE).run(None, {"x": x})
         (expected,) = ort.InferenceSession(data, plain).run(None, {"x": x})
         assert_close(found, expected)
+
+
+@pytest.mark.parametrize("cut", ["Split, first axis", "Slice, first axis"])
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Div", "Max", "Min"])
+def test_constants_beside_parts(op_type: str, cut: str) -> None:
+    """A constant is never packed into the layout of a part, which begins behind its address: oneDNN runs the node."""
+    made, constants, _, _ = _CUTS[cut]
+    x = np.random.default_rng(5).standard_normal((3, 40)).astype(np.float32)
+    k = np.random.default_rng(6).uniform(1, 2, (2, 40)).astype(np.float32)
+    text = (
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[N, 40] x) => (float[2, 40] y) '
+        f"{{ {made} y = {op_type} (k, b) }}"
+    )
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    model.graph.initializer.append(numpy_helper.from_array(k, "k"))
+    with ort.InferenceSession(model.SerializeToString(), providers=_HERE) as session:
+        (found,) = session.run(None, {"x": x})
+        assert not session.fallback_report
+    functions = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
+    assert_close(found, {**functions, "Max": np.maximum, "Min": np.minimum}[op_type](k, x[1:3]))

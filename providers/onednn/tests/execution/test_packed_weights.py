@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from ort_py.contracts import PackedForms
+from ort_py.errors import EPFail
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Argument, Element
 from ort_py_onednn.binding.descriptors import Desc
-from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
+from ort_py_onednn.execution.packed_weights import MadeWeight, Weight, _run_once
 
 
 class _Forms(PackedForms):
@@ -58,3 +59,20 @@ def test_a_layout_that_cannot_be_read_keeps_the_original() -> None:
     weight = Weight(source, _Forms())
     weight.in_parts(_layout(192, Element.S8), Desc.plain(array.shape, Element.S8))
     assert source._array is not None
+
+
+def test_a_layout_that_begins_behind_its_address_has_room() -> None:
+    """oneDNN gives such a layout the size 0; its bytes are counted from the address nevertheless."""
+    array = np.arange(4, dtype=np.float32)
+    desc = Desc.plain((32,)).part((4,), (28,))
+    assert desc is not None
+    packed = Weight(MadeWeight(array), _Forms()).in_layout(desc)
+    np.testing.assert_array_equal(packed.data[desc.reach[0] : desc.reach[1]].view(np.float32), array)
+
+
+def test_a_layout_that_reaches_outside_of_its_bytes_is_refused() -> None:
+    """Nothing is written there."""
+    plain = Desc.plain((32,))
+    arrays = {Argument.SRC: np.zeros(128, np.uint8), Argument.DST: np.zeros(64, np.uint8)}
+    with pytest.raises(EPFail, match="would reach from byte 0 to byte 128 of a place of 64 bytes"):
+        _run_once(primitives.reorder(plain, plain), arrays)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ort_py.contracts import PackedForms, RegionWeight
 from ort_py.dtypes import DataType, data_type_of
+from ort_py.errors import EPFail
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import F32, Argument, Element
@@ -226,7 +227,7 @@ class Weight:
 
     def _reordered(self, desc: Desc, seen: Desc) -> np.ndarray[Any, Any]:
         number = self._source.number if isinstance(self._source, MadeWeight) else None
-        made = aligned(desc.nbytes)
+        made = aligned(max(desc.nbytes, desc.reach[1]))  # a layout may begin behind its address
         if number is not None and desc.key is not None and desc.dtype == self.dtype and desc.key[2] == desc.dims:
             made.view(number.dtype)[:] = number  # no blocks that end in zeroes: the layout does not matter
             return made
@@ -273,6 +274,20 @@ def _joined(parts: tuple[Packed, ...], shape: tuple[int, ...], dtype: np.dtype[A
     return np.concatenate(columns, axis=-1).reshape(shape)
 
 
+def _check_within(desc: Desc, array: np.ndarray[Any, Any]) -> None:
+    """Refuse a layout that reaches outside of the array that it is to describe.
+
+    Raises:
+        EPFail: It does.
+    """
+    begin, end = desc.reach
+    if not 0 <= begin <= end <= array.nbytes:
+        raise EPFail(
+            f"A layout of weights would reach from byte {begin} to byte {end} of a place of {array.nbytes} bytes.",
+            fix="this is a mistake in ort-py-onednn: please report it with the model",
+        )
+
+
 def _run_once(primitive: Primitive, arrays: dict[int, np.ndarray[Any, Any]]) -> None:
     e = engine()
     prepare(e.library)
@@ -285,6 +300,7 @@ def _run_once(primitive: Primitive, arrays: dict[int, np.ndarray[Any, Any]]) -> 
         for index, (code, desc) in enumerate(primitive.arguments.items()):
             array = scratch if code == Argument.SCRATCHPAD else arrays[code]
             assert array is not None
+            _check_within(desc, array)
             memory = ffi.new("void **")
             address = ffi.cast("void *", array.ctypes.data)
             check(e.c.dnnl_memory_create(memory, desc.handle, e.handle, address), "dnnl_memory_create")

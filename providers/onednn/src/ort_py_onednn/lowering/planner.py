@@ -165,7 +165,8 @@ class Planner(LayoutPlanner):
             zeroes = self.new(Desc.plain(dims, dtype))
             self.zero(zeroes)
             left = self.combine(Binary.ADD, zeroes, left)
-        if left.weight is not None and right.dims == dims and right.weight is None and not right.desc.is_plain:
+        blocked = right.weight is None and not right.desc.is_plain and right.desc.is_dense
+        if left.weight is not None and right.dims == dims and blocked:
             left = self.in_layout(left, right.desc)
         # The result has the first operand's type; the second may have any.
         left = self.converted(left, dtype)
