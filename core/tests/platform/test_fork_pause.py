@@ -90,3 +90,36 @@ def test_a_fork_does_not_wait_for_ever() -> None:
     assert thread.is_alive()
     end.set()
     thread.join()
+
+
+def test_a_child_knows_that_native_threads_were_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library must not be called there, nor in its own children. The parent goes on."""
+    monkeypatch.setattr("ort_py.platform.forks.native_threads_rest", lambda: False)
+    pause = ForkPause()
+    with pause.work():
+        pass
+    assert not _rested_in_a_child(pause)
+    assert pause.rested
+
+
+@pytest.mark.parametrize("answer", [True, None])
+def test_a_child_may_call_a_library_whose_threads_rest(monkeypatch: pytest.MonkeyPatch, answer: bool | None) -> None:
+    """Where the system does not say it, a short wait is enough."""
+    monkeypatch.setattr("ort_py.platform.forks.native_threads_rest", lambda: answer)
+    pause = ForkPause()
+    with pause.work():
+        pass
+    assert _rested_in_a_child(pause)
+
+
+def test_a_library_that_was_never_called_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native threads that work belong to somebody else."""
+    monkeypatch.setattr("ort_py.platform.forks.native_threads_rest", lambda: False)
+    assert _rested_in_a_child(ForkPause())
+
+
+def _rested_in_a_child(pause: ForkPause) -> bool:
+    child = os.fork()
+    if not child:
+        os._exit(0 if pause.rested else 1)
+    return os.waitpid(child, 0)[1] == 0

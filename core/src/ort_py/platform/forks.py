@@ -5,6 +5,8 @@ A thread of the parent may hold a lock at the moment of a fork; in the child no 
 are identified: the child may have new threads with the identities of the parent's. `tell_in_children` therefore calls
 an object in the child before anything else runs there. Where a native library has locks of its own, each call of it
 stands in ``with pause.work():`` of a `ForkPause`: a fork waits until no other thread is in such a call.
+The library's own threads may hold its locks for a moment after a call has returned. The fork waits for them as well,
+and `ForkPause.rested` says in the child whether that succeeded.
 
 On systems without fork nothing is registered. Plug-ins may import this module. It must not know any library.
 """
@@ -18,6 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 from weakref import WeakSet
+
+from ort_py.platform.thread_states import native_threads_rest
 
 __all__ = ["AroundForks", "ForkAware", "ForkPause", "ProcessLock", "tell_around_forks", "tell_in_children"]
 
@@ -98,19 +102,30 @@ def _tell() -> None:
 
 
 _STEP = 0.0005
-"""Seconds between two looks of a fork that waits; also what it waits at least after the last call, in which the
-library's own threads come to rest."""
+"""Seconds between two looks of a fork that waits."""
+_REST = 3.0
+"""Seconds after the last call in which the library's own threads may still be on their way to sleep. They give way to
+others many times before they do, which takes long on a busy machine."""
+_UNSEEN_REST = 0.01
+"""Seconds that a fork waits after the last call where the system does not say what threads do."""
 
 
 class ForkPause:
     """Keeps forks and native calls apart.
 
     Args:
-        longest: Seconds that a fork waits at most. After that it goes on, and the child may find locks that are held.
+        longest: Seconds that a fork waits for calls at most. After that it goes on, and the child may find locks that
+            are held.
+
+    Attributes:
+        rested: False in a child that may find locks of the library held: when it was forked, a call had not ended, or
+            the library's own threads were still at work. The library must not be called there.
     """
 
     def __init__(self, longest: float = 30.0) -> None:
+        self.rested = self._child_rested = True
         self._longest = longest
+        self._ended = -_REST
         self._working: dict[int, int] = {}
         self._forking = False
         self._one = threading.RLock()
@@ -143,6 +158,7 @@ class ForkPause:
         if left > 0:
             self._working[thread] = left
         else:
+            self._ended = time.monotonic()
             self._working.pop(thread, None)
 
     def before_fork(self) -> None:
@@ -152,10 +168,25 @@ class ForkPause:
         self._forking = True
         own = threading.get_ident()
         end = time.monotonic() + self._longest
-        busy = True
-        while busy and time.monotonic() < end:
-            busy = any(thread != own for thread in list(self._working))
+        while (busy := any(thread != own for thread in list(self._working))) and time.monotonic() < end:
             time.sleep(_STEP)
+        if own in self._working:
+            self._ended = time.monotonic()
+        self._child_rested = self.rested and not busy and self._wait_for_rest()
+
+    def _wait_for_rest(self) -> bool:
+        """Wait for the library's own threads to sleep. Returns whether they do."""
+        if time.monotonic() > self._ended + _REST:
+            return True
+        while (now := time.monotonic()) < self._ended + _REST:
+            resting = native_threads_rest()
+            if resting:
+                return True
+            if resting is None:
+                time.sleep(max(0.0, self._ended + _UNSEEN_REST - now))
+                return True
+            time.sleep(_STEP)
+        return False
 
     def after_fork_in_parent(self) -> None:
         """Called on the thread that forked."""
@@ -170,3 +201,4 @@ class ForkPause:
         self._working = {thread: count for thread, count in self._working.items() if thread == own}
         self._forking = False
         self._done = threading.Event()
+        self.rested = self._child_rested

@@ -3,6 +3,8 @@
 On the processor with one stream, the thread that asks for a run does the work itself where no others are there:
 sessions go on, and new ones can be made. With more streams, or several devices, OpenVINO hands runs to threads of its
 own, which a child does not have: a run would wait forever. So would giving up what was inherited, which ends threads.
+
+A child is no better off where OpenVINO's threads were at work when it was forked: they may have held locks.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Inheritance:
 
     def after_fork(self) -> None:
         """Called in the child."""
-        self.useless = self._target.has_threads
+        self.useless = self._target.has_threads or not CALLS.rested
         _keep_forever(self._compiled)
 
     def check(self) -> None:
@@ -78,7 +80,7 @@ def check_process(target: Target) -> None:
     Raises:
         EPFail: The parent has, and the target needs threads.
     """
-    if _process.inherited and target.has_threads:
+    if _process.inherited and (target.has_threads or not CALLS.rested):
         raise _refusal(target.device)
     _process.started = True
 
@@ -89,6 +91,11 @@ def _keep_forever(what: Any) -> None:
 
 
 def _refusal(device: str) -> EPFail:
+    if not CALLS.rested:
+        return EPFail(
+            "This process was forked while threads of OpenVINO were at work, which may have held locks.",
+            fix="start processes with multiprocessing's 'spawn', or fork while no thread runs a session",
+        )
     return EPFail(
         f"This process was forked from one that had started OpenVINO, whose threads for {device} it does not have.",
         fix="start processes with multiprocessing's 'spawn', or use device_type='CPU' with num_streams=1",
