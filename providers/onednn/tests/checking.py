@@ -25,7 +25,9 @@ from ort_py_onednn.execution.coalescing import Coalesced, Result, coalesced
 from ort_py_onednn.execution.instance import DnnlInstance
 from ort_py_onednn.execution.packed_weights import aligned
 from ort_py_onednn.execution.plan import Buffer, Place, Plan, Step
+from ort_py_onednn.execution.region import KeptPlan
 from ort_py_onednn.execution.repeat import Repeat
+from ort_py_onednn.execution.shape_memory import Entry
 from ort_py_onednn.lowering import layouts
 
 __all__ = ["Clash", "Watch", "replay", "watched"]
@@ -281,7 +283,7 @@ def _run_apart(region: Any, plan: Plan, apart: Coalesced, inputs: Sequence[Any])
     arena[:] = _OTHER
     whole = Plan(apart.steps, end, plan.outputs, plan.dtypes, plan.given)
     runner = DnnlInstance(region, 1)
-    form = instances._Form(region, whole, arena, size=1, judged=False)
+    form = instances._Form(region, KeptPlan(whole, Entry(0, (), int)), arena, size=1, judged=False)
     runner._adapts = False
     vars(runner)["_form_for"] = lambda *_: form  # one plan, whatever the shapes
     outputs, around = [], []

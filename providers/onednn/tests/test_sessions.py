@@ -17,7 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 import ort_py as ort
 from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.execution import packed_weights
-from ort_py_onednn.execution.region import PLANS_KEPT, DnnlRegion
+from ort_py_onednn.execution.region import DnnlRegion
+from ort_py_onednn.execution.shape_memory import shape_memory
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_plain
 
 RNG = np.random.default_rng(3)
@@ -114,13 +115,28 @@ def test_shapes_may_change_between_runs(monkeypatch: pytest.MonkeyPatch) -> None
         assert len(planned) == 4
 
 
-def test_plans_are_bounded() -> None:
-    """Endless variety costs no endless memory, and what was dropped is planned anew."""
+def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless variety costs no endless memory, and what was dropped is planned anew; closing gives all of it back."""
     data = model([node("MatMul", "x w", "m"), node("Relu", "m", "y")], {"x": _f(3, 8)}, {"w": _f(8, 8)}, dynamic=True)
+    gc.collect()
+    monkeypatch.setattr(shape_memory, "allowed", 1 << 20)
+    planned: list[Any] = []
+    original = DnnlRegion._planned
+
+    def count(self: DnnlRegion, *arguments: Any) -> Any:
+        planned.append(arguments)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(DnnlRegion, "_planned", count)
     with open_session(data) as session:
-        for rows in [*range(1, PLANS_KEPT + 10), 1]:
+        for rows in [*range(1, 40), 1]:
             feeds = {"x": _f(rows, 8)}
             assert_close(session.run(None, feeds), run_plain(data, feeds))
+            assert shape_memory.nbytes <= 1 << 20
+        assert len(planned) == 40
+        before = len(shape_memory)
+        assert before > 2
+    assert len(shape_memory) < before
 
 
 def test_packed_weights_are_shared_and_go_with_their_last_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 
 import pytest
 
 from ort_py.errors import EPFail
-from ort_py_onednn.binding import generation as generation_module
 from ort_py_onednn.binding import primitives, remembered
 from ort_py_onednn.binding.calls import Call, CallList
 from ort_py_onednn.binding.constants import Eltwise
@@ -21,10 +19,9 @@ from ort_py_onednn.binding.primitive import Function, Primitive
 
 
 @pytest.fixture(autouse=True)
-def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Primitives of other tests have their code already; no batch is so quick that threads do not pay."""
+def nothing_known() -> None:
+    """Primitives of other tests have their code already."""
     remembered.forget()
-    monkeypatch.setattr(generation_module, "_REMEMBERED", -1.0)
 
 
 def _some(count: int) -> list[Primitive]:
@@ -72,28 +69,17 @@ def test_everything_is_generated_when_the_block_is_left(count: int) -> None:
 
 
 def test_other_threads_begin_before_the_planner_is_done() -> None:
-    """Kept primitives are generated while planning continues, the first batch by itself."""
+    """Kept primitives are generated while planning continues."""
     made = _some(20)
     with Generation(2) as generation:
         for primitive in made:
             generation.add(primitive)
         (worker,) = _ours()
         for _ in range(10_000):
-            if made[8].is_generated:
+            if made[0].is_generated:
                 break
             worker.join(0.001)
-        assert made[8].is_generated
-
-
-def test_code_from_before_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a first batch takes no time, the others will not either."""
-    monkeypatch.setattr(generation_module, "_REMEMBERED", math.inf)
-    made = _some(40)
-    with Generation(3) as generation:
-        for primitive in made:
-            generation.add(primitive)
-        assert not _ours()
-    assert all(primitive.is_generated for primitive in made)
+        assert made[0].is_generated
 
 
 def test_one_thread_starts_no_other() -> None:

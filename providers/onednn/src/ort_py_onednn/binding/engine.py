@@ -17,8 +17,6 @@ __all__ = ["Engine", "engine"]
 
 _CPU = 1
 _IN_ORDER = 1
-_CAPACITY = 4096
-"""Primitives oneDNN remembers: a few models with a few shapes each."""
 
 
 class Engine:
@@ -41,13 +39,9 @@ class Engine:
         self.handle = made[0]
         check(self.c.dnnl_stream_create(made, self.handle, _IN_ORDER), "dnnl_stream_create")
         self.stream = made[0]
-        self.c.dnnl_set_primitive_cache_capacity(_CAPACITY)
-
-    def forget(self) -> None:
-        """Have the library forget the primitives it remembers: one for which there was no memory it would refuse for
-        ever."""
+        # It is bounded by number, and would hold what `remembered` drops. It would also go on to refuse a primitive for
+        # which there was no memory once.
         self.c.dnnl_set_primitive_cache_capacity(0)
-        self.c.dnnl_set_primitive_cache_capacity(_CAPACITY)
 
 
 _lock = threading.Lock()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from queue import Empty, SimpleQueue
 from types import TracebackType
 
@@ -20,10 +19,6 @@ __all__ = ["Generation"]
 
 _BATCH = 8
 """Primitives that are worth waking a thread: each takes 0.1 to 0.8 ms."""
-
-_REMEMBERED = 5e-4
-"""Seconds within which a batch is done where oneDNN has its code from before, as for another session of a model.
-Threads that do next to nothing would only take the interpreter from the planner."""
 
 
 class Generation:
@@ -46,7 +41,6 @@ class Generation:
         self._batch: list[Primitive] = []
         self._left: SimpleQueue[list[Primitive]] = SimpleQueue()
         self._failures: list[Exception] = []
-        self._slow = False
 
     def add(self, primitive: Primitive) -> None:
         """Have a primitive's code generated, now or later; may repeat."""
@@ -57,11 +51,6 @@ class Generation:
         if len(self._batch) < _BATCH:
             return
         batch, self._batch = self._batch, []
-        if self._helpers and not self._slow:
-            begun = time.perf_counter()
-            self._generate(batch)
-            self._slow = time.perf_counter() - begun > _REMEMBERED
-            return
         self._left.put(batch)
         if len(self._workers) < self._helpers:
             if not room_for_threads(1):

@@ -2,9 +2,9 @@
 
 The kernels of its convolutions by blocks of matrices ("brgconv") are held by a set that lives as long as the process
 (`brgemm_kernel_container_t` of oneDNN 3), which tells them apart by their bytes. Those with a function among their
-post-ops hold addresses of their own, so that the same convolution made twice is there twice: 10 to 90 KiB each time.
-A process whose shapes keep changing would grow without bound. So such primitives are counted: `remembered` keeps what
-was made, and when the number is used up, new ones get the next best code, whose memory comes back.
+post-ops hold addresses of their own, so that the same convolution made twice is there twice. A process whose shapes
+keep changing would grow without bound. So primitives with such code are kept here, where `remembered` finds them, and
+their bytes are added up: after the allowed number, new ones get the next best code, whose memory comes back.
 
 Knows the names of implementations only.
 """
@@ -12,15 +12,26 @@ Knows the names of implementations only.
 from __future__ import annotations
 
 import threading
+from typing import Protocol
 
-__all__ = ["LASTING_ALLOWED", "is_lasting", "is_used_up", "note"]
+__all__ = ["LASTING_BYTES", "forget", "is_lasting", "is_used_up", "keep"]
 
-LASTING_ALLOWED = 2048
-"""Primitives of such code that a process may make: some 50 to 150 MiB. A text recogniser that sees 60 widths of lines
-makes 1,000."""
+LASTING_BYTES = 96 << 20
+"""Estimated bytes of such primitives that a process may make. A text recogniser that sees 60 widths of lines makes
+1,000 of them, which take 70 MiB."""
+
+
+class _Sized(Protocol):
+    """A primitive, as far as it matters here."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+
 
 _lock = threading.Lock()
-_count = 0
+_kept: list[_Sized] = []
+_bytes = 0
 
 
 def is_lasting(implementation: str) -> bool:
@@ -30,11 +41,18 @@ def is_lasting(implementation: str) -> bool:
 
 def is_used_up() -> bool:
     """Whether no more of it should be made."""
-    return _count >= LASTING_ALLOWED
+    return _bytes >= LASTING_BYTES
 
 
-def note() -> None:
-    """Count a primitive whose code was generated."""
-    global _count  # noqa: PLW0603 - the memory is the process's, and so is its count
+def keep(primitive: _Sized) -> None:
+    """Keep and count a primitive whose code was generated."""
+    global _bytes  # noqa: PLW0603 - the memory is the process's, and so is the sum
     with _lock:
-        _count += 1
+        _kept.append(primitive)
+        _bytes += primitive.nbytes
+
+
+def forget() -> None:
+    """Let go of the primitives, for tests that count what is made. The bytes stay counted, as they stay in memory."""
+    with _lock:
+        _kept.clear()

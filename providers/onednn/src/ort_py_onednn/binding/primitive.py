@@ -31,8 +31,9 @@ from ort_py_onednn.binding.constants import (
 )
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import Engine, engine
+from ort_py_onednn.binding.footprint import primitive_bytes
 from ort_py_onednn.binding.hazards import hazards_of
-from ort_py_onednn.binding.lasting_code import is_lasting, is_used_up, note
+from ort_py_onednn.binding.lasting_code import is_lasting, is_used_up, keep
 from ort_py_onednn.binding.openmp import threads
 from ort_py_onednn.binding.room import leave_room, room_for_threads
 from ort_py_onednn.binding.status import Unimplemented, check
@@ -115,9 +116,11 @@ class Primitive:
         lasting: Whether the library never gives the memory of the code back; see `lasting_code`.
         is_one_too_many: Whether it is, more of it should not be made, and oneDNN has nothing else for these layouts.
         hazards: What it does to NaN.
+        nbytes: Memory that it takes, once its code is generated; estimated.
     """
 
     __slots__ = (
+        "__weakref__",
         "_call",
         "_count",
         "_handle",
@@ -129,6 +132,7 @@ class Primitive:
         "implementation",
         "is_one_too_many",
         "lasting",
+        "nbytes",
     )
 
     def __init__(
@@ -151,6 +155,7 @@ class Primitive:
             if _finds_other(other):
                 pd, self.implementation = other, _implementation(other)
                 self.lasting = self.is_one_too_many = False
+        self.nbytes = primitive_bytes(call, self.implementation)
         self.arguments: dict[int, Desc] = scaling.arguments()
         for argument, (query, index) in arguments.items():
             self._add(pd, argument, query, index)
@@ -239,7 +244,7 @@ class Primitive:
                     one._handle = ffi.gc(place[0], destroy)
                     one._pd = None
                     if one.lasting:
-                        note()
+                        keep(one)
 
     @property
     def reach(self) -> tuple[tuple[int, int, int, bool], ...]:
@@ -267,8 +272,8 @@ _spoiled = threading.local()
 def _run(e: Engine, create: CallList) -> None:
     """Create primitives; also after there was no memory for some.
 
-    The library then goes on to refuse those that it remembers to have failed, and its code generator refuses all in the
-    thread in which it failed: so what is remembered is forgotten, and another thread creates what this one cannot.
+    The library's code generator then refuses all in the thread in which it failed, so another thread creates what this
+    one cannot.
     """
 
     def run() -> None:
@@ -283,7 +288,6 @@ def _run(e: Engine, create: CallList) -> None:
             run()
     except MemoryError:
         _spoiled.here = True
-        e.forget()
         raise
 
 

@@ -1,11 +1,12 @@
 """Primitives made before: the same computation for the same layouts and threads is made once a process.
 
-oneDNN remembers generated code itself, but asking it for a primitive and for what that wants costs ten times what a
-look-up here does. The layers of a transformer are alike, and a new length changes few of their primitives: a plan for
-it is mostly put together from what is there. A primitive is never changed and holds no data, so plans share it.
+Asking oneDNN for a primitive and for what that wants costs far more than a look-up here. The layers of a transformer
+are alike, and a new length changes few of their primitives: a plan for it is mostly put together from what is there. A
+primitive is never changed and holds no data, so plans share it.
 
-A bounded number is kept, and besides it those whose memory the library would not give back (`lasting_code`): each time
-that such a primitive is made again, its code is lost once more.
+A primitive that something else holds, such as a plan, is always found; `lasting_code` holds those whose memory the
+library would not give back. Those that were asked for last are kept besides, up to a number of bytes. oneDNN's own
+cache of primitives is off (`engine`), because it is bounded by number, and would hold what is dropped here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec
+from weakref import WeakValueDictionary
 
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
@@ -22,15 +24,43 @@ from ort_py_onednn.binding.primitive import Operand, Primitive, Scaling, Unimple
 
 __all__ = ["forget", "remembered"]
 
-_KEPT = 4096
-"""As many as a few models with a few shapes each have, or one with sixty; oneDNN keeps the code of as many."""
+_RECENT_BYTES = 24 << 20
+"""Bytes of the primitives that were asked for last, plans or not: those of a shape or two of several models."""
+
+_REFUSALS = 4096
+"""Refusals that are remembered; each is a few hundred bytes."""
 
 P = ParamSpec("P")
 
+
+class _Recent:
+    """What was asked for last, up to a number of bytes. The caller holds the lock."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[Primitive, int]] = OrderedDict()
+        self._bytes = 0
+
+    def note(self, key: Hashable, primitive: Primitive) -> None:
+        """Put a primitive at the end, and drop those in front that are too many."""
+        _, size = self._kept.pop(key, (None, 0))
+        self._bytes -= size
+        size = primitive.nbytes
+        self._kept[key] = primitive, size
+        self._bytes += size
+        while self._bytes > _RECENT_BYTES and len(self._kept) > 1:
+            _, (_, size) = self._kept.popitem(last=False)
+            self._bytes -= size
+
+    def clear(self) -> None:
+        """Drop all."""
+        self._kept.clear()
+        self._bytes = 0
+
+
 _lock = threading.Lock()
-_made: OrderedDict[Hashable, Primitive | Unimplemented] = OrderedDict()
-_lasting: dict[Hashable, Primitive] = {}
-"""Generated primitives that would have left `_made`, though their code stays in memory; `lasting_code` bounds them."""
+_alive: WeakValueDictionary[Hashable, Primitive] = WeakValueDictionary()
+_recent = _Recent()
+_refused: OrderedDict[Hashable, Unimplemented] = OrderedDict()
 
 
 def remembered(make: Callable[P, Primitive]) -> Callable[P, Primitive]:
@@ -41,23 +71,25 @@ def remembered(make: Callable[P, Primitive]) -> Callable[P, Primitive]:
     def found(*args: P.args, **kwargs: P.kwargs) -> Primitive:
         key = title, _threads(), *map(_plain, args), *((name, _plain(value)) for name, value in kwargs.items())
         with _lock:
-            known = _made.get(key)
+            known = _alive.get(key)
             if known is not None:
-                _made.move_to_end(key)
-            else:
-                known = _lasting.get(key)
-        if known is None:
-            try:
-                known = make(*args, **kwargs)
-            except Unimplemented as error:
-                known = Unimplemented(*error.args)
+                _recent.note(key, known)
+                return known
+            refusal = _refused.get(key)
+        if refusal is not None:
+            raise Unimplemented(*refusal.args)
+        try:
+            made = make(*args, **kwargs)
+        except Unimplemented as error:
             with _lock:
-                _made[key] = known
-                if len(_made) > _KEPT:
-                    _leave(*_made.popitem(last=False))
-        if isinstance(known, Unimplemented):
-            raise Unimplemented(*known.args)
-        return known
+                _refused[key] = Unimplemented(*error.args)
+                if len(_refused) > _REFUSALS:
+                    _refused.popitem(last=False)
+            raise
+        with _lock:
+            _alive[key] = made
+            _recent.note(key, made)
+        return made
 
     return found
 
@@ -65,14 +97,9 @@ def remembered(make: Callable[P, Primitive]) -> Callable[P, Primitive]:
 def forget() -> None:
     """Forget all, for tests that count what is made."""
     with _lock:
-        _made.clear()
-        _lasting.clear()
-
-
-def _leave(key: Hashable, oldest: Primitive | Unimplemented) -> None:
-    """Let go of the primitive that was not asked for the longest, unless its code stays in any case."""
-    if isinstance(oldest, Primitive) and oldest.lasting and oldest.is_generated:
-        _lasting[key] = oldest
+        _alive.clear()
+        _recent.clear()
+        _refused.clear()
 
 
 def _threads() -> int:

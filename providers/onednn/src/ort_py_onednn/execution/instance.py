@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
+import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,19 +28,20 @@ from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
 from ort_py_onednn.execution.plan import Place, Plan
 from ort_py_onednn.execution.repeat import Repeat
+from ort_py_onednn.execution.shape_memory import Entry, shape_memory
 from ort_py_onednn.execution.work import Memories, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ort_py_onednn.execution.region import DnnlRegion, Shapes
+    from ort_py_onednn.execution.region import DnnlRegion, KeptPlan, Shapes
 
     Admit = Callable[[Sequence[Any]], Sequence[tuple[int, ...] | None]]
 
 __all__ = ["DnnlInstance", "Refused"]
 
-_FORMS_KEPT = 64
-"""Sets of shapes whose native handles a frame keeps: small, and a millisecond of a large model to make anew."""
+_CALL_BYTES = 5500
+"""Bytes that a form takes for each of its calls: native objects for the memory of its arguments, most of all."""
 
 _NOTHING = np.empty(0, np.uint8)
 
@@ -70,12 +72,31 @@ class _Form:
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.
         judged: Whether it is worth asking how many threads it should take.
+        entry: What stands for it in `shape_memory`; None until it is kept.
+        plan_entry: The same for the plan.
     """
 
-    __slots__ = ("_kept", "calls", "flags", "inputs", "judged", "opaque", "outputs", "plan", "restore", "size")
+    __slots__ = (
+        "_kept",
+        "calls",
+        "entry",
+        "flags",
+        "inputs",
+        "judged",
+        "opaque",
+        "outputs",
+        "plan",
+        "plan_entry",
+        "restore",
+        "size",
+    )
 
-    def __init__(self, region: DnnlRegion, plan: Plan, arena: np.ndarray[Any, Any], *, size: int, judged: bool) -> None:
-        self.plan = plan
+    def __init__(
+        self, region: DnnlRegion, kept: KeptPlan, arena: np.ndarray[Any, Any], *, size: int, judged: bool
+    ) -> None:
+        plan = self.plan = kept.plan
+        self.entry: Entry | None = None
+        self.plan_entry = kept.entry
         self.size = size
         self.judged = judged
         memories = Memories(region.engine, arena)
@@ -123,6 +144,19 @@ class _Form:
         self._kept = [plan, memories]
 
 
+def _bytes_of(plan: Plan) -> int:
+    """Bytes of a form of a plan, without the plan and its primitives."""
+    return _CALL_BYTES * sum(1 + len(step.body) if isinstance(step, Repeat) else 1 for step in plan.steps)
+
+
+def _drop(instance: weakref.ref[DnnlInstance], keys: Sequence[tuple[Shapes, int]]) -> None:
+    """Drop a form, if its frame still exists. Other threads call this, also during a run."""
+    found = instance()
+    if found is not None:
+        for key in keys:
+            found._forms.pop(key, None)
+
+
 def _look(region: DnnlRegion, plan: Plan) -> tuple[Flags | None, int]:
     """Where the flags of a plan's runs are noted, None where it loses no NaN; and how many threads may raise them."""
     steps = [inner for step in plan.steps for inner in (step.body if isinstance(step, Repeat) else (step,))]
@@ -158,7 +192,7 @@ class DnnlInstance(RegionInstance):
         self._threads = max(1, threads)
         self._pace = Pace()
         self._looked_at = region.looked_at
-        self._forms: OrderedDict[tuple[Shapes, int], _Form] = OrderedDict()
+        self._forms: dict[tuple[Shapes, int], _Form] = {}
         self._adapts = self._threads > 1 and not region.steady
         self._arena = _NOTHING
         self._shapes: Shapes | None = None
@@ -251,37 +285,43 @@ class DnnlInstance(RegionInstance):
 
     def close(self) -> None:
         """Let go of handles and memory."""
-        self._forms.clear()
-        self._form, self._shapes = None, None
+        self._drop_forms()
         self._arena = _NOTHING
+
+    def _drop_forms(self) -> None:
+        dropped, self._forms = self._forms, {}
+        self._form, self._shapes = None, None
+        for form in dropped.values():
+            if form.entry is not None:
+                shape_memory.remove(form.entry)
 
     def _form_for(self, shapes: Shapes, inputs: Sequence[Any]) -> _Form:
         self._taken = threads = self._pace.threads(self._threads) if self._adapts else self._threads
         key = shapes, threads
         found = self._forms.get(key)
         if found is not None:
-            self._forms.move_to_end(key)
+            if found.entry is not None:
+                found.entry.used = found.plan_entry.used = True
             return found
         wanted = () if self._admit is None else self._admit(inputs)
         leave_room()
         prepare(self._region.engine.library, max(threads, self._threads))
         with gate.making():  # what is made here is behind locks that a forked child must not find closed
             try:
-                plan = self._region.plan(shapes, threads)
+                kept = self._region.plan(shapes, threads)
             except Refused as error:
                 raise RunDeclined(error.what) from error
+            plan = kept.plan
             _compare(plan, wanted)
             if plan.arena_bytes > self._arena.nbytes:
                 # The addresses of the old arena are in the handles of every form.
-                self._forms.clear()
-                self._form, self._shapes = None, None
+                self._drop_forms()
                 self._arena = aligned(plan.arena_bytes)
             shared = any(step.threads > 1 for step in plan.steps)
             size = sum(math.prod(shape) for shape in shapes)
-            found = _Form(self._region, plan, self._arena, size=size, judged=self._adapts and (shared or threads == 1))
-            self._forms[key] = found
-            if not shared:
-                self._forms[shapes, 1] = found  # work that is never shared
-            if len(self._forms) > _FORMS_KEPT:
-                self._forms.popitem(last=False)
+            found = _Form(self._region, kept, self._arena, size=size, judged=self._adapts and (shared or threads == 1))
+            keys = (key,) if shared else (key, (shapes, 1))  # work that is never shared is the same on one thread
+            self._forms.update(dict.fromkeys(keys, found))
+            found.entry = Entry(_bytes_of(plan), kept.entry.shared, partial(_drop, weakref.ref(self), keys))
+            shape_memory.add(found.entry)
         return found

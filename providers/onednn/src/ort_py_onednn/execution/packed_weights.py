@@ -128,7 +128,7 @@ class Weight:
         dtype: Its type.
     """
 
-    __slots__ = ("_forms", "_held", "_lies", "_lock", "_packed", "_parts", "_source", "dtype", "shape")
+    __slots__ = ("_forms", "_held", "_lies", "_lock", "_packed", "_parts", "_secret", "_source", "dtype", "shape")
 
     def __init__(self, source: RegionWeight, forms: PackedForms) -> None:
         self._source = source
@@ -137,6 +137,7 @@ class Weight:
         self._lies = False
         self._packed: dict[tuple[Key, Key | None], Packed] = {}
         self._parts: dict[tuple[Key, Key | None], tuple[Packed, ...]] = {}
+        self._secret: list[Packed] = []
         self._lock = threading.Lock()
         self.dtype: Element = ELEMENTS[source.data_type]
         self.shape = tuple(source.shape)
@@ -155,9 +156,14 @@ class Weight:
             seen: How the original array is to be read, where not as it lies: with groups or transposed.
         """
         seen = seen or Desc.plain(desc.dims, self.dtype)
-        if desc.key is None:  # oneDNN's secret: nobody can say whether two of them are the same
+        if desc.key is None:  # oneDNN's secret, which nothing but oneDNN can compare
             with self._lock:
-                return Packed(desc, self._reordered(desc, seen), seen)
+                known = (form for form in self._secret if form.desc.same(desc) and form.seen.same(seen))
+                found = next(known, None)
+                if found is None:
+                    found = Packed(desc, self._reordered(desc, seen), seen)
+                    self._secret.append(found)
+                return found
         with self._lock:
             found = self._packed.get((desc.key, seen.key))
             if found is None:

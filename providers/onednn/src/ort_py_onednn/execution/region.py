@@ -1,6 +1,6 @@
 """A compiled region: fused operations with their constants, and a plan for each set of shapes it has seen.
 
-Immutable but for its plans, of which it keeps a bounded number; shared by threads. Known shapes are planned when the
+Immutable but for its plans, which `shape_memory` bounds; shared by threads. Known shapes are planned when the
 region is compiled, so its weights are packed and the originals gone before the first run.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections import OrderedDict
+import weakref
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from ort_py_onednn.binding.constants import F32, INTEGERS, Element
 from ort_py_onednn.binding.engine import Engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.generation import Generation
-from ort_py_onednn.binding.primitive import Unimplemented
+from ort_py_onednn.binding.primitive import Primitive, Unimplemented
 from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.elements import ELEMENTS
 from ort_py_onednn.execution.instance import DnnlInstance, Refused
 from ort_py_onednn.execution.packed_weights import MadeWeight, Weight
 from ort_py_onednn.execution.plan import Plan
+from ort_py_onednn.execution.repeat import Repeat
+from ort_py_onednn.execution.shape_memory import Entry, shape_memory
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.precision import FLOATING, assign
 from ort_py_onednn.graph.quantization import fuse
@@ -37,15 +39,22 @@ from ort_py_onednn.graph.support import read_while_planning
 from ort_py_onednn.lowering.planner import Planner
 from ort_py_onednn.lowering.table import LOWERINGS
 
-__all__ = ["PLANS_KEPT", "DnnlRegion"]
+__all__ = ["DnnlRegion", "KeptPlan"]
 
-PLANS_KEPT = 64
-"""Plans of one region: pictures of sixty widths are no trouble, and an endless variety costs no endless memory."""
+_STEP_BYTES = 700
+"""Bytes of a step of a plan: its buffers and the dictionary of them."""
 
 _LOOKED_AT = 64
 """Elements up to which a constant of a type that is computed with may be looked at, such as the scales of a Resize."""
 
 Shapes = tuple[tuple[int, ...], ...]
+
+
+class KeptPlan(NamedTuple):
+    """A plan, and what stands for it in `shape_memory`."""
+
+    plan: Plan
+    entry: Entry
 
 
 class DnnlRegion(CompiledRegion):
@@ -96,7 +105,7 @@ class DnnlRegion(CompiledRegion):
             source = view.weight(name)
             if source is not None:
                 source.replaced(partial(_side_by_side, tuple(made[one] for one in names)))
-        self._plans: OrderedDict[tuple[Shapes, int], Plan] = OrderedDict()
+        self._plans: dict[tuple[Shapes, int], KeptPlan] = {}
         self._lock = threading.Lock()
         shapes = [value.shape for value in view.inputs]
         static = all(shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes)
@@ -111,7 +120,7 @@ class DnnlRegion(CompiledRegion):
         """A frame's state."""
         return DnnlInstance(self, frame.threads, frame.admit)
 
-    def plan(self, shapes: Shapes, threads: int) -> Plan:
+    def plan(self, shapes: Shapes, threads: int) -> KeptPlan:
         """The plan for shapes of the inputs, made where it is new.
 
         Raises:
@@ -121,23 +130,26 @@ class DnnlRegion(CompiledRegion):
         with gate.making(), self._lock:
             found = self._plans.get(key)
             if found is not None:
-                self._plans.move_to_end(key)
+                found.entry.used = True
                 return found
-            found = self._plans[key] = self._planned(shapes, threads)
-            if len(self._plans) > PLANS_KEPT:
-                self._plans.popitem(last=False)
+            plan = self._planned(shapes, threads)
+            entry = Entry(_bytes_of(plan), _primitives_of(plan), partial(_drop, weakref.ref(self), key))
+            found = self._plans[key] = KeptPlan(plan, entry)
+            shape_memory.add(entry)
         return found
 
     def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
         """The arena of one frame; 0 where it does not follow from shapes alone."""
         if self.looked_at:
             return 0  # values count too
-        return self.plan(tuple(tuple(shape) for shape in shapes), 1).arena_bytes
+        return self.plan(tuple(tuple(shape) for shape in shapes), 1).plan.arena_bytes
 
     def close(self) -> None:
         """Let go of plans and weights."""
         with self._lock:
-            self._plans.clear()
+            for kept in self._plans.values():
+                shape_memory.remove(kept.entry)
+            self._plans = {}
             self._weights = {}
 
     def _planned(self, shapes: Shapes, threads: int) -> Plan:
@@ -195,6 +207,26 @@ class DnnlRegion(CompiledRegion):
                     f"'{name}' of '{operation.name}' is a real number, and would be held as an integer.",
                     fix="this is a mistake in ort-py-onednn: please report it with the model",
                 )
+
+
+def _drop(region: weakref.ref[DnnlRegion], key: tuple[Shapes, int]) -> None:
+    """Drop a plan, if its region still exists."""
+    found = region()
+    if found is not None:
+        found._plans.pop(key, None)
+
+
+def _bytes_of(plan: Plan) -> int:
+    """Bytes of a plan without its primitives."""
+    steps = sum(1 + len(step.body) if isinstance(step, Repeat) else 1 for step in plan.steps)
+    return steps * _STEP_BYTES + sum(array.nbytes for _, array in plan.given)
+
+
+def _primitives_of(plan: Plan) -> list[Primitive]:
+    """The primitives of a plan, each once, without those that stay in memory in any case."""
+    steps = [inner for step in plan.steps for inner in (step.body if isinstance(step, Repeat) else (step,))]
+    found = dict.fromkeys(step.primitive for step in steps)
+    return [one for one in found if one is not None and not one.lasting]
 
 
 def _element(value: ValueSpec, known: frozenset[str]) -> Element | None:

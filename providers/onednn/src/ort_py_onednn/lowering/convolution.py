@@ -164,7 +164,15 @@ def _emit(
             else:
                 if found.implementation.startswith(("jit", "brg")) and not found.is_one_too_many:
                     return found
-        return primitives.convolution(anything, free, vector, result, geometry, posts, scaling, transposed=transposed)
+        found = primitives.convolution(anything, free, vector, result, geometry, posts, scaling, transposed=transposed)
+        if not found.is_one_too_many:
+            return found
+        # For plain arrays oneDNN has code on top of its matrix product, whose memory comes back.
+        flat = Desc.plain(source.dims, numbers.source), free, vector, Desc.plain(dims, made)
+        found = primitives.convolution(*flat, geometry, posts, scaling, transposed=transposed)
+        if found.is_reference or found.is_one_too_many:
+            raise Unimplemented("a convolution whose code stays in memory, of which this process has enough")
+        return found
 
     def values(primitive: Primitive) -> Mapping[int, Value]:
         given = {
