@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableError, SmallWeight, StoredWeight
+from ort_py.cache.constants import CachedWeight, ConstantReader, ConstantWriter, NotStorableError, SmallWeight
 from ort_py.cache.format import description_of, write_file
 from ort_py.cache.model_record import BROKEN, MODEL_FIELDS, ModelReader, ModelWriter
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
@@ -177,7 +177,7 @@ def test_large_constants_are_released_and_found_again(tmp_path: Path) -> None:
     """They are pages of the entry, taking no memory of their own."""
     again = through(constants_model([np.arange(5000.0)]), tmp_path / "entry")
     weight = again.graph.initializers["c0"].weight
-    assert isinstance(weight, StoredWeight)
+    assert isinstance(weight, CachedWeight)
     assert weight.in_place
     assert not weight.loaded
     assert weight.array()[-1] == 4999
@@ -332,5 +332,5 @@ def test_a_constant_of_a_message_and_one_of_a_file_are_alike(tmp_path: Path) -> 
     )
     model = typed_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
     weight = through(model, tmp_path / "entry").graph.initializers["c"].weight
-    assert isinstance(weight, StoredWeight)
+    assert isinstance(weight, CachedWeight)
     np.testing.assert_array_equal(weight.array(), array)

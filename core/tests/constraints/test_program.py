@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from ort_py.constraints.program import Code, Instruction, Program
-from ort_py.constraints.sizes import Amount, Recorder, Size
+from ort_py.constraints.program import Code, ConstraintProgram, Instruction
+from ort_py.constraints.sizes import Amount, ProgramRecorder, Size
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ from ort_py.constraints.sizes import Amount, Recorder, Size
 )
 def test_instructions(code: Code, numbers: tuple[float, ...], expected: float) -> None:
     """Each instruction computes what its documentation says, on numbers of any size."""
-    program = Program(len(numbers), (), (Instruction(code, tuple(range(len(numbers)))),))
+    program = ConstraintProgram(len(numbers), (), (Instruction(code, tuple(range(len(numbers)))),))
     assert program.run(numbers)[-1] == expected
 
 
 def test_only_what_is_needed_is_computed() -> None:
     """Instructions that no result needs are left out of the program."""
-    recorder = Recorder()
+    recorder = ProgramRecorder()
     a, b = recorder.input(), recorder.input()
     unused: Amount = a * b
     wanted: Amount = a + b
@@ -56,7 +56,7 @@ def test_only_what_is_needed_is_computed() -> None:
 
 def test_equal_expressions_are_one_instruction() -> None:
     """The same operation on the same operands is computed once."""
-    recorder = Recorder()
+    recorder = ProgramRecorder()
     a, b = recorder.input(), recorder.input()
     assert a + b is a + b
     program, registers = recorder.program([a + b, a + b])
@@ -66,7 +66,7 @@ def test_equal_expressions_are_one_instruction() -> None:
 
 def test_inputs_may_follow_instructions() -> None:
     """An input that is made after an instruction still has a register of its own."""
-    recorder = Recorder()
+    recorder = ProgramRecorder()
     a = recorder.input()
     doubled = a * 2
     b = recorder.input()
@@ -76,6 +76,6 @@ def test_inputs_may_follow_instructions() -> None:
 
 def test_known_results_are_constants() -> None:
     """A result that is a number takes no instruction."""
-    program, (register,) = Recorder().program([42])
+    program, (register,) = ProgramRecorder().program([42])
     assert program.code == ()
     assert program.run([])[register] == 42

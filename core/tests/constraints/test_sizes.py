@@ -12,7 +12,7 @@ from ort_py.constraints.sizes import (
     UNKNOWN,
     Amount,
     Condition,
-    Recorder,
+    ProgramRecorder,
     Size,
     all_of,
     any_of,
@@ -48,7 +48,7 @@ BINARY: list[Callable[[Any, Any], Any]] = [
 ]
 
 
-def _value(amount: Amount | Condition, recorder: Recorder, numbers: list[int]) -> int:
+def _value(amount: Amount | Condition, recorder: ProgramRecorder, numbers: list[int]) -> int:
     if isinstance(amount, Size):
         program, (register,) = recorder.program([amount])
         return int(program.run(numbers)[register])
@@ -62,7 +62,7 @@ def test_symbolic_and_known_numbers_agree(function: Callable[[Any, Any], Any]) -
     for a, b in itertools.product((-3, 0, 1, 2, 7), (1, 2, 5)):
         expected = int(function(a, b))
         for natural in (False, a >= 0):
-            recorder = Recorder()
+            recorder = ProgramRecorder()
             x, y = recorder.input(natural=natural), recorder.input(natural=True)
             assert _value(function(x, y), recorder, [a, b]) == expected
             assert _value(function(x, b), recorder, [a, b]) == expected
@@ -72,14 +72,14 @@ def test_symbolic_and_known_numbers_agree(function: Callable[[Any, Any], Any]) -
 @pytest.mark.parametrize("function", BINARY[:-1])
 def test_unknown_numbers_stay_unknown(function: Callable[[Any, Any], Any]) -> None:
     """Results of unknown numbers are unknown too."""
-    size = Recorder().input()
+    size = ProgramRecorder().input()
     assert function(UNKNOWN, size) is UNKNOWN
     assert function(size, UNKNOWN) is UNKNOWN
 
 
 def test_what_holds_for_all_sizes_is_settled() -> None:
     """Comparisons that follow from the expressions alone need no program."""
-    size = Recorder().input(natural=True)
+    size = ProgramRecorder().input(natural=True)
     assert equal(size, size) is True
     assert equal(size + 2, 2 + size) is True
     assert at_least(size, 0) is True
@@ -92,13 +92,13 @@ def test_what_holds_for_all_sizes_is_settled() -> None:
 
 def test_division_by_nothing_is_unknown() -> None:
     """A quotient by 0 has no value."""
-    size = Recorder().input()
+    size = ProgramRecorder().input()
     assert divide(size, 0) is UNKNOWN
     assert remainder(7, 0) is UNKNOWN
 
 
 def test_products_do_not_depend_on_the_order() -> None:
     """The number of elements of a transposed shape is the same expression."""
-    recorder = Recorder()
+    recorder = ProgramRecorder()
     a, b = recorder.input(natural=True), recorder.input(natural=True)
     assert product((a, 4, b)) is product((b, a, 4))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.discovery import Request, parse_request
+from ort_py.discovery import ProviderRequest, parse_request
 from ort_py.errors import ArgumentTypeError, OptionError
 
 
@@ -21,23 +21,23 @@ def test_nothing_asked(providers: Any) -> None:
 def test_environment_counts_where_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """``ORT_PY_PROVIDERS`` replaces the automatic choice and never an explicit one."""
     monkeypatch.setenv("ORT_PY_PROVIDERS", "B,A")
-    assert parse_request(None) == [Request("B"), Request("A")]
-    assert parse_request(["C"]) == [Request("C")]
+    assert parse_request(None) == [ProviderRequest("B"), ProviderRequest("A")]
+    assert parse_request(["C"]) == [ProviderRequest("C")]
 
 
 def test_names_and_pairs() -> None:
     """The two forms mix; order is kept."""
-    assert parse_request(["B", ("A", {"x": 1})]) == [Request("B"), Request("A", {"x": 1})]
+    assert parse_request(["B", ("A", {"x": 1})]) == [ProviderRequest("B"), ProviderRequest("A", {"x": 1})]
 
 
 def test_options_beside_names() -> None:
-    assert parse_request(("A", "B"), [{"x": 1}, {}]) == [Request("A", {"x": 1}), Request("B")]
+    assert parse_request(("A", "B"), [{"x": 1}, {}]) == [ProviderRequest("A", {"x": 1}), ProviderRequest("B")]
 
 
 def test_duplicates_are_named_once() -> None:
     """The first counts; a warning says so."""
     with pytest.warns(UserWarning, match="The provider A is named twice") as caught:
-        assert parse_request([("A", {"x": 1}), "B", "A"]) == [Request("A", {"x": 1}), Request("B")]
+        assert parse_request([("A", {"x": 1}), "B", "A"]) == [ProviderRequest("A", {"x": 1}), ProviderRequest("B")]
     assert len(caught) == 1
 
 

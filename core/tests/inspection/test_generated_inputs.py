@@ -9,7 +9,7 @@ import pytest
 
 from ort_py import InvalidArgument, NodeArg
 from ort_py.dtypes import DataType, numpy_dtype
-from ort_py.inspection.generated_inputs import Recipe, generate
+from ort_py.inspection.generated_inputs import InputRecipe, generate
 
 NUMERIC = [t for t in DataType if t not in (DataType.UNDEFINED, DataType.STRING, DataType.FLOAT8E8M0)]
 
@@ -17,7 +17,7 @@ NUMERIC = [t for t in DataType if t not in (DataType.UNDEFINED, DataType.STRING,
 def made(type_text: str, shape: list[Any] | None = None, **recipe: Any) -> Any:
     """A made-up value."""
     argument = NodeArg("x", type_text, [] if shape is None else shape, shape is not None)
-    return generate(argument, Recipe(**recipe)).value
+    return generate(argument, InputRecipe(**recipe)).value
 
 
 @pytest.mark.parametrize("mode", ["random", "zeros", "ones"])
@@ -60,21 +60,21 @@ def test_same_seed_same_values() -> None:
 def test_symbolic_dimensions_have_sizes() -> None:
     """A named dimension takes its size; others are 1, and are said to be."""
     argument = NodeArg("x", "tensor(float)", ["N", "M", None, 3])
-    result = generate(argument, Recipe(dims={"N": 4}))
+    result = generate(argument, InputRecipe(dims={"N": 4}))
     assert result.value.shape == (4, 1, 1, 3)
     assert result.assumed == "with 'M' = 1, axis 2 = 1"
 
 
 def test_whole_shape() -> None:
     """A shape given for an input beats what is declared."""
-    result = generate(NodeArg("x", "tensor(float)", ["N", 3]), Recipe(shapes={"x": (2, 2, 2)}))
+    result = generate(NodeArg("x", "tensor(float)", ["N", 3]), InputRecipe(shapes={"x": (2, 2, 2)}))
     assert result.value.shape == (2, 2, 2)
     assert result.assumed == ""
 
 
 def test_unknown_rank() -> None:
     """Without a rank it is one element, and that is said."""
-    result = generate(NodeArg("x", "tensor(float)", [], rank_known=False), Recipe())
+    result = generate(NodeArg("x", "tensor(float)", [], rank_known=False), InputRecipe())
     assert result.value.shape == (1,)
     assert "rank being unknown" in result.assumed
 

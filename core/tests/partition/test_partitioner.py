@@ -14,7 +14,7 @@ from core.tests.driving import HostProvider, drive, floats, reference, typed_mod
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider, KernelLookup, NodeSpec
 from ort_py.graph.ir import Model, walk
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.partition.assignment import CORE, Assignment, Runner
+from ort_py.partition.assignment import CORE, Assignment, RunnerKind
 from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
 from ort_py.partition.partitioner import partition
 from ort_py.planning.schedule import schedule
@@ -83,7 +83,7 @@ def test_a_claimed_region_is_one_unit() -> None:
     (region,) = found.regions[model.graph]
     assert [node.op_type for node in region.nodes] == ["Relu", "Neg", "Abs"]
     assert {assigned.region for _, assigned in found} == {region}
-    assert {assigned.runner for _, assigned in found} == {Runner.REGION}
+    assert {assigned.runner for _, assigned in found} == {RunnerKind.REGION}
 
 
 def test_a_region_that_is_not_convex_is_split() -> None:
@@ -291,7 +291,7 @@ def test_every_node_has_one_runner_and_regions_can_be_scheduled(
     assert {node for node, _ in found} == set(model.graph.nodes)
     regions = found.regions[model.graph]
     assert len([node for region in regions for node in region.nodes]) == len(
-        [1 for _, assigned in found if assigned.runner is Runner.REGION]
+        [1 for _, assigned in found if assigned.runner is RunnerKind.REGION]
     )
     schedule(model.graph, regions)
     feeds = {"x": floats(3)}

@@ -8,7 +8,7 @@ import pytest
 
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
-from ort_py.transforms.report import OptimisationReport, PassReport, Refusal, Rewrite
+from ort_py.transforms.report import OptimisationReport, PassReport, Rewrite, RewriteRefusal
 from ort_py_kit.graphs import ReferenceContext, typed_model
 
 TEXT = """g (float[2] x) => (float[2] y) <float one = {1}, float two = {2}> {
@@ -83,8 +83,8 @@ def test_names_cannot_steer_a_terminal() -> None:
     """Control characters and line ends in names of nodes are escapes wherever the report is text."""
     name, shown = "a\n\x1b[2J", r"a\n\x1b[2J"
     assert str(Rewrite((name,), ())) == f"{shown} -> nothing"
-    assert str(Refusal(name, "near")) == f"{shown}: near"
-    one = PassReport("Rule", refusals=[Refusal(name, "near")], notes=(f"about {name}",))
+    assert str(RewriteRefusal(name, "near")) == f"{shown}: near"
+    one = PassReport("Rule", refusals=[RewriteRefusal(name, "near")], notes=(f"about {name}",))
     assert str(one).split("\n")[1:] == [f"  left: {shown}: near", f"  about {shown}"]
     whole = OptimisationReport([one], exhausted=[name], notes=(name,))
     assert "\x1b" not in str(whole)

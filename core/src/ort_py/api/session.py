@@ -21,12 +21,12 @@ from ort_py.api.told_later import check_dynamic_options, check_tuning_results
 from ort_py.compat.graph_assignment import OrtEpAssignedSubgraph, assignment_info
 from ort_py.compat.private_names import PrivateNames
 from ort_py.discovery.ep_devices import OrtEpDevice, input_devices
+from ort_py.engine.device_runs import run_on_devices
 from ort_py.engine.engine import Engine
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.memory_report import MemoryReport
 from ort_py.engine.metadata import ModelMetadata, NodeArg
 from ort_py.engine.opening import open_again, open_engine
-from ort_py.engine.placed_runs import run_placed
 from ort_py.engine.recipe import FileReference, ProviderArgument, Recipe, expect_same_model
 from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.engine.runs import answer, run
@@ -326,7 +326,7 @@ class InferenceSession(PrivateNames):
         names = name_list(output_names)
         types = {argument.name: argument.type for argument in self.get_outputs()}
         if any(isinstance(value, DeviceTensor) for value in feed.values()):
-            results = run_placed(self._engine, names, feed, {}, run_options)
+            results = run_on_devices(self._engine, names, feed, {}, run_options)
         else:
             results = self.run(names, feed, run_options)
         return [OrtValue.of_output(found, types[name]) for name, found in zip(names or types, results, strict=True)]

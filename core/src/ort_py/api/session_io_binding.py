@@ -6,7 +6,7 @@ on, if the step can write into a given array; otherwise the result is copied at 
 overlaps an input is always copied to, so it is read in full before it is written. A run that fails may have written to
 the others.
 
-Values on devices are read and written there, where a provider of the session can; see `placed_runs`.
+Values on devices are read and written there, where a provider of the session can; see `device_runs`.
 
 A binding belongs to one thread at a time. Knows nothing of plans, slots or frames.
 """
@@ -20,8 +20,8 @@ import numpy as np
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.engine.bound_runs import run_bound
+from ort_py.engine.device_runs import run_on_devices
 from ort_py.engine.engine import Engine
-from ort_py.engine.placed_runs import run_placed
 from ort_py.engine.runs import run
 from ort_py.errors import ArgumentTypeError, BindingError, Location, OrtPyError, UsageError
 from ort_py.execution.bound_outputs import WORTH_BYTES
@@ -189,7 +189,7 @@ class SessionIOBinding:
             self._names = self._wanted()
         try:
             if self._places or self._placed:
-                found = run_placed(self._session.engine, self._names, self._inputs, self._places, run_options)
+                found = run_on_devices(self._session.engine, self._names, self._inputs, self._places, run_options)
             else:
                 found = self._run_on_host(self._names, run_options)
         except OrtPyError as error:

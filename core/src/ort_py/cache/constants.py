@@ -20,7 +20,7 @@ from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.graph.weights.weights import ArrayWeight, MappedFile, MappedWeight
 from ort_py.limits import array_bytes
 
-__all__ = ["ConstantReader", "ConstantWriter", "NotStorableError", "SmallWeight", "StoredWeight"]
+__all__ = ["CachedWeight", "ConstantReader", "ConstantWriter", "NotStorableError", "SmallWeight"]
 
 _SMALL = 1024
 """Bytes up to which constants share a block; each is aligned to its element type only."""
@@ -33,7 +33,7 @@ class NotStorableError(Exception):
     """The model has something that the cache has no form for; the text says what."""
 
 
-class StoredWeight(MappedWeight):
+class CachedWeight(MappedWeight):
     """A constant that has a block of a mapped entry to itself, as it is in memory whatever its type is."""
 
     __slots__ = ()
@@ -214,7 +214,7 @@ class ConstantReader:
             return self._store.mapped(self._external(location), offset, data_type, shape)
         offset, content = where
         known = self._store.find(content) if content else None
-        return known or StoredWeight(self._file, self._start + offset, data_type, shape)
+        return known or CachedWeight(self._file, self._start + offset, data_type, shape)
 
     def _group(self, number: int, dims: Sequence[int], offset: int, count: int) -> Iterator[Weight]:
         data_type, start = DataType(number), self._start + offset

@@ -16,7 +16,7 @@ from ort_py.cli.console import tell
 from ort_py.cli.pictures import EXTENSIONS, LAYOUTS, PictureOptions, read_picture
 from ort_py.dtypes import TensorType, numpy_dtype, parse_value_type
 from ort_py.errors import InvalidArgument, Location, NoSuchFile
-from ort_py.inspection.generated_inputs import MODES, Recipe, generate
+from ort_py.inspection.generated_inputs import MODES, InputRecipe, generate
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["Feeds", "add_input_arguments", "make_feeds", "say_what_was_assumed"]
@@ -96,7 +96,7 @@ def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], argu
         _read_into(feeds, text, known, [argument.name for argument in declared], pictures)
     mode = arguments.generate or ("random" if not arguments.input else None)
     if mode is not None:
-        recipe = Recipe(mode, arguments.seed, dict(arguments.dim), dict(arguments.shape))
+        recipe = InputRecipe(mode, arguments.seed, dict(arguments.dim), dict(arguments.shape))
         _check_names(recipe, declared)
         for argument in declared:
             if argument.name not in feeds.values:
@@ -192,7 +192,7 @@ def _typed(array: Any, argument: NodeArg | None) -> Any:
     return array
 
 
-def _check_names(recipe: Recipe, declared: Sequence[NodeArg]) -> None:
+def _check_names(recipe: InputRecipe, declared: Sequence[NodeArg]) -> None:
     symbols = {dim for argument in declared for dim in argument.shape if isinstance(dim, str)}
     for name in recipe.dims:
         if name not in symbols:

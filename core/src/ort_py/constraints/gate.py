@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.constraints.program import Program
+from ort_py.constraints.program import ConstraintProgram
 from ort_py.constraints.scope import CONTENT_LIMIT, Dims, Tensor
-from ort_py.constraints.sizes import Amount, Recorder, Size, is_known
-from ort_py.constraints.trace import Finding, Trace, trace
+from ort_py.constraints.sizes import Amount, ProgramRecorder, Size, is_known
+from ort_py.constraints.trace import ConstraintFinding, Trace, trace
 from ort_py.contracts.graph_view import NodeSpec, RegionView
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType, numpy_dtype
@@ -78,7 +78,7 @@ class _Predicate:
 class _Symbolic:
     """The program of a region and what its registers mean."""
 
-    program: Program
+    program: ConstraintProgram
     inputs: tuple[_Input, ...]
     predicates: tuple[_Predicate, ...]
     bounds: tuple[tuple[int, int, int, int, str], ...]
@@ -109,12 +109,12 @@ class Gate:
         self._takes_tensors = all(isinstance(kind, TensorType) for kind in self._types)
         self._constants: dict[str, np.ndarray[Any, Any] | None] = {}
         self._constant: Callable[[str], np.ndarray[Any, Any] | None] | None = view.constant
-        recorder = Recorder()
+        recorder = ProgramRecorder()
         inputs, found, read = self._walked(recorder)
-        self.violations: tuple[Finding, ...] = tuple(found.violations)
-        self.unchecked: tuple[Finding, ...] = tuple(found.unchecked)
-        again = self._walked(Recorder(), sized=True)[1] if found.unsized else found
-        self.unsized: tuple[Finding, ...] = tuple(again.unsized)
+        self.violations: tuple[ConstraintFinding, ...] = tuple(found.violations)
+        self.unchecked: tuple[ConstraintFinding, ...] = tuple(found.unchecked)
+        again = self._walked(ProgramRecorder(), sized=True)[1] if found.unsized else found
+        self.unsized: tuple[ConstraintFinding, ...] = tuple(again.unsized)
         self.reads: tuple[int, ...] = tuple(sorted(read))
         self._symbolic = None if inputs is None else _compiled(recorder, inputs, found, read)
         # A walk over the numbers of a run must not need the graph, which the session lets go of.
@@ -188,7 +188,7 @@ class Gate:
         """Name of the first input without elements, ``""`` for none."""
         return next((name for name, array in zip(self._names, arrays, strict=True) if 0 in array.shape), "")
 
-    def _walked(self, recorder: Recorder, *, sized: bool = False) -> tuple[list[_Input] | None, Trace, set[int]]:
+    def _walked(self, recorder: ProgramRecorder, *, sized: bool = False) -> tuple[list[_Input] | None, Trace, set[int]]:
         """The walk over symbolic sizes; no inputs where the rank of one of them is not known.
 
         Args:
@@ -286,7 +286,7 @@ def _short(dims: Sequence[int | Size]) -> int | None:
     return count if isinstance(count, int) and count <= CONTENT_LIMIT else None
 
 
-def _ranked(recorder: Recorder, inputs: list[_Input | None], place: int) -> Callable[[int], Dims]:
+def _ranked(recorder: ProgramRecorder, inputs: list[_Input | None], place: int) -> Callable[[int], Dims]:
     """Notes the rank that an operator demands of an input; a run with another rank is walked over its numbers."""
 
     def with_rank(rank: int) -> Dims:
@@ -314,7 +314,7 @@ def _of_array(place: int, kind: Any, array: Any) -> Tensor:
     return tensor
 
 
-def _compiled(recorder: Recorder, inputs: list[_Input], found: Trace, read: set[int]) -> _Symbolic:
+def _compiled(recorder: ProgramRecorder, inputs: list[_Input], found: Trace, read: set[int]) -> _Symbolic:
     """The program of what a walk left to the run."""
     results: list[Amount] = []
 

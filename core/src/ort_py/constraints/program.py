@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Code", "Instruction", "Program"]
+__all__ = ["Code", "ConstraintProgram", "Instruction"]
 
 
 class Code(IntEnum):
@@ -52,8 +52,8 @@ class Instruction(NamedTuple):
 
     Attributes:
         code: What is done.
-        operands: Registers in a `Program`; in a program that is still being written, constants and tuples of one
-            register.
+        operands: Registers in a `ConstraintProgram`; constants and tuples of one register in a program that is still
+            being written.
     """
 
     code: Code
@@ -122,7 +122,7 @@ FUNCTIONS: Mapping[Code, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ConstraintProgram:
     """Instructions over registers: first the inputs, then the constants, then the result of each instruction.
 
     Attributes:

@@ -2,8 +2,8 @@
 
 A `Size` stands for a number: a dimension of an input, an element of a shape tensor, or what is computed of those.
 Constraints are written once, with the functions of this module, and work for plain numbers and for `Size`s alike. What
-is computed of `Size`s becomes an instruction of the `Recorder`; equal expressions become one instruction, and what
-follows from the expression alone is decided at once. The module knows nothing of operators.
+is computed of `Size`s becomes an instruction of the `ProgramRecorder`; equal expressions become one instruction, and
+what follows from the expression alone is decided at once. The module knows nothing of operators.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
-from ort_py.constraints.program import Code, Instruction, Program
+from ort_py.constraints.program import Code, ConstraintProgram, Instruction
 
 __all__ = [
     "UNKNOWN",
     "Amount",
     "Condition",
-    "Recorder",
+    "ProgramRecorder",
     "Size",
     "Unknown",
     "all_of",
@@ -69,7 +69,7 @@ class Size:
 
     __slots__ = ("natural", "recorder", "register")
 
-    def __init__(self, recorder: Recorder, register: int, *, natural: bool) -> None:
+    def __init__(self, recorder: ProgramRecorder, register: int, *, natural: bool) -> None:
         self.recorder = recorder
         self.register = register
         self.natural = natural
@@ -119,7 +119,7 @@ Condition: TypeAlias = bool | Size | Unknown
 """Whether something holds: decided already, by the program (0 or 1), or not to be said."""
 
 
-class Recorder:
+class ProgramRecorder:
     """Writes a program while constraints are evaluated over `Size`s."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class Recorder:
     def _operand(self, value: int | float | Size) -> int | float | tuple[int]:
         return (value.register,) if isinstance(value, Size) else value
 
-    def program(self, results: Sequence[Amount]) -> tuple[Program, list[int]]:
+    def program(self, results: Sequence[Amount]) -> tuple[ConstraintProgram, list[int]]:
         """The program of the instructions that the results need.
 
         Args:
@@ -188,7 +188,7 @@ class Recorder:
             Instruction(self._code[place].code, tuple(register(one) for one in self._code[place].operands))
             for place in kept
         )
-        program = Program(self._inputs, tuple(value for _, value in constants), code)
+        program = ConstraintProgram(self._inputs, tuple(value for _, value in constants), code)
         return program, [register(self._operand(cast("int | float | Size", one))) for one in results]
 
 

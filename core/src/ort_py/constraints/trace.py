@@ -17,11 +17,11 @@ from ort_py.constraints.table import CONSTRAINTS
 from ort_py.contracts.graph_view import NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, TensorType
 
-__all__ = ["Bound", "Finding", "Requirement", "Trace", "trace"]
+__all__ = ["Bound", "ConstraintFinding", "Requirement", "Trace", "trace"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConstraintFinding:
     """A node that breaks a constraint, or cannot be checked.
 
     Attributes:
@@ -77,9 +77,9 @@ class Trace:
         work: Multiplications of a run; `UNKNOWN` if they cannot be computed.
     """
 
-    violations: list[Finding] = field(default_factory=list)
-    unchecked: list[Finding] = field(default_factory=list)
-    unsized: list[Finding] = field(default_factory=list)
+    violations: list[ConstraintFinding] = field(default_factory=list)
+    unchecked: list[ConstraintFinding] = field(default_factory=list)
+    unsized: list[ConstraintFinding] = field(default_factory=list)
     late: list[tuple[int, Condition]] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
@@ -97,7 +97,9 @@ class _Ledger:
 
     def require(self, condition: Condition, text: str, numbers: Sequence[Amount]) -> None:
         if isinstance(condition, Unknown):
-            self._into.unchecked.append(Finding(self._node, "it depends on sizes that are known only while it runs"))
+            self._into.unchecked.append(
+                ConstraintFinding(self._node, "it depends on sizes that are known only while it runs")
+            )
         else:
             self._into.requirements.append(Requirement(self._node, condition, text, tuple(numbers)))
 
@@ -105,7 +107,9 @@ class _Ledger:
         if is_known(low) and is_known(high):
             self._into.bounds.append(Bound(self._node, border, low, high, text))
         else:
-            self._into.unchecked.append(Finding(self._node, "its indices point into an axis of unknown length"))
+            self._into.unchecked.append(
+                ConstraintFinding(self._node, "its indices point into an axis of unknown length")
+            )
 
     def repeat(self, late: Condition) -> None:
         self._into.late.append((self._node, late))
@@ -152,7 +156,9 @@ def trace(
             one = made[place] if place < len(made) else None
             result = _result(one, value)
             if not _is_sized(result):
-                found.unsized.append(Finding(number, f"the size of '{value.name}' depends on the data of a run"))
+                found.unsized.append(
+                    ConstraintFinding(number, f"the size of '{value.name}' depends on the data of a run")
+                )
                 if unknown is not None:
                     result = _sized(result, unknown)
             tensors[value.name] = result
@@ -165,7 +171,7 @@ def trace(
 def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Trace) -> Sequence[Tensor | Dims | None]:
     constraint = CONSTRAINTS.get((node.domain, node.op_type))
     if constraint is None:
-        found.unchecked.append(Finding(number, "the table of constraints lacks its operator"))
+        found.unchecked.append(ConstraintFinding(number, "the table of constraints lacks its operator"))
         return ()
     scope = NodeScope(
         node.op_type, node.since_version, node.attributes, inputs, len(node.outputs), _Ledger(found, number)
@@ -173,11 +179,11 @@ def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Tr
     try:
         return constraint(scope)
     except Violation as violation:
-        found.violations.append(Finding(number, str(violation)))
+        found.violations.append(ConstraintFinding(number, str(violation)))
     except Unchecked as reason:
-        found.unchecked.append(Finding(number, str(reason)))
+        found.unchecked.append(ConstraintFinding(number, str(reason)))
     except MALFORMED as error:
-        found.violations.append(Finding(number, f"its attributes are not what the operator takes: {error!r}"))
+        found.violations.append(ConstraintFinding(number, f"its attributes are not what the operator takes: {error!r}"))
     return ()
 
 

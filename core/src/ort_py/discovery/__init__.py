@@ -26,7 +26,7 @@ from ort_py.discovery.listing import (
 from ort_py.discovery.options import CheckedOptions, check_options
 from ort_py.discovery.ranking import ranked
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState
-from ort_py.discovery.request import Request, parse_request
+from ort_py.discovery.request import ProviderRequest, parse_request
 from ort_py.discovery.selection import Origin, Selected, Selection, select_providers
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
     "ProviderCatalog",
     "ProviderInstances",
     "ProviderRecord",
+    "ProviderRequest",
     "RecordState",
-    "Request",
     "Selected",
     "Selection",
     "check_options",

@@ -14,11 +14,11 @@ from ort_py.discovery.environment import requested_providers
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import ArgumentTypeError, OptionError
 
-__all__ = ["Request", "parse_request"]
+__all__ = ["ProviderRequest", "parse_request"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProviderRequest:
     """One provider the user asks for, with the options as given."""
 
     name: str
@@ -27,7 +27,7 @@ class Request:
 
 def parse_request(
     providers: Iterable[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None = None
-) -> list[Request] | None:
+) -> list[ProviderRequest] | None:
     """The requested providers in order, each once, or None if the choice is left to ort-py.
 
     Where `providers` is None or empty, ``ORT_PY_PROVIDERS`` counts.
@@ -48,7 +48,7 @@ def parse_request(
         if any(options):
             raise OptionError("provider_options is given without providers.", fix="Pass both, of one length.")
         named = requested_providers()
-        return None if named is None else _unique([Request(name) for name in named])
+        return None if named is None else _unique([ProviderRequest(name) for name in named])
     if options and len(options) != len(entries):
         raise OptionError(
             f"provider_options has {len(options)} entries and providers has {len(entries)}.",
@@ -60,7 +60,7 @@ def parse_request(
             raise OptionError(
                 "Options are given twice: in providers and in provider_options.", fix="Use one of the two places."
             )
-        requests = [Request(request.name, given) for request, given in zip(requests, options, strict=True)]
+        requests = [ProviderRequest(request.name, given) for request, given in zip(requests, options, strict=True)]
     return _unique(requests)
 
 
@@ -87,19 +87,19 @@ def _option_list(provider_options: Any) -> list[Mapping[str, Any]]:
     return options
 
 
-def _request(entry: Any) -> Request:
+def _request(entry: Any) -> ProviderRequest:
     if isinstance(entry, str):
-        return Request(str(entry))  # NumPy has texts of its own class
+        return ProviderRequest(str(entry))  # NumPy has texts of its own class
     match entry:
         case (str() as name, Mapping() as options):
-            return Request(str(name), options)
+            return ProviderRequest(str(name), options)
     raise OptionError(
         f"providers contains {entry!r}.", fix="Its entries are names, or pairs like ('NameExecutionProvider', {...})."
     )
 
 
-def _unique(requests: Sequence[Request]) -> list[Request]:
-    found: dict[str, Request] = {}
+def _unique(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
+    found: dict[str, ProviderRequest] = {}
     for request in requests:
         if request.name in found:
             warn_user(f"The provider {request.name} is named twice; its first place and options count.", UserWarning)

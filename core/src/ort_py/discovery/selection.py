@@ -31,7 +31,7 @@ from ort_py.discovery.options import check_options
 from ort_py.discovery.ranking import ranked
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState
 from ort_py.discovery.refusals import FAULTY, Skip, misspelt, none_usable, not_installed, refuse
-from ort_py.discovery.request import Request, parse_request
+from ort_py.discovery.request import ProviderRequest, parse_request
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import InvalidArgument, ProviderFallbackWarning
 
@@ -172,7 +172,7 @@ def select_providers(
     chooser = _Chooser(catalog or default_catalog(), level, pin_plain_cpu, lenient, CpuRole(frozenset(beside)))
     requests = parse_request(providers, provider_options)
     if requests is None and chooser.lenient:
-        requests = [Request(CPU_ROLE)]
+        requests = [ProviderRequest(CPU_ROLE)]
     return chooser.automatic() if requests is None else chooser.explicit(requests)
 
 
@@ -207,7 +207,7 @@ class _Chooser:
             raise none_usable([refuse(record.name, record) for record in passed_over], self.catalog)
         return self._selection(automatic=True, passed_over=passed_over)
 
-    def explicit(self, requests: Sequence[Request]) -> Selection:
+    def explicit(self, requests: Sequence[ProviderRequest]) -> Selection:
         """The providers asked for, in that order."""
         named = {request.name for request in requests}
         if not self.plain_cpu:
@@ -215,7 +215,7 @@ class _Chooser:
         for request in requests:
             self._choose(request, named)
         if not self.selected and self.lenient and CPU_ROLE not in named:
-            self._choose(Request(CPU_ROLE), named)
+            self._choose(ProviderRequest(CPU_ROLE), named)
         if not self.selected:
             raise none_usable([skip for _, skip in self.skips], self.catalog)
         for place, skip in self.skips:
@@ -234,7 +234,7 @@ class _Chooser:
             tuple(self.reserve),
         )
 
-    def _note_named_engines(self, requests: Sequence[Request]) -> None:
+    def _note_named_engines(self, requests: Sequence[ProviderRequest]) -> None:
         """A provider that the user names fills the CPU role wherever it stands in the list: no second one joins it."""
         for request in requests:
             record = self.catalog.record(request.name)
@@ -243,7 +243,7 @@ class _Chooser:
                 given = {name: value for name, value in request.options.items() if name in declared}
                 self.role.named(record, check_options(record.name, record.options, given).values)
 
-    def _choose(self, request: Request, named: set[str]) -> None:
+    def _choose(self, request: ProviderRequest, named: set[str]) -> None:
         record = self.catalog.record(request.name)
         if request.name == CPU_ROLE and not self.plain_cpu:
             self._add_stand_ins(named, Origin.STAND_IN)

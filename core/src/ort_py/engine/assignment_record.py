@@ -15,11 +15,11 @@ from ort_py.contracts import IExecutionProvider, KernelDef, NodeSpec
 from ort_py.graph.ir import Graph, Node, walk
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.partition.assignment import Assignment, NodeAssignment, Region, Runner
+from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
 
 __all__ = ["assignment_record", "read_assignment"]
 
-_RUNNERS = list(Runner)
+_RUNNERS = list(RunnerKind)
 
 
 def assignment_record(assignment: Assignment, written: ModelWriter, keys: Mapping[Region, str]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def read_assignment(
             keys[region] = key
     rows = [(*row[:5], tuple((asked, why) for asked, why in row[5])) for row in record["rows"]]
     known = {provider.name for provider in providers}
-    if not {row[0] for row in rows if _RUNNERS[row[1]] is not Runner.CONTROL_FLOW} <= known:
+    if not {row[0] for row in rows if _RUNNERS[row[1]] is not RunnerKind.CONTROL_FLOW} <= known:
         raise ValueError("it needs a provider that this session has not")
     result.specs = _specs(read.graphs[0], result.regions)
     identities = [tuple(kernel) for kernel in record["kernels"]]

@@ -31,7 +31,7 @@ from ort_py.values.dlpack import from_dlpack
 from ort_py.values.ort_value import OrtValue
 from ort_py.values.sparse import SparseTensor
 
-__all__ = ["FeedSpec", "convert_feed", "feed_spec", "no_mapping", "placed_feed"]
+__all__ = ["FeedSpec", "convert_feed", "device_feed", "feed_spec", "no_mapping"]
 
 _logger = logging.getLogger("ort_py.session")
 
@@ -166,7 +166,7 @@ def _convert_tensor(declared: TensorType, value: Any, name: str, refusal: type[I
     return np.ascontiguousarray(array, numpy_dtype(declared.data_type)).reshape(array.shape)
 
 
-def placed_feed(spec: FeedSpec, value: DeviceTensor) -> Any:
+def device_feed(spec: FeedSpec, value: DeviceTensor) -> Any:
     """The content of a slot on a device: the array of a tensor that is there.
 
     Raises:

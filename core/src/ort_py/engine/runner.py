@@ -41,7 +41,7 @@ class Runner:
         program: As given.
         pool: Its frames.
         lanes: As given.
-        placed: Runners of the same program with feeds or results on devices, by their places; see `placed_runs`.
+        on_devices: Runners of the same program with feeds or results on devices, by these; see `device_runs`.
         executor: Tells in words how runs are executed, and why.
     """
 
@@ -56,7 +56,7 @@ class Runner:
         self.pool = pool or (FramePool(program) if pressure is None else WatchedPool(program, pressure))
         self.program = program
         self.lanes = lanes
-        self.placed: dict[Any, Runner | None] = {}
+        self.on_devices: dict[Any, Runner | None] = {}
         self._bound: BoundOutputs | None = None
         self._execute, self.executor = executor_of(plan, lanes)
         self._template = plan.template

@@ -95,7 +95,7 @@ class Pipelined(Iterator[Result], Generic[Result]):
             self._end(wait=False)
 
 
-class _Failure:
+class _Raised:
     """Pulling ended with this."""
 
     def __init__(self, error: BaseException) -> None:
@@ -113,7 +113,7 @@ class _Shared:
         self._stop = stop
         self._queue = queue
         self._context = contextvars.copy_context()
-        self._order: SimpleQueue[Job | _Failure | None] = SimpleQueue()
+        self._order: SimpleQueue[Job | _Raised | None] = SimpleQueue()
         self._room: SimpleQueue[bool] = SimpleQueue()
         for _ in range(depth):
             self._room.put(True)
@@ -134,7 +134,7 @@ class _Shared:
         found = self._order.get()
         if found is None:
             raise StopIteration
-        if isinstance(found, _Failure):
+        if isinstance(found, _Raised):
             raise found.error
         result = found.future.result()
         self._room.put(True)
@@ -177,4 +177,4 @@ class _Shared:
                     self._queue.submit(job)
                 del job
         except BaseException as error:  # the caller's iterable; who takes the results raises it
-            self._order.put(_Failure(error))
+            self._order.put(_Raised(error))

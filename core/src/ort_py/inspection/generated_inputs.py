@@ -26,14 +26,14 @@ from ort_py.dtypes import (
 from ort_py.engine.metadata import NodeArg
 from ort_py.errors import InvalidArgument, Location
 
-__all__ = ["MODES", "Generated", "Recipe", "generate"]
+__all__ = ["MODES", "Generated", "InputRecipe", "generate"]
 
 MODES = ("random", "zeros", "ones")
 SEQUENCE_LENGTH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class InputRecipe:
     """The recipe for generated inputs.
 
     Attributes:
@@ -62,7 +62,7 @@ class Generated:
     assumed: str = ""
 
 
-def generate(argument: NodeArg, recipe: Recipe) -> Generated:
+def generate(argument: NodeArg, recipe: InputRecipe) -> Generated:
     """Make up a value for an input.
 
     Raises:
@@ -75,7 +75,7 @@ def generate(argument: NodeArg, recipe: Recipe) -> Generated:
     return Generated(_value(value_type, shape, recipe.mode, rng, argument.name), assumed)
 
 
-def _shape(argument: NodeArg, recipe: Recipe) -> tuple[tuple[int, ...], str]:
+def _shape(argument: NodeArg, recipe: InputRecipe) -> tuple[tuple[int, ...], str]:
     given = recipe.shapes.get(argument.name)
     if given is not None:
         return given, ""

@@ -20,7 +20,7 @@ from ort_py.discovery import CPU_ROLE
 from ort_py.engine.participants import Participants
 from ort_py.engine.tuned_placement import IN_ORDER, PLACEMENT_KEY, TunedPlacement
 from ort_py.errors import InvalidArgument, OptionError, OrtPyError
-from ort_py.inspection.generated_inputs import Recipe, generate
+from ort_py.inspection.generated_inputs import InputRecipe, generate
 from ort_py.inspection.tuning_candidates import tuning_orders
 from ort_py.inspection.tuning_report import TunedCandidate, TuningReport
 from ort_py.options import SessionOptions, entry_of
@@ -122,7 +122,7 @@ def tune(
 
 
 def _made_up(session: InferenceSession, seed: int) -> dict[str, Any]:
-    recipe = Recipe(seed=seed)
+    recipe = InputRecipe(seed=seed)
     return {argument.name: generate(argument, recipe).value for argument in session.get_inputs()}
 
 

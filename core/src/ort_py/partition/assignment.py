@@ -11,13 +11,13 @@ from ort_py.contracts import KernelDef, NodeSpec
 from ort_py.graph.ir import Graph, Node
 from ort_py.graph.view import Border, SubsetView
 
-__all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "Runner"]
+__all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "RunnerKind"]
 
 CORE = "core"
-"""Runner of control flow: If, Loop, Scan and SequenceMap are steps of the core, not kernels of a provider."""
+"""Provider of control flow: If, Loop, Scan and SequenceMap are steps of the core, not kernels of a provider."""
 
 
-class Runner(Enum):
+class RunnerKind(Enum):
     """The way in which a node runs."""
 
     KERNEL = "kernel"
@@ -70,7 +70,7 @@ class NodeAssignment:
     """
 
     provider: str
-    runner: Runner
+    runner: RunnerKind
     kernel: KernelDef | None = None
     region: Region | None = None
     reason: str = ""
@@ -79,7 +79,7 @@ class NodeAssignment:
     def planned_graphs(self, node: Node) -> list[Graph]:
         """The graphs of the node that the core partitions and plans: all of control flow, those that a kernel declares,
         none of a region. The others are the provider's own affair."""
-        if self.runner is Runner.CONTROL_FLOW:
+        if self.runner is RunnerKind.CONTROL_FLOW:
             return node.subgraphs
         if self.kernel is None:
             return []

@@ -15,7 +15,7 @@ from ort_py.contracts import Claim, ClaimKind, GraphView, IExecutionProvider
 from ort_py.graph.ir import Graph, Node, walk
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.partition.assignment import CORE, Assignment, NodeAssignment, Region, Runner
+from ort_py.partition.assignment import CORE, Assignment, NodeAssignment, Region, RunnerKind
 from ort_py.partition.candidates import Choice, choose, compares
 from ort_py.partition.convex import ContractedGraph
 from ort_py.partition.cost_model import CostModel
@@ -134,7 +134,7 @@ class _Placing:
         regions.append(region)
         for index, node in zip(members, nodes, strict=True):
             self.result.nodes[node] = NodeAssignment(
-                provider, Runner.REGION, None, region, claim.reason, self._refusals(index, place)
+                provider, RunnerKind.REGION, None, region, claim.reason, self._refusals(index, place)
             )
 
     def _kernel(self, place: int, index: int) -> bool:
@@ -146,7 +146,7 @@ class _Placing:
             return False
         self.result.nodes[self.graph.nodes[index]] = NodeAssignment(
             answer.provider.name,
-            Runner.KERNEL,
+            RunnerKind.KERNEL,
             match.kernel,
             None,
             answer.claims[index].reason,
@@ -169,7 +169,7 @@ class _Placing:
             refusals = self._refusals(index, len(self.answers))
             if node.domain == "" and node.op_type in CONTROL_FLOW:
                 self.result.nodes[node] = NodeAssignment(
-                    CORE, Runner.CONTROL_FLOW, reason="control flow is a step of the core", refusals=refusals
+                    CORE, RunnerKind.CONTROL_FLOW, reason="control flow is a step of the core", refusals=refusals
                 )
             else:
                 self.result.unassigned[node] = refusals

@@ -7,7 +7,7 @@ run: an output is safe where its chain of possible views ends at a value some ke
 from __future__ import annotations
 
 from ort_py.graph.ir import Graph, Value
-from ort_py.partition.assignment import Assignment, Runner
+from ort_py.partition.assignment import Assignment, RunnerKind
 
 __all__ = ["outputs_to_copy"]
 
@@ -32,7 +32,7 @@ def _root(value: Value, assignment: Assignment) -> Value | None:
         if node is None:
             return None
         assigned = assignment.nodes.get(node)
-        if assigned is None or assigned.runner is Runner.CONTROL_FLOW:
+        if assigned is None or assigned.runner is RunnerKind.CONTROL_FLOW:
             return None  # a body may return an outer value as it is
         if assigned.kernel is None:
             return value  # regions return arrays of their own

@@ -14,7 +14,7 @@ from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.kernels.binding import BoundKernel, KernelConstants, bind_kernel
 from ort_py.kernels.results import result_check
-from ort_py.partition.assignment import Region, Runner
+from ort_py.partition.assignment import Region, RunnerKind
 from ort_py.planning.aliasing import outputs_to_copy
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.control_flow import emit_control_flow
@@ -76,7 +76,7 @@ class GraphPlanner:
         for unit in schedule(self.graph, self.resources.assignment.regions.get(self.graph, [])):
             if isinstance(unit, Region):
                 self._emit_region(unit)
-            elif self.resources.assignment.nodes[unit].runner is Runner.CONTROL_FLOW:
+            elif self.resources.assignment.nodes[unit].runner is RunnerKind.CONTROL_FLOW:
                 emit_control_flow(self, unit)
             else:
                 self._emit_kernel(unit)
@@ -150,7 +150,7 @@ class GraphPlanner:
         """Device on which a body's input is read first; the host if only control flow reads it."""
         for node, position in value.uses:
             assigned = self.resources.assignment.nodes.get(node)
-            if node.graph is self.graph and assigned is not None and assigned.runner is not Runner.CONTROL_FLOW:
+            if node.graph is self.graph and assigned is not None and assigned.runner is not RunnerKind.CONTROL_FLOW:
                 return self.resources.input_device(node, position)
         return HOST
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.graph.ir import Value
-from ort_py.partition.assignment import Assignment, Region, Runner
+from ort_py.partition.assignment import Assignment, Region, RunnerKind
 
 __all__ = ["host_inputs"]
 
@@ -33,7 +33,7 @@ def host_inputs(region: Region, assignment: Assignment, providers: Mapping[str, 
         if node is None:
             return value.graph is graph and graph.owner is None  # what the caller feeds
         made = assignment.nodes.get(node)
-        if made is None or made.runner is Runner.CONTROL_FLOW:
+        if made is None or made.runner is RunnerKind.CONTROL_FLOW:
             return False
         if made.kernel is not None and node.outputs.index(value) in made.kernel.host_outputs:
             return True

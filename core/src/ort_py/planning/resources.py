@@ -12,7 +12,7 @@ from ort_py.graph.ir import Node
 from ort_py.kernels.binding import KernelServices
 from ort_py.limits.limits import Limits
 from ort_py.memory.transfer import TransferTable
-from ort_py.partition.assignment import Assignment, NodeAssignment, Region, Runner
+from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.stand_in import StandIns
 
@@ -53,7 +53,7 @@ class PlanResources:
 
     def device_of(self, assigned: NodeAssignment) -> Device:
         """Device of the provider that runs a node; control flow is on the host."""
-        if assigned.runner is Runner.CONTROL_FLOW:
+        if assigned.runner is RunnerKind.CONTROL_FLOW:
             return HOST
         return self.providers[assigned.provider].device
 

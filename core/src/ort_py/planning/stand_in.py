@@ -16,7 +16,7 @@ from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.errors import EPFail, Location
 from ort_py.kernels.registry import KernelRegistry
-from ort_py.partition.assignment import Assignment, NodeAssignment, Region, Runner
+from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
 
 if TYPE_CHECKING:
     from ort_py.graph.ir import Node
@@ -94,7 +94,7 @@ class StandIns:
         for provider in self._providers:
             match = self._kernels.find(provider, planned.specs[node])
             if match.kernel is not None and not node.subgraphs:
-                return NodeAssignment(provider, Runner.KERNEL, match.kernel)
+                return NodeAssignment(provider, RunnerKind.KERNEL, match.kernel)
             refusals += [f"{provider}: {reason}" for reason in match.refusals]
         if node.subgraphs:
             refusals = ["it holds graphs"]

@@ -23,7 +23,7 @@ from ort_py.graph.editing.retyping import retype_readers
 from ort_py.graph.ir import Model, walk
 from ort_py.hooks.guard import describe
 from ort_py.transforms.report import OptimisationReport, PassReport
-from ort_py.transforms.sweep import Budget, RuleIndex, Sweep, failure
+from ort_py.transforms.sweep import RewriteBudget, RuleIndex, Sweep, failure
 
 __all__ = ["run_transforms"]
 
@@ -99,7 +99,7 @@ class _Run:
         self._context = context
         self._checks = check
         self._editor = Editor(state.model.graph, state)
-        self._budget = Budget(_count(state.model))
+        self._budget = RewriteBudget(_count(state.model))
         self.report = OptimisationReport([PassReport(one.name, int(one.level)) for one in transforms])
         members = list(zip(transforms, self.report.passes, strict=True))
         self._stages: list[_Stage] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 from ort_py.printable import one_line
 
-__all__ = ["OptimisationReport", "PassReport", "Refusal", "Rewrite"]
+__all__ = ["OptimisationReport", "PassReport", "Rewrite", "RewriteRefusal"]
 
 _KEPT_REWRITES = 1000
 _KEPT_REFUSALS = 200
@@ -37,7 +37,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RewriteRefusal:
     """A node that looked like a match and was left alone.
 
     Attributes:
@@ -78,7 +78,7 @@ class PassReport:
     nodes_before: int = 0
     nodes_after: int = 0
     rewrites: list[Rewrite] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[RewriteRefusal] = field(default_factory=list)
     refused: int = 0
     notes: tuple[str, ...] = ()
 
@@ -97,7 +97,7 @@ class PassReport:
     def keep_refusals(self, reasons: dict[str, str]) -> None:
         """Take the near matches that are left in the end, by node."""
         self.refused = len(reasons)
-        self.refusals = [Refusal(node, reason) for node, reason in list(reasons.items())[:_KEPT_REFUSALS]]
+        self.refusals = [RewriteRefusal(node, reason) for node, reason in list(reasons.items())[:_KEPT_REFUSALS]]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in lists, dictionaries, strings and numbers."""

@@ -23,7 +23,7 @@ from ort_py.graph.ir import Graph, Node, walk
 from ort_py.hooks.guard import describe
 from ort_py.transforms.report import PassReport
 
-__all__ = ["Budget", "RuleIndex", "Sweep", "failure"]
+__all__ = ["RewriteBudget", "RuleIndex", "Sweep", "failure"]
 
 _MOST_REWRITES = 64
 """Rewrites that may lead to one node: fusions of long chains need tens, rules that undo each other go on forever."""
@@ -35,7 +35,7 @@ _NEAR = 8
 """Readers of a value that are looked at again when it lost one: rules ask whether a value has one reader, not many."""
 
 
-class Budget:
+class RewriteBudget:
     """The number of rewrites that rules may make, in all sweeps over one model.
 
     Args:
@@ -124,7 +124,7 @@ class Sweep:
         rules: RuleIndex,
         state: EditState,
         context: TransformContext,
-        budget: Budget,
+        budget: RewriteBudget,
         check: Callable[[], None] | None,
     ) -> None:
         self._rules = rules

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from core.tests.inspection.placement.flows import flow_from
-from ort_py.inspection.placement.merging import Refused, suggestions_of
+from ort_py.inspection.placement.merging import RefusedNode, suggestions_of
 
 
-def nodes(text: str, could: str = "") -> list[Refused]:
+def nodes(text: str, could: str = "") -> list[RefusedNode]:
     """Upper-case operators run on A; it refused lower-case ones, which B runs, those in `could` for their cost only."""
     return [
-        Refused("A" if char.isupper() or char in could else "B", char, "", char.islower() and char not in could)
+        RefusedNode("A" if char.isupper() or char in could else "B", char, "", char.islower() and char not in could)
         for char in text
     ]
 

@@ -25,7 +25,7 @@ from ort_py.graph.reading.written import FunctionKey, WrittenFunction, WrittenGr
 from ort_py.graph.weights.weight_store import WeightStore
 from ort_py.limits import Budget
 
-__all__ = ["Builder"]
+__all__ = ["ModelBuilder"]
 
 _LONGEST_PREFIX = 160
 """Calls in calls in calls would otherwise make names grow with the square of the depth."""
@@ -33,7 +33,7 @@ _LONGEST_PREFIX = 160
 _UNWRITTEN = "is written by no node, and is neither an input nor an initializer."
 
 
-class Builder:
+class ModelBuilder:
     """Fills a model.
 
     Args:

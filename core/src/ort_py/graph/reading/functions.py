@@ -18,7 +18,7 @@ from ort_py.errors import InvalidGraph
 from ort_py.graph.checking.resolved_schema import from_onnx
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.ir import Graph, Node
-from ort_py.graph.reading.build import Builder
+from ort_py.graph.reading.build import ModelBuilder
 from ort_py.graph.reading.external_data import ExternalFiles
 from ort_py.graph.reading.names import Names
 from ort_py.graph.reading.parse_graph import GraphReader
@@ -132,7 +132,7 @@ def expand_schema_function(
         return None
     graph = node.graph
     before = len(graph.nodes)
-    builder = Builder(graph.model, {}, budget, store, names or Names.of(graph.model))
+    builder = ModelBuilder(graph.model, {}, budget, store, names or Names.of(graph.model))
     builder.expand(node, function)
     made = graph.nodes[before:]
     place = graph.nodes.index(node)

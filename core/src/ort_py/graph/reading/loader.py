@@ -16,7 +16,7 @@ import onnx
 from ort_py.errors import Fail, InconsistentGraph, Location
 from ort_py.graph.checking.domains import newest_opset, normalised
 from ort_py.graph.ir import Model
-from ort_py.graph.reading.build import Builder
+from ort_py.graph.reading.build import ModelBuilder
 from ort_py.graph.reading.collection import paused_collection
 from ort_py.graph.reading.cutting import CutModel
 from ort_py.graph.reading.external_data import ExternalFiles
@@ -90,7 +90,7 @@ def _load(read: ModelSource, store: WeightStore, budget: Budget, supplied: Suppl
         for domain, opset in function.opset_imports.items():
             model.opset_imports.setdefault(domain, opset)
     check_functions(written.nodes, functions, budget)
-    Builder(model, functions, budget, store).main(written)
+    ModelBuilder(model, functions, budget, store).main(written)
     sort_model(model)
     budget.check_time()
     return model

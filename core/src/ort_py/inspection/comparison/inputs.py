@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ort_py.engine.metadata import NodeArg
 from ort_py.errors import ArgumentTypeError, InvalidArgument
-from ort_py.inspection.generated_inputs import Recipe, generate
+from ort_py.inspection.generated_inputs import InputRecipe, generate
 
 __all__ = ["Feeds", "feeds_of"]
 
@@ -31,7 +31,7 @@ def feeds_of(given: Feeds, declared: Sequence[NodeArg], seed: int) -> list[Mappi
         InvalidArgument: The list is empty, or an input cannot be generated.
     """
     if given is None:
-        recipe = Recipe(seed=seed)
+        recipe = InputRecipe(seed=seed)
         return [{argument.name: generate(argument, recipe).value for argument in declared}]
     if isinstance(given, Mapping):
         return [given]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ort_py.inspection.placement.flow import Flow
-from ort_py.inspection.placement.islands import Border, Island
+from ort_py.inspection.placement.islands import Island, IslandBorder
 from ort_py.inspection.placement.merging import Suggestion
 
 __all__ = ["NodePlacement", "PlacementFacts"]
@@ -55,7 +55,7 @@ class PlacementFacts(Protocol):
         """Nodes that run together without waiting for another provider."""
 
     @property
-    def borders(self) -> tuple[Border, ...]:
+    def borders(self) -> tuple[IslandBorder, ...]:
         """Values that cross from island to island."""
 
     @property

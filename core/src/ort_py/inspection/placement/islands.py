@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ort_py.inspection.placement.flow import NOBODY, Flow, FlowValue
 
-__all__ = ["Border", "Island", "borders_of", "copied_bytes", "island_groups", "turns"]
+__all__ = ["Island", "IslandBorder", "borders_of", "copied_bytes", "island_groups", "turns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Island:
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
+class IslandBorder:
     """A value that one island computes and another one reads.
 
     Attributes:
@@ -162,7 +162,9 @@ def _connected(
     return list(groups.values())
 
 
-def borders_of(flow: Flow, islands: Sequence[Island], devices: Mapping[str, str], host: str) -> tuple[Border, ...]:
+def borders_of(
+    flow: Flow, islands: Sequence[Island], devices: Mapping[str, str], host: str
+) -> tuple[IslandBorder, ...]:
     """Values that cross from island to island, and those that the caller feeds to or gets from another device.
 
     Args:
@@ -173,21 +175,21 @@ def borders_of(flow: Flow, islands: Sequence[Island], devices: Mapping[str, str]
     """
     island_of = {node: island.number for island in islands for node in island.nodes}
     device_of = [devices.get(island.provider, host) for island in islands]
-    found: list[Border] = []
+    found: list[IslandBorder] = []
     for value in flow.values:
         source = NOBODY if value.producer == NOBODY else island_of[value.producer]
         origin = host if source == NOBODY else device_of[source]
         found.extend(
-            Border(source, target, value, origin, device_of[target])
+            IslandBorder(source, target, value, origin, device_of[target])
             for target in dict.fromkeys([island_of[reader] for reader in value.readers])
             if target != source and (source != NOBODY or device_of[target] != host)
         )
         if value.returned and origin != host:
-            found.append(Border(source, NOBODY, value, origin, host))
+            found.append(IslandBorder(source, NOBODY, value, origin, host))
     return tuple(found)
 
 
-def copied_bytes(borders: Sequence[Border]) -> tuple[int, tuple[str, ...]]:
+def copied_bytes(borders: Sequence[IslandBorder]) -> tuple[int, tuple[str, ...]]:
     """Bytes that one run copies between devices as far as shapes tell, and the sizes that depend on symbols.
 
     A value is copied once to each device, however many islands read it there.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ort_py.inspection.placement.flow import Flow
 from ort_py.inspection.placement.islands import turns
 
-__all__ = ["Refused", "Suggestion", "suggestions_of"]
+__all__ = ["RefusedNode", "Suggestion", "suggestions_of"]
 
 COUNT = 5
 _TRIED = 24
@@ -22,7 +22,7 @@ _TRIED = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedNode:
     """A node as the question sees it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Suggestion:
 
 
 def suggestions_of(
-    flow: Flow, nodes: Sequence[Refused], first: str, order: Sequence[str], count: int = COUNT
+    flow: Flow, nodes: Sequence[RefusedNode], first: str, order: Sequence[str], count: int = COUNT
 ) -> tuple[Suggestion, ...]:
     """The few operators whose support would merge the most islands, chosen greedily.
 
@@ -98,7 +98,7 @@ def suggestions_of(
 class _Contracted:
     """The graphs with everything that no answer can part contracted to single units: trying an operator is quick."""
 
-    def __init__(self, flow: Flow, nodes: Sequence[Refused], order: Sequence[str]) -> None:
+    def __init__(self, flow: Flow, nodes: Sequence[RefusedNode], order: Sequence[str]) -> None:
         self._order = order
         kinds: list[Hashable] = [
             (node.runner, node.op_type, node.domain) if node.refused else (node.runner, "", "") for node in nodes
@@ -110,7 +110,7 @@ class _Contracted:
             successors[source].append(target)
         table = dict(enumerate(successors))
         self._graphs: list[tuple[range, dict[int, list[int]]]] = []
-        self._nodes: list[Refused] = []
+        self._nodes: list[RefusedNode] = []
         for graph in flow.graphs:
             groups = turns(graph.nodes, table, kinds, turn_order)
             start = len(self._nodes)

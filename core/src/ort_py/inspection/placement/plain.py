@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ort_py.inspection.placement.facts import PlacementFacts
-from ort_py.inspection.placement.islands import Border, Island, copied_bytes
+from ort_py.inspection.placement.islands import Island, IslandBorder, copied_bytes
 
 __all__ = ["plain_placement"]
 
@@ -48,7 +48,7 @@ def _island(island: Island, graph: str) -> dict[str, Any]:
     }
 
 
-def _border(border: Border) -> dict[str, Any]:
+def _border(border: IslandBorder) -> dict[str, Any]:
     value = border.value
     return {
         "value": value.name,

@@ -21,7 +21,7 @@ from ort_py.printable import one_line
 
 if TYPE_CHECKING:
     from ort_py.inspection.placement.flow import Flow
-    from ort_py.inspection.placement.islands import Border, Island
+    from ort_py.inspection.placement.islands import Island, IslandBorder
     from ort_py.inspection.placement.merging import Suggestion
 
 __all__ = ["NodePlacement", "Placement", "placement_of"]
@@ -77,7 +77,7 @@ class Placement:
         return self._islands
 
     @property
-    def borders(self) -> tuple[Border, ...]:
+    def borders(self) -> tuple[IslandBorder, ...]:
         """Values that cross from island to island, with their bytes, and whether crossing takes a copy."""
         from ort_py.inspection.placement.islands import borders_of
 
@@ -277,12 +277,12 @@ def _records(assignment: Assignment) -> tuple[NodePlacement, ...]:
 
 
 def _as_refused(node: NodePlacement, first: str) -> Any:
-    from ort_py.inspection.placement.merging import Refused
+    from ort_py.inspection.placement.merging import RefusedNode
 
     reason = next((reason for provider, reason in node.refusals if provider == first), None)
     could = reason is not None and reason.startswith(_NOT_WORTH)
     runner = first if could else node.provider
-    return Refused(runner, node.op_type, node.domain, reason is not None and not could)
+    return RefusedNode(runner, node.op_type, node.domain, reason is not None and not could)
 
 
 def _model_of(assignment: Assignment) -> Any:

@@ -14,14 +14,14 @@ from ort_py.contracts import ValueSpec
 from ort_py.dtypes import DataType, TensorType
 from ort_py.graph.ir import Node, Value, Weight
 from ort_py.graph.view import node_spec
-from ort_py.transforms.gradient.builder import Builder
+from ort_py.transforms.gradient.builder import GradientBuilder
 from ort_py.transforms.gradient.registry import Call, find_rule
 
 __all__ = ["backward"]
 
 
 def backward(
-    builder: Builder, nodes: Sequence[Node], active: Collection[Value], y: Value, xs: Sequence[Value]
+    builder: GradientBuilder, nodes: Sequence[Node], active: Collection[Value], y: Value, xs: Sequence[Value]
 ) -> list[str]:
     """Write the gradient of the sum of `y` with respect to each of `xs`.
 
@@ -54,7 +54,7 @@ def backward(
     return [_total(builder, terms.get(value)) or builder.zeros_like(_spec(value)) for value in xs]
 
 
-def _total(builder: Builder, terms: list[str] | None) -> str | None:
+def _total(builder: GradientBuilder, terms: list[str] | None) -> str | None:
     return builder.add_up(terms) if terms else None
 
 

@@ -1,7 +1,7 @@
 """Undoing broadcasting: the gradient of a value that was repeated is the sum over its repetitions.
 
-Used through `Builder.sum_to`. Axes whose sizes are known, or have one name, are decided here; the others are left for
-the run to decide, by comparing shapes.
+Used through `GradientBuilder.sum_to`. Axes whose sizes are known, or have one name, are decided here; the others are
+left for the run to decide, by comparing shapes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from ort_py.contracts import ValueSpec
 from ort_py.dtypes import Dim, Shape
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 __all__ = ["sum_to"]
 
 
-def sum_to(b: Builder, grad: str, shape: Shape | None, target: ValueSpec) -> str:
-    """See `Builder.sum_to`."""
+def sum_to(b: GradientBuilder, grad: str, shape: Shape | None, target: ValueSpec) -> str:
+    """See `GradientBuilder.sum_to`."""
     wanted = target.shape
     if wanted == ():
         return grad if shape == () else b.sum(grad, None)
@@ -50,12 +50,12 @@ def _repeated(size: Dim, whole: Dim) -> bool | None:
     return None
 
 
-def _differing(b: Builder, first: str, second: str) -> str:
+def _differing(b: GradientBuilder, first: str, second: str) -> str:
     """Positions at which two vectors of one length differ."""
     return b("Squeeze", b("NonZero", b("Not", b("Equal", first, second))), b.ints(0))
 
 
-def _any_rank(b: Builder, grad: str, target: ValueSpec) -> str:
+def _any_rank(b: GradientBuilder, grad: str, target: ValueSpec) -> str:
     if b.opset < 13:
         raise b.needs_opset(13, f"broadcasting of '{target.name}', whose rank is unknown,")
     whole, part = b.shape(grad), b.shape(target)
@@ -65,7 +65,7 @@ def _any_rank(b: Builder, grad: str, target: ValueSpec) -> str:
     return b.reshape(b("ReduceSum", grad, axes, keepdims=1, noop_with_empty_axes=1), part)
 
 
-def _sum_or_not(b: Builder, grad: str, axis: int, target: ValueSpec) -> str:
+def _sum_or_not(b: GradientBuilder, grad: str, axis: int, target: ValueSpec) -> str:
     """Sum over an axis if the target has size 1 there, while axes are attributes and cannot be computed.
 
     The sum is put in front of the gradient, and a slice takes one or the other.

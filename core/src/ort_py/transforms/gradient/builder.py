@@ -1,6 +1,6 @@
 """Writes the nodes of a gradient: operators in the form that the model's opset has, constants, and small idioms.
 
-Used by rules, through `Builder`. Equal nodes are written once. Values are names; nothing is in the graph until
+Used by rules, through `GradientBuilder`. Equal nodes are written once. Values are names; nothing is in the graph until
 `lowering` hands the templates to the editor. Knows no rule.
 """
 
@@ -19,13 +19,13 @@ from ort_py.graph.editing.edit import Editor
 from ort_py.transforms.gradient.allowance import Allowance
 from ort_py.transforms.gradient.broadcasting import sum_to
 
-__all__ = ["Builder"]
+__all__ = ["GradientBuilder"]
 
 _AXES_ARE_INPUTS = {"ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
 """Opset since which axes are an input; 18 for the other reductions."""
 
 
-class Builder:
+class GradientBuilder:
     """Collects the nodes that replace one Gradient node.
 
     Args:
@@ -99,7 +99,7 @@ class Builder:
         return self._known[key]
 
     def scalar(self, number: float, data_type: DataType | None = None) -> str:
-        """A constant of rank 0, of `Builder.data_type` where none is given."""
+        """A constant of rank 0, of `GradientBuilder.data_type` where none is given."""
         return self.array(np.array(number).astype(numpy_dtype(data_type or self.data_type)))
 
     def ints(self, *numbers: int) -> str:
@@ -197,7 +197,7 @@ class Builder:
         return self(op_type, value, axes=axes)
 
     def cast(self, value: str, data_type: DataType | None = None) -> str:
-        """Cast, to `Builder.data_type` where no type is given."""
+        """Cast, to `GradientBuilder.data_type` where no type is given."""
         return self("Cast", value, to=int(data_type or self.data_type))
 
     def pick(self, condition: str, value: str | float, otherwise: str | float) -> str:

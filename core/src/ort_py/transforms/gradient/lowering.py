@@ -24,10 +24,10 @@ from ort_py.graph.typing.type_merge import merge_types
 from ort_py.limits import Limits
 from ort_py.transforms.gradient.allowance import Allowance
 from ort_py.transforms.gradient.backward import backward
-from ort_py.transforms.gradient.builder import Builder
+from ort_py.transforms.gradient.builder import GradientBuilder
 from ort_py.transforms.gradient.feeding import feed
 from ort_py.transforms.gradient.registry import find_rule
-from ort_py.transforms.gradient.request import Request, check_request_types, forget_wrong_shapes, read_request
+from ort_py.transforms.gradient.request import GradientRequest, check_request_types, forget_wrong_shapes, read_request
 from ort_py.transforms.gradient.subgraph import between, dependent
 
 __all__ = ["DOMAIN", "FIRST_OPSET", "lower_gradients"]
@@ -117,7 +117,7 @@ class _Lowering:
 
     # Replacing --------------------------------------------------------------------------------------------------------
 
-    def _replace(self, request: Request) -> None:
+    def _replace(self, request: GradientRequest) -> None:
         node = request.node
         opset = self._model.opset_imports.get("") or newest_opset("") or FIRST_OPSET
         if opset < FIRST_OPSET:
@@ -132,7 +132,7 @@ class _Lowering:
         request, nodes = self._fed(request, nodes)
         nodes = self._with_rules(request, nodes)
         active_nodes, active = dependent(nodes, request.asked, floats=True)
-        builder = Builder(self._editor(node), node.name, opset, node.location, self._allowance)
+        builder = GradientBuilder(self._editor(node), node.name, opset, node.location, self._allowance)
         grads = backward(builder, active_nodes, active, request.y, request.asked)
         outputs = [value.name for value in request.outputs if value is not None]
         forget_wrong_shapes(request)
@@ -145,7 +145,7 @@ class _Lowering:
             self._stale = False
         return nodes
 
-    def _with_rules(self, request: Request, nodes: list[Node]) -> list[Node]:
+    def _with_rules(self, request: GradientRequest, nodes: list[Node]) -> list[Node]:
         """The nodes, with those that matter and have no rule replaced by their functions."""
         expanded = True
         while expanded:
@@ -161,7 +161,7 @@ class _Lowering:
                 nodes = self._typed(between([request.y], set(request.leaves)))
         return nodes
 
-    def _expand(self, node: Node, request: Request) -> None:
+    def _expand(self, node: Node, request: GradientRequest) -> None:
         if node.subgraphs:
             raise errors.NotImplemented(
                 f"Gradient '{request.node.name}' cannot differentiate through {node.op_type}.",
@@ -184,7 +184,7 @@ class _Lowering:
         for new in made:
             new.since_version = self._schemas.resolve(new).since_version
 
-    def _fed(self, request: Request, nodes: list[Node]) -> tuple[Request, list[Node]]:
+    def _fed(self, request: GradientRequest, nodes: list[Node]) -> tuple[GradientRequest, list[Node]]:
         """The request at the values that are fed: a copy of the nodes where these are not the tensors named."""
         pairs = zip(request.leaves, request.fed, strict=True)
         given = {leaf: value for leaf, value in pairs if leaf is not value}
@@ -199,7 +199,7 @@ class _Lowering:
         )
         return request, between([request.y], set(request.leaves))
 
-    def _write(self, node: Node, builder: Builder, results: dict[str, str]) -> None:
+    def _write(self, node: Node, builder: GradientBuilder, results: dict[str, str]) -> None:
         """Put what is needed of the builder's nodes in place of the Gradient node."""
         editor = self._editor(node)
         needed = set(results.values())

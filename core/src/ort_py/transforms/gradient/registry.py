@@ -21,7 +21,7 @@ from ort_py.dtypes import DataType, Shape
 from ort_py.errors import operator_title
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 __all__ = ["FAMILIES", "Call", "Rule", "RuleFunction", "find_rule", "rule", "rules", "unsupported"]
 
@@ -43,7 +43,7 @@ FAMILIES = (
 """Modules of `rules/`, imported when the first rule is looked up."""
 
 Gradients: TypeAlias = "Sequence[str | None]"
-RuleFunction: TypeAlias = "Callable[[Builder, Call], Gradients]"
+RuleFunction: TypeAlias = "Callable[[GradientBuilder, Call], Gradients]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
 from ort_py.transforms.gradient.subgraph import between, is_float, reads
 
-__all__ = ["Request", "check_request_types", "forget_wrong_shapes", "read_request"]
+__all__ = ["GradientRequest", "check_request_types", "forget_wrong_shapes", "read_request"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ Find: TypeAlias = "Callable[[str], Value | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class GradientRequest:
     """The request of one Gradient node.
 
     Attributes:
@@ -54,7 +54,7 @@ class Request:
         return [value for value, output in zip(self.xs, self.outputs, strict=True) if output is not None]
 
 
-def read_request(node: Node, find: Find) -> Request:
+def read_request(node: Node, find: Find) -> GradientRequest:
     """Read the request of a Gradient node.
 
     Args:
@@ -82,7 +82,7 @@ def read_request(node: Node, find: Find) -> Request:
             fix="Remove the outputs behind, or name more tensors in xs.",
         )
     outputs = (*node.outputs, *[None] * (len(xs) - len(node.outputs)))
-    request = Request(
+    request = GradientRequest(
         node,
         tuple([_named(node, "xs", name, find) for name in xs]),
         tuple([_named(node, "zs", name, find) for name in zs]),
@@ -106,7 +106,7 @@ def _named(node: Node, attribute: str, name: str, find: Find) -> Value:
     return found
 
 
-def _check_leaves(request: Request) -> None:
+def _check_leaves(request: GradientRequest) -> None:
     node, leaves = request.node, request.leaves
     twice = next((value for value, count in Counter(leaves).items() if count > 1), None)
     if twice is not None:
@@ -128,7 +128,7 @@ def _check_leaves(request: Request) -> None:
         )
 
 
-def check_request_types(request: Request) -> None:
+def check_request_types(request: GradientRequest) -> None:
     """Compare types, which must be known at this point.
 
     Raises:
@@ -154,7 +154,7 @@ def check_request_types(request: Request) -> None:
             )
 
 
-def forget_wrong_shapes(request: Request) -> None:
+def forget_wrong_shapes(request: GradientRequest) -> None:
     """Ignore declared shapes of gradients that cannot be: a gradient has the shape of its tensor."""
     for tensor, output in zip(request.xs, request.outputs, strict=True):
         if output is not None and isinstance(output.type, TensorType) and shape_conflict(tensor.type, output.type):

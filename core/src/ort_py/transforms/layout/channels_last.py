@@ -16,6 +16,7 @@ from ort_py.contracts import (
     TransformContext,
     TransformResult,
 )
+from ort_py.transforms.claims import FirstClaims
 from ort_py.transforms.layout.operators import (
     CHANNELS_LAST,
     Sensitive,
@@ -24,7 +25,6 @@ from ort_py.transforms.layout.operators import (
     to_first,
     to_last,
 )
-from ort_py.transforms.runners import Runners
 
 __all__ = ["ChannelsLast"]
 
@@ -33,13 +33,13 @@ class ChannelsLast(GraphTransform):
     """The session's layout transform; does nothing where no provider prefers another layout.
 
     Args:
-        runners: Says who would run each node; None where no provider prefers another layout.
+        first_claims: Says who would run each node; None where no provider prefers another layout.
     """
 
     name = "NhwcTransformer"
 
-    def __init__(self, runners: Runners | None) -> None:
-        self._runners = runners
+    def __init__(self, first_claims: FirstClaims | None) -> None:
+        self._first_claims = first_claims
 
     @property
     def level(self) -> Level:
@@ -48,9 +48,9 @@ class ChannelsLast(GraphTransform):
     def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
         changes, notes = 0, dict[str, None]()
         pending = [graph]
-        while pending and self._runners is not None:
+        while pending and self._first_claims is not None:
             editor = pending.pop()
-            for node, form in _wanted(editor, self._runners):
+            for node, form in _wanted(editor, self._first_claims):
                 if isinstance(form, str):
                     notes[f"{node.op_type} '{node.name}' keeps its layout: {form}"] = None
                 else:
@@ -60,10 +60,10 @@ class ChannelsLast(GraphTransform):
         return TransformResult(changes, tuple(notes))
 
 
-def _wanted(graph: GraphEditor, runners: Runners) -> list[tuple[NodeSpec, Sensitive | str]]:
+def _wanted(graph: GraphEditor, first_claims: FirstClaims) -> list[tuple[NodeSpec, Sensitive | str]]:
     """Nodes to be turned, or the reason why one cannot be."""
     candidates = [(node, form) for node in graph.nodes if (form := sensitive(node)) is not None]
-    claims = runners(graph.view) if candidates else {}
+    claims = first_claims(graph.view) if candidates else {}
     return [
         (node, form)
         for node, form in candidates

@@ -27,8 +27,8 @@ from ort_py.contracts import (
     ValueSpec,
 )
 from ort_py.dtypes import DataType
+from ort_py.transforms.claims import FirstClaims
 from ort_py.transforms.precision.operators import computes, keeps_size, moves
-from ort_py.transforms.runners import Runners
 
 __all__ = ["WidenNarrowFloats"]
 
@@ -40,14 +40,14 @@ class WidenNarrowFloats(GraphTransform):
 
     Args:
         types: Types that some provider wants widened.
-        runners: Says who would run each node.
+        first_claims: Says who would run each node.
     """
 
     name = "CastFloat16Transformer"
 
-    def __init__(self, types: frozenset[DataType], runners: Runners) -> None:
+    def __init__(self, types: frozenset[DataType], first_claims: FirstClaims) -> None:
         self._types = types
-        self._runners = runners
+        self._first_claims = first_claims
 
     @property
     def level(self) -> Level:
@@ -72,7 +72,7 @@ class WidenNarrowFloats(GraphTransform):
         nodes = graph.nodes
         if not any(computes(node) and self._narrow(node) for node in nodes):
             return None
-        claims = self._runners(graph.view)
+        claims = self._first_claims(graph.view)
         ours = {
             node.name: node
             for node in nodes

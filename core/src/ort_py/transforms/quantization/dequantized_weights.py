@@ -14,7 +14,7 @@ import numpy as np
 
 from ort_py.contracts import GraphEditor, GraphTransform, Level, NodeSpec, TransformContext, TransformResult
 from ort_py.dtypes import DataType, TensorType, nbytes_of
-from ort_py.transforms.runners import Runners
+from ort_py.transforms.claims import FirstClaims
 
 __all__ = ["DequantizeWeights"]
 
@@ -23,13 +23,13 @@ class DequantizeWeights(GraphTransform):
     """DequantizeLinear of constants, of those providers that wish it.
 
     Args:
-        runners: Says who would run each node; None where no provider wishes it.
+        first_claims: Says who would run each node; None where no provider wishes it.
     """
 
     name = "ConstantFoldingDQ"
 
-    def __init__(self, runners: Runners | None) -> None:
-        self._runners = runners
+    def __init__(self, first_claims: FirstClaims | None) -> None:
+        self._first_claims = first_claims
 
     @property
     def level(self) -> Level:
@@ -37,7 +37,7 @@ class DequantizeWeights(GraphTransform):
 
     def run(self, graph: GraphEditor, context: TransformContext) -> TransformResult:
         changes, notes = 0, list[str]()
-        pending = [graph] if self._runners is not None else []
+        pending = [graph] if self._first_claims is not None else []
         while pending:
             editor = pending.pop()
             for node in self._wanted(editor):
@@ -50,9 +50,9 @@ class DequantizeWeights(GraphTransform):
 
     def _wanted(self, graph: GraphEditor) -> Iterator[NodeSpec]:
         found = [node for node in graph.nodes if _reads_constants(node)]
-        if not found or self._runners is None:
+        if not found or self._first_claims is None:
             return
-        claims = self._runners(graph.view)
+        claims = self._first_claims(graph.view)
         for node in found:
             provider = claims.get(node.name)
             if provider is not None and provider.dequantizes_constants:

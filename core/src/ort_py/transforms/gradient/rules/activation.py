@@ -8,45 +8,45 @@ from typing import TYPE_CHECKING
 from ort_py.transforms.gradient.registry import Call, Gradients, rule
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 """The schema's defaults, since opset 6."""
 
 
 @rule("Relu")
-def relu(b: Builder, call: Call) -> Gradients:
+def relu(b: GradientBuilder, call: Call) -> Gradients:
     """max(x, 0)."""
     return [b.pick(b("Less", 0.0, call.x()), call.grad, 0.0)]
 
 
 @rule("LeakyRelu", since=6)
-def leaky_relu(b: Builder, call: Call) -> Gradients:
+def leaky_relu(b: GradientBuilder, call: Call) -> Gradients:
     """x, or alpha x below 0."""
     below = b("Mul", call.attribute("alpha", 0.01), call.grad)
     return [b.pick(b("Less", call.x(), 0.0), below, call.grad)]
 
 
 @rule("ThresholdedRelu", since=10)
-def thresholded_relu(b: Builder, call: Call) -> Gradients:
+def thresholded_relu(b: GradientBuilder, call: Call) -> Gradients:
     """x above alpha, else 0."""
     return [b.pick(b("Less", call.attribute("alpha", 1.0), call.x()), call.grad, 0.0)]
 
 
 @rule("Sigmoid")
-def sigmoid(b: Builder, call: Call) -> Gradients:
+def sigmoid(b: GradientBuilder, call: Call) -> Gradients:
     """1 / (1 + exp(-x)): y (1 - y)."""
     return [b("Mul", call.grad, b("Mul", call.y, b("Sub", 1.0, call.y)))]
 
 
 @rule("Elu", since=6)
-def elu(b: Builder, call: Call) -> Gradients:
+def elu(b: GradientBuilder, call: Call) -> Gradients:
     """x, or alpha (exp(x) - 1) below 0."""
     return [_exponential(b, call, call.attribute("alpha", 1.0), 1.0)]
 
 
 @rule("Celu", since=12)
-def celu(b: Builder, call: Call) -> Gradients:
+def celu(b: GradientBuilder, call: Call) -> Gradients:
     """max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
     x = call.x()
     below = b("Mul", call.grad, b("Exp", b("Div", b("Min", x, 0.0), call.attribute("alpha", 1.0))))
@@ -54,12 +54,12 @@ def celu(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Selu", since=6)
-def selu(b: Builder, call: Call) -> Gradients:
+def selu(b: GradientBuilder, call: Call) -> Gradients:
     """gamma x, or gamma alpha (exp(x) - 1) below 0."""
     return [_exponential(b, call, call.attribute("alpha", _SELU_ALPHA), call.attribute("gamma", _SELU_GAMMA))]
 
 
-def _exponential(b: Builder, call: Call, alpha: float, gamma: float) -> str:
+def _exponential(b: GradientBuilder, call: Call, alpha: float, gamma: float) -> str:
     x = call.x()
     # exp of what is above 0 could overflow, and is not used.
     below = b("Mul", b("Mul", gamma * alpha, call.grad), b("Exp", b("Min", x, 0.0)))
@@ -68,27 +68,27 @@ def _exponential(b: Builder, call: Call, alpha: float, gamma: float) -> str:
 
 
 @rule("Softplus")
-def softplus(b: Builder, call: Call) -> Gradients:
+def softplus(b: GradientBuilder, call: Call) -> Gradients:
     """log(1 + exp(x))."""
     return [b("Mul", call.grad, b("Sigmoid", call.x()))]
 
 
 @rule("Softsign")
-def softsign(b: Builder, call: Call) -> Gradients:
+def softsign(b: GradientBuilder, call: Call) -> Gradients:
     """x / (1 + |x|)."""
     size = b("Add", 1.0, b("Abs", call.x()))
     return [b("Div", call.grad, b("Mul", size, size))]
 
 
 @rule("HardSigmoid", since=6)
-def hard_sigmoid(b: Builder, call: Call) -> Gradients:
+def hard_sigmoid(b: GradientBuilder, call: Call) -> Gradients:
     """max(0, min(1, alpha x + beta))."""
     inside = b("And", b("Less", 0.0, call.y), b("Less", call.y, 1.0))
     return [b.pick(inside, b("Mul", call.attribute("alpha", 0.2), call.grad), 0.0)]
 
 
 @rule("HardSwish", since=14)
-def hard_swish(b: Builder, call: Call) -> Gradients:
+def hard_swish(b: GradientBuilder, call: Call) -> Gradients:
     """x max(0, min(1, x / 6 + 1 / 2))."""
     x = call.x()
     middle = b("Mul", call.grad, b("Add", b("Div", x, 3.0), 0.5))
@@ -96,7 +96,7 @@ def hard_swish(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Swish", since=24)
-def swish(b: Builder, call: Call) -> Gradients:
+def swish(b: GradientBuilder, call: Call) -> Gradients:
     """x sigmoid(alpha x)."""
     alpha = call.attribute("alpha", 1.0)
     gate = b("Sigmoid", b("Mul", alpha, call.x()))
@@ -105,7 +105,7 @@ def swish(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Mish", since=18)
-def mish(b: Builder, call: Call) -> Gradients:
+def mish(b: GradientBuilder, call: Call) -> Gradients:
     """x tanh(softplus(x))."""
     x = call.x()
     gate = b("Tanh", b("Softplus", x))
@@ -114,7 +114,7 @@ def mish(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Gelu", since=20)
-def gelu(b: Builder, call: Call) -> Gradients:
+def gelu(b: GradientBuilder, call: Call) -> Gradients:
     """x times the normal distribution, exactly or by its approximation with tanh."""
     x = call.x()
     if call.attribute("approximate", "none") == "tanh":
@@ -131,13 +131,13 @@ def gelu(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Shrink", since=9)
-def shrink(b: Builder, call: Call) -> Gradients:
+def shrink(b: GradientBuilder, call: Call) -> Gradients:
     """x moved by `bias` outside [-lambd, lambd], else 0."""
     return [b.pick(b("Less", call.attribute("lambd", 0.5), b("Abs", call.x())), call.grad, 0.0)]
 
 
 @rule("Clip", since=6)
-def clip(b: Builder, call: Call) -> Gradients:
+def clip(b: GradientBuilder, call: Call) -> Gradients:
     """x where it is between the bounds; a bound that x has passed gets the gradient."""
     x, g = call.x(), call.grad
     if call.since < 11:

@@ -10,10 +10,10 @@ import numpy as np
 from ort_py.transforms.gradient.registry import Call, Gradients, rule
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
-def _both(b: Builder, call: Call, *grads: Callable[[], str]) -> list[str | None]:
+def _both(b: GradientBuilder, call: Call, *grads: Callable[[], str]) -> list[str | None]:
     """Gradients of the operands, in the shape of the result each, summed to the operands' shapes; unwanted ones are
     not written."""
     return [
@@ -23,35 +23,35 @@ def _both(b: Builder, call: Call, *grads: Callable[[], str]) -> list[str | None]
 
 
 @rule("Add", since=7)
-def add(b: Builder, call: Call) -> Gradients:
+def add(b: GradientBuilder, call: Call) -> Gradients:
     """a + b."""
     g = call.grad
     return _both(b, call, lambda: g, lambda: g)
 
 
 @rule("Sub", since=7)
-def sub(b: Builder, call: Call) -> Gradients:
+def sub(b: GradientBuilder, call: Call) -> Gradients:
     """a - b."""
     g = call.grad
     return _both(b, call, lambda: g, lambda: b("Neg", g))
 
 
 @rule("Mul", since=7)
-def mul(b: Builder, call: Call) -> Gradients:
+def mul(b: GradientBuilder, call: Call) -> Gradients:
     """a b."""
     g = call.grad
     return _both(b, call, lambda: b("Mul", g, call.x(1)), lambda: b("Mul", g, call.x(0)))
 
 
 @rule("Div", since=7)
-def div(b: Builder, call: Call) -> Gradients:
+def div(b: GradientBuilder, call: Call) -> Gradients:
     """a / b: the second derivative is -y / b."""
     quotient = b("Div", call.grad, call.x(1))
     return _both(b, call, lambda: quotient, lambda: b("Neg", b("Mul", quotient, call.y)))
 
 
 @rule("Pow", since=7)
-def power(b: Builder, call: Call) -> Gradients:
+def power(b: GradientBuilder, call: Call) -> Gradients:
     """a ^ b. Where the formulas have no limit, at exponent 0 and at base 0, the derivative is 0."""
     g, base = call.grad, call.x(0)
     logarithm = b("Log", b.pick(b("Equal", base, 0.0), 1.0, base)) if call.wants(1) else ""
@@ -66,7 +66,7 @@ def power(b: Builder, call: Call) -> Gradients:
     return grads
 
 
-def _power_slope(b: Builder, call: Call) -> str:
+def _power_slope(b: GradientBuilder, call: Call) -> str:
     base, exponent = call.x(0), call.x(1)
     known = call.constant(1)
     if known is not None and np.size(known) == 1:
@@ -83,7 +83,7 @@ def _power_slope(b: Builder, call: Call) -> str:
 
 
 @rule("Mod", since=10)
-def mod(b: Builder, call: Call) -> Gradients:
+def mod(b: GradientBuilder, call: Call) -> Gradients:
     """a - n b with a whole number n: for floats, the remainder of a division that is rounded to zero."""
     g, x, divisor = call.grad, call.x(0), call.x(1)
     whole = b("Round", b("Div", b("Sub", x, call.y), divisor))
@@ -91,7 +91,7 @@ def mod(b: Builder, call: Call) -> Gradients:
 
 
 @rule("PRelu", since=7)
-def prelu(b: Builder, call: Call) -> Gradients:
+def prelu(b: GradientBuilder, call: Call) -> Gradients:
     """x where it is positive, else slope x. The slope broadcasts to x."""
     g, x, slope = call.grad, call.x(0), call.x(1)
     positive = b("Less", 0.0, x)
@@ -104,21 +104,21 @@ def prelu(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Sum", since=8)
-def sum_of(b: Builder, call: Call) -> Gradients:
+def sum_of(b: GradientBuilder, call: Call) -> Gradients:
     """Sum of any number of operands."""
     g = call.grad
     return _both(b, call, *[lambda: g] * len(call.node.inputs))
 
 
 @rule("Mean", since=8)
-def mean_of(b: Builder, call: Call) -> Gradients:
+def mean_of(b: GradientBuilder, call: Call) -> Gradients:
     """Mean of any number of operands."""
     g = b("Div", call.grad, float(len(call.node.inputs)))
     return _both(b, call, *[lambda: g] * len(call.node.inputs))
 
 
 @rule("Max", "Min", since=8)
-def extremes(b: Builder, call: Call) -> Gradients:
+def extremes(b: GradientBuilder, call: Call) -> Gradients:
     """The operand chosen gets the gradient; operands that are equal share it."""
     positions = range(len(call.node.inputs))
     if len(positions) == 1:
@@ -128,5 +128,5 @@ def extremes(b: Builder, call: Call) -> Gradients:
     return _both(b, call, *[_product(b, share, one) for one in chosen])
 
 
-def _product(b: Builder, left: str, right: str) -> Callable[[], str]:
+def _product(b: GradientBuilder, left: str, right: str) -> Callable[[], str]:
     return lambda: b("Mul", left, right)

@@ -14,7 +14,7 @@ from ort_py.contracts import ValueSpec
 from ort_py.transforms.gradient.registry import Call, Gradients, rule, unsupported
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 __all__ = ["Window", "filter_gradient", "window_of"]
 
@@ -38,23 +38,23 @@ class Window:
     full: str
     size: str
 
-    def cropped(self, b: Builder, value: str) -> str:
+    def cropped(self, b: GradientBuilder, value: str) -> str:
         """Crop from the area that the windows cover to the tensor, on the last axes of `value`; its first two axes
         stay.
         """
         return self._pad(b, value, b("Neg", self.begin), b("Add", b("Sub", self.size, self.full), self.begin))
 
-    def padded(self, b: Builder, value: str) -> str:
+    def padded(self, b: GradientBuilder, value: str) -> str:
         """Pad from the tensor to the area that the windows cover."""
         return self._pad(b, value, self.begin, b("Sub", b("Sub", self.full, self.size), self.begin))
 
     @staticmethod
-    def _pad(b: Builder, value: str, begin: str, end: str) -> str:
+    def _pad(b: GradientBuilder, value: str, begin: str, end: str) -> str:
         none = b.ints(0, 0)
         return b("Pad", value, b.concat(none, begin, none, end), 0.0)
 
 
-def window_of(b: Builder, call: Call, kernel: str, data: ValueSpec, result: ValueSpec) -> Window:
+def window_of(b: GradientBuilder, call: Call, kernel: str, data: ValueSpec, result: ValueSpec) -> Window:
     """The windows of a convolution or of pooling.
 
     Args:
@@ -82,7 +82,7 @@ def window_of(b: Builder, call: Call, kernel: str, data: ValueSpec, result: Valu
     return Window(rank, strides, dilations, begin, full, size)
 
 
-def _same(b: Builder, missing: str, *, upper: bool, rank: int) -> str:
+def _same(b: GradientBuilder, missing: str, *, upper: bool, rank: int) -> str:
     """Pads at the front where what is missing is shared between both ends."""
     none, two = b.ints(*[0] * rank), b.ints(*[2] * rank)
     total = b("Mul", missing, b("Cast", b("Less", none, missing), to=7))
@@ -94,7 +94,7 @@ def _each(call: Call, name: str, rank: int) -> tuple[int, ...]:
     return tuple(call.attribute(name) or (1,) * rank)
 
 
-def filter_gradient(b: Builder, data: str, grad: str, window: Window, groups: int, kernel: ValueSpec) -> str:
+def filter_gradient(b: GradientBuilder, data: str, grad: str, window: Window, groups: int, kernel: ValueSpec) -> str:
     """Gradient of filters of shape (out, in / groups, ...).
 
     Args:
@@ -120,12 +120,12 @@ def filter_gradient(b: Builder, data: str, grad: str, window: Window, groups: in
     return b.transpose(found, 1, 0, *spatial)
 
 
-def _bias(b: Builder, call: Call, rank: int) -> str | None:
+def _bias(b: GradientBuilder, call: Call, rank: int) -> str | None:
     return b.sum(call.grad, (0, *range(2, rank + 2))) if call.wants(2) else None
 
 
 @rule("Conv")
-def conv(b: Builder, call: Call) -> Gradients:
+def conv(b: GradientBuilder, call: Call) -> Gradients:
     """Convolution with filters (out, in / groups, ...)."""
     data, filters, g = call.input(0), call.input(1), call.grad
     groups = int(call.attribute("group", 1))
@@ -140,12 +140,12 @@ def conv(b: Builder, call: Call) -> Gradients:
     return grads
 
 
-def _transposed(b: Builder, value: str, filters: str, window: Window, groups: int) -> str:
+def _transposed(b: GradientBuilder, value: str, filters: str, window: Window, groups: int) -> str:
     return b("ConvTranspose", value, filters, strides=window.strides, dilations=window.dilations, group=groups)
 
 
 @rule("ConvTranspose")
-def conv_transpose(b: Builder, call: Call) -> Gradients:
+def conv_transpose(b: GradientBuilder, call: Call) -> Gradients:
     """Transposed convolution with filters (in, out / groups, ...)."""
     data, filters = call.input(0), call.input(1)
     groups = int(call.attribute("group", 1))

@@ -14,13 +14,13 @@ from ort_py.contracts import ValueSpec
 from ort_py.transforms.gradient.registry import Call, Gradients, rule, unsupported
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 _ADDS = 16
 """Opset since which ScatterElements and ScatterND can add."""
 
 
-def scattered(b: Builder, call: Call, *, unique: bool) -> str:
+def scattered(b: GradientBuilder, call: Call, *, unique: bool) -> str:
     """Gradient of the first input of an operator that only moves elements: it is run on their positions.
 
     Args:
@@ -36,7 +36,7 @@ def scattered(b: Builder, call: Call, *, unique: bool) -> str:
     return scatter_flat(b, source, moved, call.grad, unique=unique)
 
 
-def scatter_flat(b: Builder, target: ValueSpec, places: str, grad: str, *, unique: bool) -> str:
+def scatter_flat(b: GradientBuilder, target: ValueSpec, places: str, grad: str, *, unique: bool) -> str:
     """A gradient put at positions among all elements of `target`.
 
     Raises:
@@ -54,19 +54,19 @@ def scatter_flat(b: Builder, target: ValueSpec, places: str, grad: str, *, uniqu
 
 
 @rule("Slice", since=10)
-def slice_(b: Builder, call: Call) -> Gradients:
+def slice_(b: GradientBuilder, call: Call) -> Gradients:
     """A part of the elements, each at most once."""
     return [scattered(b, call, unique=True)]
 
 
 @rule("Compress", since=9)
-def compress(b: Builder, call: Call) -> Gradients:
+def compress(b: GradientBuilder, call: Call) -> Gradients:
     """Elements or slices where a condition holds."""
     return [scattered(b, call, unique=True)]
 
 
 @rule("Gather")
-def gather(b: Builder, call: Call) -> Gradients:
+def gather(b: GradientBuilder, call: Call) -> Gradients:
     """Slices along an axis: seen as (before, axis, behind), the axis is indexed."""
     data, indices = call.input(0), call.input(1)
     shape, axis = b.shape(data), call.axis(0)
@@ -85,12 +85,12 @@ def gather(b: Builder, call: Call) -> Gradients:
     return [b.reshape(found, shape)]
 
 
-def _one_hot(b: Builder, indices: str, length: str, *, axis: int) -> str:
+def _one_hot(b: GradientBuilder, indices: str, length: str, *, axis: int) -> str:
     return b("OneHot", indices, length, b("Concat", b.flat(b.scalar(0.0)), b.flat(b.scalar(1.0)), axis=0), axis=axis)
 
 
 @rule("GatherElements", since=11)
-def gather_elements(b: Builder, call: Call) -> Gradients:
+def gather_elements(b: GradientBuilder, call: Call) -> Gradients:
     """One element for each index."""
     data, indices, axis = call.input(0), call.x(1), call.axis(0)
     if b.opset >= _ADDS:
@@ -107,7 +107,7 @@ def gather_elements(b: Builder, call: Call) -> Gradients:
 
 
 @rule("GatherND", since=11)
-def gather_nd(b: Builder, call: Call) -> Gradients:
+def gather_nd(b: GradientBuilder, call: Call) -> Gradients:
     """Slices at tuples of indices."""
     if b.opset >= _ADDS and not call.attribute("batch_dims", 0):
         return [b("ScatterND", b.zeros_like(call.input(0)), call.x(1), call.grad, reduction="add")]
@@ -115,7 +115,7 @@ def gather_nd(b: Builder, call: Call) -> Gradients:
 
 
 @rule("ScatterElements", since=11)
-def scatter_elements(b: Builder, call: Call) -> Gradients:
+def scatter_elements(b: GradientBuilder, call: Call) -> Gradients:
     """Elements replaced, or added to."""
     g, indices, axis = call.grad, call.x(1), call.attribute("axis", 0)
     _only_adds(call)
@@ -126,7 +126,7 @@ def scatter_elements(b: Builder, call: Call) -> Gradients:
 
 
 @rule("ScatterND", since=11)
-def scatter_nd(b: Builder, call: Call) -> Gradients:
+def scatter_nd(b: GradientBuilder, call: Call) -> Gradients:
     """Slices replaced, or added to."""
     g, indices = call.grad, call.x(1)
     _only_adds(call)
@@ -143,7 +143,7 @@ def _only_adds(call: Call) -> None:
 
 
 @rule("TopK", since=10)
-def top_k(b: Builder, call: Call) -> Gradients:
+def top_k(b: GradientBuilder, call: Call) -> Gradients:
     """The extreme elements of an axis: as GatherElements with the positions that it returns."""
     zeros = b.zeros_like(call.input(0))
     # No position occurs twice, so nothing need be added up.

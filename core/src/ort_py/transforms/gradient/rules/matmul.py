@@ -8,15 +8,15 @@ from ort_py.dtypes import Shape
 from ort_py.transforms.gradient.registry import Call, Gradients, rule, unsupported
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
-def _transposed(b: Builder, value: str, rank: int) -> str:
+def _transposed(b: GradientBuilder, value: str, rank: int) -> str:
     return b.transpose(value, *range(rank - 2), rank - 1, rank - 2)
 
 
 @rule("MatMul")
-def matmul(b: Builder, call: Call) -> Gradients:
+def matmul(b: GradientBuilder, call: Call) -> Gradients:
     """a b over the last two axes; a vector is a row on the left, a column on the right."""
     left, right, g = call.x(0), call.x(1), call.grad
     left_shape, right_shape, shape = call.shape(0), call.shape(1), call.output(0).shape
@@ -49,7 +49,7 @@ def _insert(shape: Shape, before: int) -> Shape:
     return (*shape[:place], 1, *shape[place:])
 
 
-def _to_operand(b: Builder, call: Call, position: int, grad: str, shape: Shape) -> str:
+def _to_operand(b: GradientBuilder, call: Call, position: int, grad: str, shape: Shape) -> str:
     if call.rank(position) > 1:
         return b.sum_to(grad, shape, call.input(position))
     grad = b.sum(grad, tuple(range(len(shape) - 2)))
@@ -57,7 +57,7 @@ def _to_operand(b: Builder, call: Call, position: int, grad: str, shape: Shape) 
 
 
 @rule("Gemm", since=7)
-def gemm(b: Builder, call: Call) -> Gradients:
+def gemm(b: GradientBuilder, call: Call) -> Gradients:
     """alpha A B + beta C, with A and B transposed on demand."""
     g = call.grad
     alpha, beta = call.attribute("alpha", 1.0), call.attribute("beta", 1.0)
@@ -79,7 +79,7 @@ def gemm(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Einsum", since=12)
-def einsum(b: Builder, call: Call) -> Gradients:
+def einsum(b: GradientBuilder, call: Call) -> Gradients:
     """A sum of products: the gradient of one operand is the same sum with the others and the result's gradient."""
     equation = str(call.attribute("equation")).replace(" ", "")
     if "." in equation:

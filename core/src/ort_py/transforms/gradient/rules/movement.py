@@ -8,17 +8,17 @@ from ort_py.transforms.gradient.registry import Call, Gradients, rule, unsupport
 from ort_py.transforms.gradient.rules.indexing import scattered
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
 @rule("Flatten", "Reshape", "Squeeze", "Unsqueeze")
-def reshape(b: Builder, call: Call) -> Gradients:
+def reshape(b: GradientBuilder, call: Call) -> Gradients:
     """The same elements in another shape."""
     return [b.reshape_like(call.grad, call.input(0))]
 
 
 @rule("Transpose")
-def transpose(b: Builder, call: Call) -> Gradients:
+def transpose(b: GradientBuilder, call: Call) -> Gradients:
     """Axes in another order."""
     permutation = call.attribute("perm")
     if permutation is None:
@@ -28,13 +28,13 @@ def transpose(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Expand", since=8)
-def expand(b: Builder, call: Call) -> Gradients:
+def expand(b: GradientBuilder, call: Call) -> Gradients:
     """Broadcasting."""
     return [b.sum_to(call.grad, call.output(0).shape, call.input(0))]
 
 
 @rule("Tile", since=6)
-def tile(b: Builder, call: Call) -> Gradients:
+def tile(b: GradientBuilder, call: Call) -> Gradients:
     """Repetitions side by side: each axis becomes two, repetitions and elements."""
     rank = call.rank()
     if rank == 0:
@@ -46,7 +46,7 @@ def tile(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Concat", since=4)
-def concat(b: Builder, call: Call) -> Gradients:
+def concat(b: GradientBuilder, call: Call) -> Gradients:
     """Each operand gets its part."""
     axis = call.axis(1)
     start = b.ints(0)
@@ -59,7 +59,7 @@ def concat(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Split", since=2)
-def split(b: Builder, call: Call) -> Gradients:
+def split(b: GradientBuilder, call: Call) -> Gradients:
     """The parts together; those without a gradient are zero."""
     parts = [
         grad or b.zeros_like(call.output(position))
@@ -70,7 +70,7 @@ def split(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Pad", since=11)
-def pad(b: Builder, call: Call) -> Gradients:
+def pad(b: GradientBuilder, call: Call) -> Gradients:
     """Constants around: negative pads take them away again. Other modes copy elements, see `indexing`."""
     if call.attribute("mode", "constant") != "constant":
         return [scattered(b, call, unique=False)]
@@ -84,7 +84,7 @@ def pad(b: Builder, call: Call) -> Gradients:
 
 
 @rule("DepthToSpace")
-def depth_to_space(b: Builder, call: Call) -> Gradients:
+def depth_to_space(b: GradientBuilder, call: Call) -> Gradients:
     """Blocks of channels to blocks of pixels."""
     if call.attribute("mode", "DCR") != "DCR":
         return [scattered(b, call, unique=True)]
@@ -92,19 +92,19 @@ def depth_to_space(b: Builder, call: Call) -> Gradients:
 
 
 @rule("SpaceToDepth")
-def space_to_depth(b: Builder, call: Call) -> Gradients:
+def space_to_depth(b: GradientBuilder, call: Call) -> Gradients:
     """Blocks of pixels to blocks of channels."""
     return [b("DepthToSpace", call.grad, blocksize=call.attribute("blocksize"))]
 
 
 @rule("ReverseSequence", since=10)
-def reverse_sequence(b: Builder, call: Call) -> Gradients:
+def reverse_sequence(b: GradientBuilder, call: Call) -> Gradients:
     """Reversed again."""
     return [b("ReverseSequence", call.grad, call.x(1), **dict(call.node.attributes))]
 
 
 @rule("Resize", since=11)
-def resize(b: Builder, call: Call) -> Gradients:
+def resize(b: GradientBuilder, call: Call) -> Gradients:
     """The nearest element, which may be taken many times; interpolation is not covered."""
     mode, crops = call.attribute("mode", "nearest"), call.attribute("coordinate_transformation_mode", "half_pixel")
     if mode != "nearest" or crops == "tf_crop_and_resize":

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from ort_py.transforms.gradient.registry import Call, Gradients, rule
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 _EPSILON = 1e-5
 
 
-def _channels(b: Builder, value: str, rank: int) -> str:
+def _channels(b: GradientBuilder, value: str, rank: int) -> str:
     """A vector over channels, made to broadcast with (batch, channels, ...)."""
     return b.unsqueeze(value, *range(1, rank - 1)) if rank > 2 else value
 
 
-def _standardised(b: Builder, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str]:
+def _standardised(b: GradientBuilder, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str]:
     """(x - mean) / deviation over axes, and one over the deviation."""
     centred = b("Sub", x, b.reduce("ReduceMean", x, axes, keepdims=True))
     variance = b.reduce("ReduceMean", b("Mul", centred, centred), axes, keepdims=True)
@@ -26,7 +26,7 @@ def _standardised(b: Builder, x: str, axes: Sequence[int], epsilon: float) -> tu
     return b("Mul", centred, inverse), inverse
 
 
-def _through(b: Builder, grad: str, normal: str, inverse: str, axes: Sequence[int]) -> str:
+def _through(b: GradientBuilder, grad: str, normal: str, inverse: str, axes: Sequence[int]) -> str:
     """Gradient of x from that of (x - mean) / deviation: both statistics depend on x."""
     mean = b.reduce("ReduceMean", grad, axes, keepdims=True)
     along = b.reduce("ReduceMean", b("Mul", grad, normal), axes, keepdims=True)
@@ -34,7 +34,7 @@ def _through(b: Builder, grad: str, normal: str, inverse: str, axes: Sequence[in
 
 
 @rule("BatchNormalization", since=7)
-def batch_normalization(b: Builder, call: Call) -> Gradients:
+def batch_normalization(b: GradientBuilder, call: Call) -> Gradients:
     """Given statistics; those of the batch in training, where the running ones take no gradient."""
     rank, g = call.rank(), call.grad
     epsilon = call.attribute("epsilon", _EPSILON)
@@ -60,7 +60,7 @@ def batch_normalization(b: Builder, call: Call) -> Gradients:
 
 
 @rule("InstanceNormalization", since=6)
-def instance_normalization(b: Builder, call: Call) -> Gradients:
+def instance_normalization(b: GradientBuilder, call: Call) -> Gradients:
     """Statistics of each channel of each example."""
     rank, g = call.rank(), call.grad
     axes = tuple(range(2, rank))
@@ -71,7 +71,7 @@ def instance_normalization(b: Builder, call: Call) -> Gradients:
 
 
 @rule("LayerNormalization", since=17)
-def layer_normalization(b: Builder, call: Call) -> Gradients:
+def layer_normalization(b: GradientBuilder, call: Call) -> Gradients:
     """Statistics over the last axes; scale and bias broadcast to the input."""
     shape, g = call.shape(), call.grad
     axes = tuple(range(call.axis(-1), len(shape)))
@@ -83,7 +83,7 @@ def layer_normalization(b: Builder, call: Call) -> Gradients:
 
 
 @rule("LpNormalization")
-def lp_normalization(b: Builder, call: Call) -> Gradients:
+def lp_normalization(b: GradientBuilder, call: Call) -> Gradients:
     """x divided by its norm along an axis."""
     axis, x, g = int(call.attribute("axis", -1)), call.x(), call.grad
     along = b.sum(b("Mul", g, call.y), (axis,), keepdims=True)
@@ -97,7 +97,7 @@ def lp_normalization(b: Builder, call: Call) -> Gradients:
 
 
 @rule("MeanVarianceNormalization", since=9)
-def mean_variance_normalization(b: Builder, call: Call) -> Gradients:
+def mean_variance_normalization(b: GradientBuilder, call: Call) -> Gradients:
     """(x - mean) / (deviation + 1e-9)."""
     axes, g = tuple(call.attribute("axes", (0, 2, 3))), call.grad
     centred = b("Sub", call.x(), b.reduce("ReduceMean", call.x(), axes, keepdims=True))

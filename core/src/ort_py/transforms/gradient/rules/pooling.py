@@ -9,11 +9,11 @@ from ort_py.transforms.gradient.rules.convolution import Window, window_of
 from ort_py.transforms.gradient.rules.indexing import scatter_flat
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
 @rule("GlobalAveragePool")
-def global_average_pool(b: Builder, call: Call) -> Gradients:
+def global_average_pool(b: GradientBuilder, call: Call) -> Gradients:
     """Mean over all pixels."""
     shape = b.shape(call.input(0))
     count = b("ReduceProd", b.part(shape, 2, call.rank()), keepdims=0)
@@ -21,7 +21,7 @@ def global_average_pool(b: Builder, call: Call) -> Gradients:
 
 
 @rule("GlobalMaxPool")
-def global_max_pool(b: Builder, call: Call) -> Gradients:
+def global_max_pool(b: GradientBuilder, call: Call) -> Gradients:
     """The largest pixel gets the gradient; equal ones share it."""
     chosen = b.cast(b("Equal", call.x(), call.y))
     count = b.sum(chosen, tuple(range(2, call.rank())), keepdims=True)
@@ -29,7 +29,7 @@ def global_max_pool(b: Builder, call: Call) -> Gradients:
 
 
 @rule("AveragePool")
-def average_pool(b: Builder, call: Call) -> Gradients:
+def average_pool(b: GradientBuilder, call: Call) -> Gradients:
     """Mean over windows; pads count or do not."""
     kernel = tuple(call.attribute("kernel_shape"))
     window = window_of(b, call, b.ints(*kernel), call.input(0), call.output(0))
@@ -40,7 +40,7 @@ def average_pool(b: Builder, call: Call) -> Gradients:
     return [b.reshape_like(window.cropped(b, spread), call.input(0))]
 
 
-def _counts(b: Builder, call: Call, window: Window, ones: str) -> str:
+def _counts(b: GradientBuilder, call: Call, window: Window, ones: str) -> str:
     """Number of elements that each window averages, in the shape (1, 1, ...)."""
     size, begin = window.size, window.begin
     one = b.ints(1, 1)
@@ -59,7 +59,7 @@ def _counts(b: Builder, call: Call, window: Window, ones: str) -> str:
 
 
 @rule("MaxPool", since=8)
-def max_pool(b: Builder, call: Call) -> Gradients:
+def max_pool(b: GradientBuilder, call: Call) -> Gradients:
     """The largest element of each window, at the position the operator itself tells."""
     if call.attribute("storage_order", 0):
         raise unsupported(call, "its indices are in column-major order")

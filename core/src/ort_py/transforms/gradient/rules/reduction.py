@@ -10,7 +10,7 @@ import numpy as np
 from ort_py.transforms.gradient.registry import Call, Gradients, rule
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
 def _axes(call: Call) -> Sequence[int] | str | None:
@@ -25,7 +25,7 @@ def _axes(call: Call) -> Sequence[int] | str | None:
     return axes or None
 
 
-def _kept(b: Builder, call: Call, value: str) -> str:
+def _kept(b: GradientBuilder, call: Call, value: str) -> str:
     """A value of the result's shape, made to broadcast with the input."""
     axes = _axes(call)
     if call.attribute("keepdims", 1) == 1 or axes is None:
@@ -33,18 +33,18 @@ def _kept(b: Builder, call: Call, value: str) -> str:
     return b("Unsqueeze", value, axes) if isinstance(axes, str) else b.unsqueeze(value, *axes)
 
 
-def _repeated(b: Builder, call: Call, value: str) -> list[str | None]:
+def _repeated(b: GradientBuilder, call: Call, value: str) -> list[str | None]:
     return [b.expand_like(value, call.input(0))]
 
 
 @rule("ReduceSum")
-def reduce_sum(b: Builder, call: Call) -> Gradients:
+def reduce_sum(b: GradientBuilder, call: Call) -> Gradients:
     """Sum."""
     return _repeated(b, call, _kept(b, call, call.grad))
 
 
 @rule("ReduceMean")
-def reduce_mean(b: Builder, call: Call) -> Gradients:
+def reduce_mean(b: GradientBuilder, call: Call) -> Gradients:
     """Mean."""
     # Where nothing is left there is nothing to divide by; int64 has no other way to say so.
     results = b("Max", b.size(call.output(0)), b.ints(1)) if b.opset >= 12 else b.size(call.output(0))
@@ -53,7 +53,7 @@ def reduce_mean(b: Builder, call: Call) -> Gradients:
 
 
 @rule("ReduceMax", "ReduceMin")
-def reduce_extreme(b: Builder, call: Call) -> Gradients:
+def reduce_extreme(b: GradientBuilder, call: Call) -> Gradients:
     """The extreme element gets the gradient; elements that are equal share it."""
     chosen = b.cast(b("Equal", call.x(), _kept(b, call, call.y)))
     count = b.sum(chosen, _axes(call), keepdims=True)
@@ -61,7 +61,7 @@ def reduce_extreme(b: Builder, call: Call) -> Gradients:
 
 
 @rule("ReduceProd")
-def reduce_prod(b: Builder, call: Call) -> Gradients:
+def reduce_prod(b: GradientBuilder, call: Call) -> Gradients:
     """Product: each element's derivative is the product of the others, where there are zeros too.
 
     Second derivatives at two or more zeros are not found: there the first one is written as the constant 0.
@@ -77,13 +77,13 @@ def reduce_prod(b: Builder, call: Call) -> Gradients:
 
 
 @rule("ReduceL1")
-def reduce_l1(b: Builder, call: Call) -> Gradients:
+def reduce_l1(b: GradientBuilder, call: Call) -> Gradients:
     """Sum of absolute values."""
     return [b("Mul", b("Sign", call.x()), _kept(b, call, call.grad))]
 
 
 @rule("ReduceL2")
-def reduce_l2(b: Builder, call: Call) -> Gradients:
+def reduce_l2(b: GradientBuilder, call: Call) -> Gradients:
     """Root of the sum of squares; 0 at the origin."""
     norm = _kept(b, call, call.y)
     safe = b.pick(b("Equal", norm, 0.0), 1.0, norm)
@@ -91,26 +91,26 @@ def reduce_l2(b: Builder, call: Call) -> Gradients:
 
 
 @rule("ReduceLogSum")
-def reduce_log_sum(b: Builder, call: Call) -> Gradients:
+def reduce_log_sum(b: GradientBuilder, call: Call) -> Gradients:
     """Logarithm of the sum."""
     return _repeated(b, call, _kept(b, call, b("Div", call.grad, b("Exp", call.y))))
 
 
 @rule("ReduceLogSumExp")
-def reduce_log_sum_exp(b: Builder, call: Call) -> Gradients:
+def reduce_log_sum_exp(b: GradientBuilder, call: Call) -> Gradients:
     """Logarithm of the sum of exponentials."""
     shares = b("Exp", b("Sub", call.x(), _kept(b, call, call.y)))
     return [b("Mul", shares, _kept(b, call, call.grad))]
 
 
 @rule("ReduceSumSquare")
-def reduce_sum_square(b: Builder, call: Call) -> Gradients:
+def reduce_sum_square(b: GradientBuilder, call: Call) -> Gradients:
     """Sum of squares."""
     return [b("Mul", b("Mul", 2.0, call.x()), _kept(b, call, call.grad))]
 
 
 @rule("CumSum", since=11)
-def cumulative_sum(b: Builder, call: Call) -> Gradients:
+def cumulative_sum(b: GradientBuilder, call: Call) -> Gradients:
     """Running sum: the running sum of the gradient from the other end."""
     reverse, exclusive = 1 - call.attribute("reverse", 0), call.attribute("exclusive", 0)
     return [b("CumSum", call.grad, call.x(1), reverse=reverse, exclusive=exclusive)]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from ort_py.transforms.gradient.registry import Call, Gradients, rule
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
 @rule("Where", since=9)
-def where(b: Builder, call: Call) -> Gradients:
+def where(b: GradientBuilder, call: Call) -> Gradients:
     """One of two, element by element."""
     condition, g, shape = call.x(0), call.grad, call.output(0).shape
     first = b.sum_to(b.pick(condition, g, 0.0), shape, call.input(1)) if call.wants(1) else None
@@ -20,7 +20,7 @@ def where(b: Builder, call: Call) -> Gradients:
 
 
 @rule("Trilu", since=14)
-def trilu(b: Builder, call: Call) -> Gradients:
+def trilu(b: GradientBuilder, call: Call) -> Gradients:
     """A triangle of a matrix."""
     offset = call.x(1) if call.has(1) else None
     return [b("Trilu", call.grad, offset, upper=call.attribute("upper", 1))]

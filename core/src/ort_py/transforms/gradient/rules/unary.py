@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from ort_py.transforms.gradient.registry import Call, Gradients, rule, unsupported
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
-def _one_plus_square(b: Builder, x: str) -> str:
+def _one_plus_square(b: GradientBuilder, x: str) -> str:
     return b("Add", 1.0, b("Mul", x, x))
 
 
-def _one_minus_square(b: Builder, x: str) -> str:
+def _one_minus_square(b: GradientBuilder, x: str) -> str:
     return b("Sub", 1.0, b("Mul", x, x))
 
 
-_TIMES: dict[str, Callable[[Builder, str, str], str]] = {
+_TIMES: dict[str, Callable[[GradientBuilder, str, str], str]] = {
     "Abs": lambda b, x, y: b("Sign", x),
     "Cos": lambda b, x, y: b("Neg", b("Sin", x)),
     "Cosh": lambda b, x, y: b("Sinh", x),
@@ -34,7 +34,7 @@ _TIMES: dict[str, Callable[[Builder, str, str], str]] = {
 }
 """What the gradient is multiplied with, from input and output."""
 
-_DIVIDED_BY: dict[str, Callable[[Builder, str, str], str]] = {
+_DIVIDED_BY: dict[str, Callable[[GradientBuilder, str, str], str]] = {
     "Acos": lambda b, x, y: b("Neg", b("Sqrt", _one_minus_square(b, x))),
     "Acosh": lambda b, x, y: b("Mul", b("Sqrt", b("Sub", x, 1.0)), b("Sqrt", b("Add", x, 1.0))),
     "Asin": lambda b, x, y: b("Sqrt", _one_minus_square(b, x)),
@@ -48,43 +48,43 @@ _DIVIDED_BY: dict[str, Callable[[Builder, str, str], str]] = {
 
 
 @rule(*_TIMES)
-def times(b: Builder, call: Call) -> Gradients:
+def times(b: GradientBuilder, call: Call) -> Gradients:
     """Functions whose derivative is a product with something known."""
     return [b("Mul", call.grad, _TIMES[call.node.op_type](b, call.x(), call.y))]
 
 
 @rule(*_DIVIDED_BY)
-def divided(b: Builder, call: Call) -> Gradients:
+def divided(b: GradientBuilder, call: Call) -> Gradients:
     """Functions whose derivative is a quotient."""
     return [b("Div", call.grad, _DIVIDED_BY[call.node.op_type](b, call.x(), call.y))]
 
 
 @rule("Neg")
-def negate(b: Builder, call: Call) -> Gradients:
+def negate(b: GradientBuilder, call: Call) -> Gradients:
     """-x."""
     return [b("Neg", call.grad)]
 
 
 @rule("Identity")
-def identity(b: Builder, call: Call) -> Gradients:
+def identity(b: GradientBuilder, call: Call) -> Gradients:
     """x."""
     return [call.grad]
 
 
 @rule("Cast", since=6)
-def cast(b: Builder, call: Call) -> Gradients:
+def cast(b: GradientBuilder, call: Call) -> Gradients:
     """Another float type; rounding counts as none."""
     return [b.cast(call.grad, call.data_type())]
 
 
 @rule("CastLike", since=15)
-def cast_like(b: Builder, call: Call) -> Gradients:
+def cast_like(b: GradientBuilder, call: Call) -> Gradients:
     """Like Cast; the second input gives its type only."""
     return [b.cast(call.grad, call.data_type())]
 
 
 @rule("Dropout", since=7)
-def dropout(b: Builder, call: Call) -> Gradients:
+def dropout(b: GradientBuilder, call: Call) -> Gradients:
     """The gradient of Dropout: x in inference; in training, x / (1 - ratio) where the mask is set."""
     training = call.has(2) and call.since >= 12
     known = call.constant(2) if training else None

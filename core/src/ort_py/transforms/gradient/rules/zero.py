@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from ort_py.transforms.gradient.registry import Call, Gradients, rule
 
 if TYPE_CHECKING:
-    from ort_py.transforms.gradient.builder import Builder
+    from ort_py.transforms.gradient.builder import GradientBuilder
 
 
 @rule("Ceil", "Floor", "Hardmax", "Round", "Sign")
-def steps(b: Builder, call: Call) -> Gradients:
+def steps(b: GradientBuilder, call: Call) -> Gradients:
     """Steps: zero between them."""
     return ()
 
 
 @rule("Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike")
-def unrelated(b: Builder, call: Call) -> Gradients:
+def unrelated(b: GradientBuilder, call: Call) -> Gradients:
     """Only the shape, or the odds of a draw, depend on the input."""
     return ()

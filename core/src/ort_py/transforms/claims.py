@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ort_py.contracts import GraphView, IExecutionProvider
 
-__all__ = ["Runners"]
+__all__ = ["FirstClaims"]
 
-Runners: TypeAlias = Callable[[GraphView], Mapping[str, IExecutionProvider]]
+FirstClaims: TypeAlias = Callable[[GraphView], Mapping[str, IExecutionProvider]]
 """For a graph, the first provider that claims each node, by the node's name; nodes that nobody claims are left out."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from core.tests.driving import HostProvider, drive
 from ort_py.devices import Device
 from ort_py.memory.transfer import TransferTable
-from ort_py.planning.placed_plan import placed_plan
+from ort_py.planning.device_plan import device_plan
 from ort_py.planning.plan import ExecutionPlan
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
@@ -22,7 +22,7 @@ def plans(
     """The plan with everything on the host, and the one with these places."""
     provider = FakeProvider(behaviour=FakeBehaviour(operators=operators or None))
     plan = drive(text, provider, HostProvider()).plan
-    return plan, placed_plan(plan, inputs, outputs, TransferTable(provider.data_transfers()))
+    return plan, device_plan(plan, inputs, outputs, TransferTable(provider.data_transfers()))
 
 
 def titles(plan: ExecutionPlan) -> list[str]:

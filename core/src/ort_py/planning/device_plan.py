@@ -14,10 +14,10 @@ from ort_py.memory.transfer import TransferTable
 from ort_py.planning.plan import ExecutionPlan, PlanInput, PlanOutput
 from ort_py.planning.steps import CopyStep, Step, WaitStep
 
-__all__ = ["placed_plan"]
+__all__ = ["device_plan"]
 
 
-def placed_plan(
+def device_plan(
     plan: ExecutionPlan, inputs: Mapping[str, Device], outputs: Mapping[str, Device], transfers: TransferTable
 ) -> ExecutionPlan:
     """The same plan with other places for some inputs and outputs.

@@ -17,24 +17,87 @@ from ort_py.contracts import FailureKind
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
 from ort_py.engine.engine import Engine
-from ort_py.engine.placed_runner import PlacedRunner
+from ort_py.engine.feeds import device_feed
+from ort_py.engine.results import finish_result
 from ort_py.engine.run_arguments import check_run_options
 from ort_py.engine.runner import Runner
 from ort_py.engine.runs import answer, execute, run
-from ort_py.errors import EngineError
+from ort_py.errors import EngineError, MissingInputError
+from ort_py.execution.program import Program
 from ort_py.fallback.failure import failure_of
+from ort_py.memory.transfer import TransferTable
 from ort_py.options import RunOptions, reuses_memory
+from ort_py.planning.device_plan import device_plan
 from ort_py.planning.plan import PlanInput, PlanOutput
-from ort_py.values.device_memory import memory_of
+from ort_py.values.device_memory import DeviceMemory, memory_of
 from ort_py.values.device_tensor import DeviceTensor
 
-__all__ = ["run_placed"]
+__all__ = ["run_on_devices"]
 
 MOST_PROGRAMS = 16
 """Combinations of places that a session keeps programs for; runs with more of them go through the host."""
 
 
-def run_placed(
+class DeviceRunner(Runner):
+    """Runs the program of another runner with some inputs and outputs on devices.
+
+    Args:
+        base: The session's runner.
+        inputs: Device of each input that is fed as a `DeviceTensor`, by name: tensors without defaults.
+        outputs: Device of each output that is given as one, by name: tensors.
+        transfers: The session's copies.
+        memories: Memory of each of these devices.
+        reuses_memory: As for the program of the base.
+
+    Raises:
+        EngineError: Nothing copies between a device and the host.
+    """
+
+    def __init__(
+        self,
+        base: Runner,
+        inputs: Mapping[str, Device],
+        outputs: Mapping[str, Device],
+        transfers: TransferTable,
+        memories: Mapping[Device, DeviceMemory],
+        *,
+        reuses_memory: bool,
+    ) -> None:
+        plan = device_plan(base.program.plan, inputs, outputs, transfers)
+        program = Program(plan, reuses_memory=reuses_memory)
+        super().__init__(program, base.lanes, pool=base.pool.annex(program))
+        self._memories = memories
+        self._placed = [spec for spec in self._required if spec.name in inputs]
+        self._required = [spec for spec in self._required if spec.name not in inputs]
+
+    def _fill(self, slots: list[Any], feed: Mapping[str, Any]) -> None:
+        others = dict(feed)
+        for spec in self._placed:
+            slots[spec.slot] = device_feed(spec, others.pop(spec.name))
+        super()._fill(slots, others)
+
+    def _missing(self, feed: Mapping[str, Any]) -> MissingInputError:
+        return super()._missing({**dict.fromkeys(spec.name for spec in self._placed), **feed})
+
+    def _collect(self, slots: list[Any], names: Sequence[str] | None) -> list[Any]:
+        results: list[Any] = []
+        taken: set[str] = set()
+        for name in names or list(self._output_by_name):
+            output = self._output_by_name.get(name)
+            if output is None:
+                raise self._no_output(name)
+            value, copy = slots[output.slot], output.copy or name in taken
+            taken.add(name)
+            if output.device == HOST:
+                results.append(finish_result(value, copy))
+                continue
+            memory = self._memories[output.device]
+            whole = value if value.flags.c_contiguous and not copy else memory.copied(value)
+            results.append(DeviceTensor(memory, whole))
+        return results
+
+
+def run_on_devices(
     engine: Engine,
     output_names: Sequence[str],
     input_feed: Mapping[str, Any],
@@ -97,12 +160,12 @@ def _runner_for(
         assembled = engine.assembled
         if engine.runner is not base or assembled is None:
             return None
-        known = base.placed
+        known = base.on_devices
         if key not in known and len(known) < MOST_PROGRAMS:
             devices = {*inputs.values(), *outputs.values()}
             memories = {device: memory for device in devices if (memory := memory_of(device)) is not None}
             try:
-                known[key] = PlacedRunner(
+                known[key] = DeviceRunner(
                     base,
                     inputs,
                     outputs,
