@@ -38,7 +38,7 @@ import ort_py
 from benchmarks.alternating import VARIANT, Refused, Runtimes, Timing
 from benchmarks.cpu_role import cpu_role
 from examples.model_zoo import CATALOGUE, ZooModel, by_name, fetch
-from ort_py.planning.steps import ContiguousStep
+from ort_py.planning.plan import ContiguousStep
 from tests.support.exported_models import EXPORTED, feeds_of
 from tests.support.model_inputs import cases_of
 

@@ -40,6 +40,7 @@ def test_only_the_command_line_prints() -> None:
 ONE_IDEA = {
     "core/src/ort_py/api/session.py": "the class that users hold: documentation of each method, and a few lines of it",
     "core/src/ort_py/engine/engine.py": "the life of an engine, from building to release, in the order of its stages",
+    "core/src/ort_py/planning/plan.py": "the records that a plan is made of, without behaviour",
     "providers/array/src/ort_py_array/attention/core.py": "attention over blocks of scores: a loop and its arithmetic",
 }
 """Modules of more than 400 lines that were looked at and are one idea, with the idea."""

@@ -8,7 +8,7 @@ import pytest
 from core.tests.driving import HostProvider, drive, typed_model
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Graph, Model, connect
-from ort_py.planning.steps import (
+from ort_py.planning.plan import (
     NONE_SLOT,
     BatchedScanStep,
     CopyStep,

@@ -9,8 +9,7 @@ import pytest
 
 from core.tests.driving import Driven, HostProvider, drive, floats, reference
 from ort_py.contracts import IDataTransfer, IExecutionProvider
-from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
+from ort_py.planning.plan import ContiguousStep, CopyStep, ExecutionPlan, KernelStep, RegionStep, WaitStep
 from ort_py_kit.fake_device import FakeBehaviour, FakeDevice, FakeProvider
 
 

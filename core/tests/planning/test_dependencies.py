@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from core.tests.driving import HostProvider, drive
 from ort_py.planning.dependencies import Dependencies, dependencies_of
-from ort_py.planning.steps import CopyStep, RegionStep, WaitStep
+from ort_py.planning.plan import CopyStep, RegionStep, WaitStep
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 BRANCHES = "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) c = Tanh(x) d = Exp(c) y = Add(b, d) }"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.tests.driving import HostProvider, drive, floats, reference
 from ort_py.planning.lifetimes import with_releases
-from ort_py.planning.steps import KernelStep, Step
+from ort_py.planning.plan import KernelStep, Step
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 

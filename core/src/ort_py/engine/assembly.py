@@ -30,7 +30,7 @@ from ort_py.partition.checked_regions import Barred, bar_unchecked, gates_of
 from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
 from ort_py.partition.partitioner import partition
 from ort_py.partition.rates import Calibration
-from ort_py.planning.builder import build_plan
+from ort_py.planning.builder import build_plan, plan_region
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.host_inputs import host_inputs
 from ort_py.planning.resources import PlanResources
@@ -211,7 +211,7 @@ class Assembler:
                         streams=constants.streams,
                         threads=self._threads,
                         allocators=self._contributions.allocators_on(providers),
-                        stand_ins=StandIns(self._contributions.kernels, providers, self._on_declined),
+                        stand_ins=StandIns(self._contributions.kernels, providers, plan_region, self._on_declined),
                         gates=self._gates,
                         limits=self._options.limits,
                     ),

@@ -19,7 +19,7 @@ import numpy as np
 from ort_py.contracts import RunDeclined
 from ort_py.devices import HOST
 from ort_py.execution.declined import answer
-from ort_py.planning.steps import KernelStep, RegionStep
+from ort_py.planning.plan import KernelStep, RegionStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame

@@ -12,8 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ort_py.execution.sequential import run
-from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, Step, WaitStep
+from ort_py.planning.plan import ContiguousStep, CopyStep, ExecutionPlan, KernelStep, RegionStep, Step, WaitStep
 from ort_py.platform.native_threads import Told, active_runs
 
 if TYPE_CHECKING:

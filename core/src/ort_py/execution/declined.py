@@ -15,11 +15,10 @@ import numpy as np
 
 from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.errors import EPFail, Location
-from ort_py.planning.steps import RegionStep
+from ort_py.planning.plan import RegionStandIn, RegionStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
-    from ort_py.planning.stand_in import StandIn
 
 __all__ = ["MOST_PAUSED", "StandInInstance", "answer"]
 
@@ -60,7 +59,7 @@ class StandInInstance(RegionInstance):
         instance: The region's instance.
     """
 
-    def __init__(self, step: RegionStep, stand_in: StandIn, frame: Frame, instance: RegionInstance) -> None:
+    def __init__(self, step: RegionStep, stand_in: RegionStandIn, frame: Frame, instance: RegionInstance) -> None:
         self._step = step
         self._stand_in = stand_in
         self._frame = frame
@@ -113,7 +112,7 @@ class StandInInstance(RegionInstance):
         return _run(inner, inputs, self._frame)
 
 
-def _program_of(stand_in: StandIn) -> Any:
+def _program_of(stand_in: RegionStandIn) -> Any:
     """The program of the nodes: one for all frames, gone with the last of them."""
     from ort_py.execution.program import Program  # which compiles instructions, which come here
 

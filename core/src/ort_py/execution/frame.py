@@ -28,7 +28,7 @@ from ort_py.execution.planned_runs import PlannedRuns, Signature
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.execution.workspace import Workspace
-from ort_py.planning.steps import FRAME_SLOT, NestedPlan, RegionStep
+from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
 from ort_py.platform.forks import ProcessLock, tell_in_children
 from ort_py.platform.memory_pressure import MemoryPressure
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.execution.declined import answer
-from ort_py.planning.steps import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
+from ort_py.planning.plan import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
 __all__ = [
     "Instruction",

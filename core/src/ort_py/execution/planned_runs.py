@@ -16,8 +16,8 @@ from ort_py.execution.arena import Arena
 from ort_py.execution.instructions import Instruction, Slots, compile_into, with_check
 from ort_py.execution.recording import RunRecord
 from ort_py.planning.memory_plan import MemoryPlan, plan_memory
+from ort_py.planning.plan import KernelStep
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
-from ort_py.planning.steps import KernelStep
 from ort_py.platform.forks import ProcessLock
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ Immutable after construction and shared by threads, like the plan it comes from.
 
 from __future__ import annotations
 
+from ort_py.execution.batched_scans import compile_batched_scan
 from ort_py.execution.control_flow import (
-    compile_batched_scan,
     compile_if,
     compile_loop,
     compile_scan,
@@ -22,11 +22,11 @@ from ort_py.execution.instructions import (
 )
 from ort_py.execution.planned_runs import PlannedRuns
 from ort_py.execution.subgraph_kernels import compile_subgraph_kernel
-from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import (
+from ort_py.planning.plan import (
     BatchedScanStep,
     ContiguousStep,
     CopyStep,
+    ExecutionPlan,
     IfStep,
     KernelStep,
     LoopStep,

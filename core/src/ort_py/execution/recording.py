@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_py.planning.memory_plan import SeenValue
-from ort_py.planning.steps import KernelStep
+from ort_py.planning.plan import KernelStep
 
 if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
     from ort_py.execution.program import Program
-    from ort_py.planning.steps import Step
+    from ort_py.planning.plan import Step
 
 __all__ = ["RunRecord"]
 

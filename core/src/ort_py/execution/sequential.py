@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ort_py.constraints import violated
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
 from ort_py.limits import looking
-from ort_py.planning.steps import Step
+from ort_py.planning.plan import Step
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument
-from ort_py.execution.control_flow.bodies import enter, leave, run_body, store
+from ort_py.execution.bodies import enter, leave, run_body, store
 from ort_py.kernels.subgraphs import BoundSubgraph, SubgraphRunner, running
-from ort_py.planning.steps import SubgraphKernelStep
+from ort_py.planning.plan import SubgraphKernelStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame

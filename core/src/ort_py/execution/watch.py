@@ -16,7 +16,7 @@ from ort_py.constraints import check_work, work_of
 from ort_py.errors import Fail, LimitError, MemoryLimitError
 from ort_py.limits.budget import MEMORY_FIX
 from ort_py.limits.text import array_memory
-from ort_py.planning.steps import FRAME_SLOT, Step
+from ort_py.planning.plan import FRAME_SLOT, Step
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame

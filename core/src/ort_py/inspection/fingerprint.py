@@ -21,8 +21,7 @@ from ort_py.engine.engine import Engine
 from ort_py.options import SessionOptions, additions_of, changed_values, entries_of, specs_of
 from ort_py.options.config_entries import effect_of
 from ort_py.options.spec import Effect
-from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import KernelStep, RegionStep, Step, SubgraphKernelStep
+from ort_py.planning.plan import ExecutionPlan, KernelStep, RegionStep, Step, SubgraphKernelStep
 
 if TYPE_CHECKING:
     from ort_py.discovery import ProviderRecord

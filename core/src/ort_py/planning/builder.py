@@ -19,14 +19,13 @@ from ort_py.planning.aliasing import outputs_to_copy
 from ort_py.planning.constants import ConstantPool
 from ort_py.planning.control_flow import emit_control_flow
 from ort_py.planning.lifetimes import with_releases
-from ort_py.planning.plan import ExecutionPlan, PlanInput, PlanOutput
+from ort_py.planning.plan import ExecutionPlan, KernelStep, PlanInput, PlanOutput, RegionStep
 from ort_py.planning.resources import PlanResources
 from ort_py.planning.schedule import schedule
 from ort_py.planning.slots import SlotTable
-from ort_py.planning.steps import KernelStep, RegionStep
 from ort_py.planning.subgraph_kernels import emit_subgraph_kernel, subgraph_input_device
 
-__all__ = ["GraphPlanner", "RegionPlanner", "build_plan"]
+__all__ = ["GraphPlanner", "build_plan", "plan_region"]
 
 
 def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
@@ -265,13 +264,8 @@ class GraphPlanner:
         )
 
 
-class RegionPlanner(GraphPlanner):
-    """Plans the nodes of one region as steps of their own, for runs that the region declines.
-
-    Args:
-        region: The region.
-        resources: Kernels of its nodes, in place of the region.
-    """
+class _RegionPlanner(GraphPlanner):
+    """Plans the nodes of a region; see `plan_region`."""
 
     def __init__(self, region: Region, resources: PlanResources) -> None:
         super().__init__(region.nodes[0].graph, resources, {})
@@ -288,6 +282,19 @@ class RegionPlanner(GraphPlanner):
             if node in members:
                 self._emit_kernel(node)
         return self.finish([HOST] * len(outputs), values=outputs)
+
+
+def plan_region(region: Region, resources: PlanResources) -> ExecutionPlan:
+    """Plan the nodes of one region as steps of their own, for runs that the region declines.
+
+    Args:
+        region: The region.
+        resources: Kernels of its nodes, in place of the region.
+
+    Raises:
+        OrtPyError: As `build_plan`.
+    """
+    return _RegionPlanner(region, resources).plan()
 
 
 class ConstantInputs(KernelConstants):

@@ -16,8 +16,7 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
 from ort_py.devices import Device
-from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import CopyStep, RegionStep, Step, WaitStep
+from ort_py.planning.plan import CopyStep, ExecutionPlan, RegionStep, Step, WaitStep
 
 __all__ = ["Dependencies", "dependencies_of"]
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from ort_py.devices import HOST, Device
 from ort_py.memory.transfer import TransferTable
-from ort_py.planning.plan import ExecutionPlan, PlanInput, PlanOutput
-from ort_py.planning.steps import CopyStep, Step, WaitStep
+from ort_py.planning.plan import CopyStep, ExecutionPlan, PlanInput, PlanOutput, Step, WaitStep
 
 __all__ = ["device_plan"]
 

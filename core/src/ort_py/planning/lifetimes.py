@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ort_py.planning.steps import Step
+from ort_py.planning.plan import Step
 
 __all__ = ["with_releases"]
 

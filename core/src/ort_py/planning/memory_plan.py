@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ort_py.devices import Device
-from ort_py.planning.plan import ExecutionPlan
+from ort_py.planning.plan import NONE_SLOT, ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep
-from ort_py.planning.steps import NONE_SLOT, KernelStep
 
 __all__ = ["ALIGNMENT", "MemoryPlan", "PlannedValue", "SeenValue", "plan_memory"]
 

@@ -1,20 +1,382 @@
 """The ExecutionPlan: an immutable, printable list of steps over numbered slots, shared by threads.
 
-Holds plain data and callables, no graph. A frame is a copy of the plan's `template` plus what one run may write.
+A plan holds plain data and callables, no graph. A frame is a copy of the plan's `template` plus what one run may write.
+Steps are plain records. Every copy and every wait is a step of its own, so that reading a plan is reading what happens;
+how a step runs is `execution`'s business. Slot 0 of every frame holds the frame itself, slot 1 always None: what an
+absent optional input reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
-from ort_py.contracts import IAllocator, IStream
-from ort_py.devices import Device
+from ort_py.constraints import Admissions
+from ort_py.contracts import CompiledRegion, IAllocator, IStream, NodeSpec
+from ort_py.devices import HOST, Device
 from ort_py.dtypes import ValueType
-from ort_py.planning.steps import NestedPlan, RegionStep, Step
+from ort_py.errors import Location
+from ort_py.kernels.subgraphs import BoundSubgraph
+from ort_py.memory.transfer import Hop
+from ort_py.printable import one_line
 
-__all__ = ["ExecutionPlan", "PlanInput", "PlanOutput"]
+__all__ = [
+    "FRAME_SLOT",
+    "NONE_SLOT",
+    "BatchedScanStep",
+    "ContiguousStep",
+    "CopyStep",
+    "ExecutionPlan",
+    "IfStep",
+    "KernelStep",
+    "LoopStep",
+    "NestedPlan",
+    "PlanInput",
+    "PlanOutput",
+    "RegionStandIn",
+    "RegionStep",
+    "ScanStep",
+    "SequenceMapStep",
+    "Step",
+    "SubgraphKernelStep",
+    "WaitStep",
+]
+
+_logger = logging.getLogger("ort_py.planning")
+
+FRAME_SLOT = 0
+NONE_SLOT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseStep:
+    """The common base of steps.
+
+    Attributes:
+        inputs: Slots read.
+        outputs: Slots written.
+        release: Slots whose content is dropped afterwards, because this was its last use.
+        location: The node, for errors and reports; empty for steps the planner added.
+        provider: Provider that runs the step.
+    """
+
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    release: tuple[int, ...] = ()
+    location: Location = field(default_factory=Location)
+    provider: str = ""
+
+    @property
+    def title(self) -> str:
+        """Describe the step in a few words."""
+        return one_line(f"{self.location.op_type} '{self.location.node}'")
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        """(role, plan) of each graph that runs inside the step."""
+        return ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks from the step's provider, one per line."""
+        return ()
+
+    def __str__(self) -> str:
+        arrow = f"{_slots(self.inputs)} -> {_slots(self.outputs)}"
+        freed = f"  release {_slots(self.release)}" if self.release else ""
+        who = f" on {self.provider}" if self.provider else ""
+        return f"{self.title}{who}: {arrow}{freed}"
+
+
+def _slots(slots: tuple[int, ...]) -> str:
+    return "(" + ", ".join("-" if slot == NONE_SLOT else f"%{slot}" for slot in slots) + ")"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelStep(BaseStep):
+    """Call a bound kernel: one output is returned bare, several as a tuple.
+
+    Attributes:
+        call: The bound kernel.
+        into: The same with an array for each output behind the inputs; None where the kernel makes its outputs itself.
+        inplace: (position of an input, position of an output) that may be one array for `into`.
+        views: (position of an output, position of an input) that may share memory.
+        device: Device of the kernel, and of its outputs where there is an `into`.
+        check: ``f(inputs, result)`` → results, for a kernel whose results are looked at where a run is recorded.
+        node: The node, from which the error of a failing kernel says which constraint of the operator is broken.
+    """
+
+    call: Callable[..., Any]
+    into: Callable[..., Any] | None = None
+    inplace: tuple[tuple[int, int], ...] = ()
+    views: tuple[tuple[int, int], ...] = ()
+    device: Device = HOST
+    check: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None
+    node: NodeSpec | None = None
+
+
+class RegionStandIn(Protocol):
+    """A replacement that runs the nodes of a region where it declines a run; `stand_in` makes it.
+
+    Attributes:
+        lock: Held while `program` is made.
+        program: Returns the compiled plan while it is in use, else None.
+    """
+
+    lock: threading.Lock
+    program: Callable[[], Any]
+
+    def plan(self) -> ExecutionPlan:
+        """A plan of the region's nodes."""
+
+    def note(self, reason: str | None) -> None:
+        """Count a run that the region declined for this reason; None where it was not asked."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """The events so far, one per line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionStep(BaseStep):
+    """Run the frame's instance of a compiled region.
+
+    Attributes:
+        region: The region.
+        instance: Slot of the frame's instance.
+        device: Device of the region.
+        name: Its name in reports.
+        node_count: Nodes it stands for.
+        stand_in: What runs its nodes where the region declines a run; None where nothing does.
+        admissions: What checks the inputs of a run before the region sees them; None where nothing can be checked.
+    """
+
+    region: CompiledRegion
+    instance: int
+    device: Device
+    name: str
+    node_count: int
+    stand_in: RegionStandIn | None = None
+    admissions: Admissions | None = None
+
+    @property
+    def title(self) -> str:
+        return f"region {self.name} of {self.node_count} nodes"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        declined = () if self.stand_in is None else self.stand_in.remarks()
+        try:
+            return (*self.region.remarks(), *declined)
+        except Exception:  # a plug-in's code: the plan is shown without it
+            _logger.exception("asking region %s for its remarks failed", self.name)
+            return declined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyStep(BaseStep):
+    """Copy one array to another device.
+
+    Attributes:
+        hops: The copies in order; one, or two through the host.
+    """
+
+    hops: tuple[Hop, ...]
+
+    @property
+    def title(self) -> str:
+        return f"copy {self.hops[0].source} to {self.hops[-1].target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitStep(BaseStep):
+    """Block until a device's stream has done what was enqueued so far: the host is about to read."""
+
+    device: Device
+
+    @property
+    def title(self) -> str:
+        return f"wait for {self.device}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContiguousStep(BaseStep):
+    """Make a C-contiguous array for a kernel that cannot take strides; a no-op where it is contiguous already.
+
+    Attributes:
+        array_module: The module of the array's device.
+    """
+
+    array_module: Any
+
+    @property
+    def title(self) -> str:
+        return "make contiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class NestedPlan:
+    """A body's plan inside a control-flow step.
+
+    Attributes:
+        plan: The plan.
+        frame: Slot of the child frame in the parent's frame.
+        captures: (parent's slot, body's slot) of each outer value the body reads.
+    """
+
+    plan: ExecutionPlan
+    frame: int
+    captures: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IfStep(BaseStep):
+    """Run one of two bodies. `inputs` begins with the condition, on the host; captures follow."""
+
+    then_branch: NestedPlan
+    else_branch: NestedPlan
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("then", self.then_branch), ("else", self.else_branch))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStep(BaseStep):
+    """Run a body while its condition holds (ONNX Loop).
+
+    Attributes:
+        trip_count: Slot of the maximum trip count, on the host, or `NONE_SLOT`.
+        condition: Slot of the first condition, on the host, or `NONE_SLOT`.
+        carried: Slots of the initial loop-carried values.
+        body: The body.
+        scan_types: Type of each scan output's slice, for loops that run no iteration.
+        scan_modules: Array module of each scan output.
+        check_allocation: Asked before scan outputs are stacked.
+    """
+
+    trip_count: int
+    condition: int
+    carried: tuple[int, ...]
+    body: NestedPlan
+    scan_types: tuple[ValueType | None, ...] = ()
+    scan_modules: tuple[Any, ...] = ()
+    check_allocation: Callable[[Any, Any], None]
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanStep(BaseStep):
+    """Run a body over slices of its scan inputs (ONNX Scan, version 9 on).
+
+    Attributes:
+        states: Slots of the initial state values.
+        scans: Slots of the scan inputs.
+        body: The body.
+        input_axes, input_directions: One entry a scan input; direction 1 is backwards.
+        output_axes, output_directions: One entry a scan output.
+        scan_types, scan_modules, check_allocation: As in `LoopStep`.
+    """
+
+    states: tuple[int, ...]
+    scans: tuple[int, ...]
+    body: NestedPlan
+    input_axes: tuple[int, ...]
+    input_directions: tuple[int, ...]
+    output_axes: tuple[int, ...]
+    output_directions: tuple[int, ...]
+    scan_types: tuple[ValueType | None, ...] = ()
+    scan_modules: tuple[Any, ...] = ()
+    check_allocation: Callable[[Any, Any], None]
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchedScanStep(BaseStep):
+    """Run a body over a batch of sequences, each up to its own length (ONNX Scan, version 8).
+
+    Attributes:
+        lengths: Slot of the length of each sequence, on the host, `NONE_SLOT` where all are as long as the inputs.
+        states: Slots of the initial state values, which have a batch axis in front.
+        scans: Slots of the scan inputs, which have a batch and a time axis in front.
+        body: The body.
+        directions: One entry a scan input; 1 is backwards from the sequence's own end.
+        slice_types: Type of what the body makes for each scan output, for scans that run no iteration.
+        modules: Array module of each output, states first.
+        check_allocation: Asked before scan outputs are stacked.
+    """
+
+    lengths: int
+    states: tuple[int, ...]
+    scans: tuple[int, ...]
+    body: NestedPlan
+    directions: tuple[int, ...]
+    slice_types: tuple[ValueType | None, ...] = ()
+    modules: tuple[Any, ...] = ()
+    check_allocation: Callable[[Any, Any], None]
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceMapStep(BaseStep):
+    """Run a body once for each element of a sequence (ONNX SequenceMap).
+
+    Attributes:
+        mapped: Slots of the node's inputs: a sequence, then sequences that are walked with it and tensors that are not.
+        body: The body.
+    """
+
+    mapped: tuple[int, ...]
+    body: NestedPlan
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubgraphKernelStep(BaseStep):
+    """Call a bound kernel that runs graphs of its node itself. `inputs` begins with the arguments; captures follow.
+
+    Attributes:
+        call: The bound kernel.
+        arguments: Slots of the node's inputs.
+        subgraphs: Each graph with the name of its attribute and what the kernel calls it by.
+    """
+
+    call: Callable[..., Any]
+    arguments: tuple[int, ...]
+    subgraphs: tuple[tuple[BoundSubgraph, NestedPlan], ...]
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return tuple((bound.name, body) for bound, body in self.subgraphs)
+
+
+Step: TypeAlias = (
+    KernelStep
+    | RegionStep
+    | CopyStep
+    | WaitStep
+    | ContiguousStep
+    | IfStep
+    | LoopStep
+    | ScanStep
+    | BatchedScanStep
+    | SequenceMapStep
+    | SubgraphKernelStep
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from ort_py.devices import HOST, Device
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import EngineError, Location
 from ort_py.graph.ir import Graph, Value
+from ort_py.planning.plan import NONE_SLOT, ContiguousStep, CopyStep, Step, WaitStep
 from ort_py.planning.resources import PlanResources
-from ort_py.planning.steps import NONE_SLOT, ContiguousStep, CopyStep, Step, WaitStep
 
 __all__ = ["SlotTable"]
 

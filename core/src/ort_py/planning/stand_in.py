@@ -53,6 +53,7 @@ class StandIns:
     Args:
         kernels: The kernels of its providers.
         providers: Its providers in rank order; the last one on the host that has a kernel for a node runs it.
+        plan_region: Plans the nodes of a region as steps of their own; `builder.plan_region`.
         on_declined: Called for each run that a region declined, on the thread of the run.
     """
 
@@ -60,8 +61,10 @@ class StandIns:
         self,
         kernels: KernelRegistry,
         providers: Sequence[IExecutionProvider],
+        plan_region: Callable[[Region, PlanResources], ExecutionPlan],
         on_declined: Callable[[Declined], None] | None = None,
     ) -> None:
+        self.plan_region = plan_region
         self._kernels = kernels
         self._providers = [provider.name for provider in reversed(providers) if provider.device == HOST]
         self._on_declined = on_declined
@@ -133,11 +136,9 @@ class StandIn:
             EPFail: A node has no kernel on the host.
             OrtPyError: A kernel refused its node.
         """
-        from ort_py.planning.builder import RegionPlanner  # which makes stand-ins
-
         assignment = self._owner.assignment(self._region, self._resources.assignment)
         resources = replace(self._resources, assignment=assignment, streams={}, stand_ins=None)
-        plan = RegionPlanner(self._region, resources).plan()
+        plan = self._owner.plan_region(self._region, resources)
         self._replacement = tuple(sorted({step.provider for step in plan.steps if step.provider}))
         return plan
 

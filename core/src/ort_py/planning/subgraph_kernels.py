@@ -6,18 +6,13 @@ graphs it gives and takes on the host; all others are on its provider's device.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ort_py.contracts import Subgraph
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Graph, Node
 from ort_py.kernels.binding import BoundKernel
-from ort_py.planning.control_flow.bodies import body_planner, captured_slots, nest
+from ort_py.planning.bodies import BodyPlanner, body_planner, captured_slots, nest
+from ort_py.planning.plan import SubgraphKernelStep
 from ort_py.planning.resources import PlanResources
-from ort_py.planning.steps import SubgraphKernelStep
-
-if TYPE_CHECKING:
-    from ort_py.planning.builder import GraphPlanner
 
 __all__ = ["emit_subgraph_kernel", "subgraph_input_device"]
 
@@ -32,7 +27,7 @@ def subgraph_input_device(resources: PlanResources, owner: Node, graph: Graph, p
     return resources.device_of(assigned)
 
 
-def emit_subgraph_kernel(planner: GraphPlanner, node: Node, bound: BoundKernel, arguments: tuple[int, ...]) -> None:
+def emit_subgraph_kernel(planner: BodyPlanner, node: Node, bound: BoundKernel, arguments: tuple[int, ...]) -> None:
     """Emit the step of a node whose kernel runs graphs.
 
     Args:
@@ -69,5 +64,5 @@ def emit_subgraph_kernel(planner: GraphPlanner, node: Node, bound: BoundKernel, 
     )
 
 
-def _output_devices(body: GraphPlanner, subgraph: Subgraph, device: Device) -> list[Device]:
+def _output_devices(body: BodyPlanner, subgraph: Subgraph, device: Device) -> list[Device]:
     return [HOST if position in subgraph.host_outputs else device for position in range(len(body.graph.outputs))]

@@ -19,8 +19,7 @@ from ort_py.execution.frame import Frame, session_closed
 from ort_py.execution.sequential import cause_of, placed
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.partition.assignment import Assignment
-from ort_py.planning.plan import ExecutionPlan
-from ort_py.planning.steps import CopyStep, KernelStep, RegionStep, Step
+from ort_py.planning.plan import CopyStep, ExecutionPlan, KernelStep, RegionStep, Step
 
 __all__ = ["Executed", "PlannedNodes", "SteppedRun"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument
-from ort_py.execution.control_flow.bodies import enter, leave, run_body, store
-from ort_py.execution.control_flow.stacking import check_stackable, padding, slice_form
-from ort_py.planning.steps import NONE_SLOT, BatchedScanStep
+from ort_py.execution.bodies import enter, leave, run_body, store
+from ort_py.execution.stacking import check_stackable, padding, slice_form
+from ort_py.planning.plan import NONE_SLOT, BatchedScanStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame

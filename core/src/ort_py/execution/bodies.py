@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_py.errors import InvalidArgument, Location
 from ort_py.execution.sequential import run_frame
-from ort_py.planning.steps import NestedPlan
+from ort_py.planning.plan import NestedPlan
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame

@@ -9,7 +9,7 @@ import pytest
 
 from ort_py.dtypes import DataType, SequenceType, TensorType, ValueType
 from ort_py.errors import InvalidArgument, Location
-from ort_py.execution.control_flow.stacking import padding, slice_form, stack
+from ort_py.execution.stacking import padding, slice_form, stack
 
 WHERE = Location(node="n", op_type="Scan")
 

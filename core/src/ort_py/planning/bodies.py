@@ -6,20 +6,20 @@ their devices and its captures get slots of the enclosing plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from ort_py.devices import Device
 from ort_py.dtypes import TensorType, ValueType
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Graph, Node, Value
 from ort_py.limits import check_allocation
-from ort_py.planning.steps import NestedPlan
-
-if TYPE_CHECKING:
-    from ort_py.planning.builder import GraphPlanner
+from ort_py.planning.plan import ExecutionPlan, NestedPlan
+from ort_py.planning.resources import PlanResources
+from ort_py.planning.slots import SlotTable
 
 __all__ = [
+    "BodyPlanner",
     "allocation_checker",
     "array_modules",
     "body_planner",
@@ -33,7 +33,32 @@ __all__ = [
 ]
 
 
-def body_planner(planner: GraphPlanner, node: Node, name: str) -> GraphPlanner:
+class BodyPlanner(Protocol):
+    """The planner of one graph, as steps with bodies see it; `GraphPlanner` is the one there is."""
+
+    slots: SlotTable
+    input_devices: list[Device]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is planned."""
+
+    @property
+    def resources(self) -> PlanResources:
+        """What its steps are made of."""
+
+    @property
+    def bodies(self) -> Mapping[Graph, BodyPlanner]:
+        """Planners of the graphs inside, whose own steps are there already."""
+
+    def natural_devices(self) -> list[Device]:
+        """Devices on which outputs are made."""
+
+    def finish(self, devices: list[Device]) -> ExecutionPlan:
+        """Bring the outputs to their devices and close the plan."""
+
+
+def body_planner(planner: BodyPlanner, node: Node, name: str) -> BodyPlanner:
     """The planner of the graph that is a node's attribute.
 
     Raises:
@@ -47,7 +72,7 @@ def body_planner(planner: GraphPlanner, node: Node, name: str) -> GraphPlanner:
     return planner.bodies[graph]
 
 
-def nest(planner: GraphPlanner, body: GraphPlanner, devices: Sequence[Device]) -> NestedPlan:
+def nest(planner: BodyPlanner, body: BodyPlanner, devices: Sequence[Device]) -> NestedPlan:
     """Close a body's plan with its outputs on these devices, and bring what it captures to where it reads it."""
     plan = body.finish(list(devices))
     captures: list[tuple[int, int]] = []
@@ -62,7 +87,7 @@ def captured_slots(*bodies: NestedPlan) -> tuple[int, ...]:
     return tuple(outer for body in bodies for outer, _ in body.captures)
 
 
-def define_outputs(planner: GraphPlanner, node: Node, devices: Sequence[Device]) -> tuple[int, ...]:
+def define_outputs(planner: BodyPlanner, node: Node, devices: Sequence[Device]) -> tuple[int, ...]:
     """Slots of what a node makes, one an entry of `devices`.
 
     Raises:
@@ -150,12 +175,12 @@ def expect(node: Node, what: str, where: str, found: int, needed: int) -> None:
         )
 
 
-def array_modules(planner: GraphPlanner, devices: Sequence[Device]) -> tuple[Any, ...]:
+def array_modules(planner: BodyPlanner, devices: Sequence[Device]) -> tuple[Any, ...]:
     """The array module of each device."""
     return tuple(planner.slots.array_module(device) for device in devices)
 
 
-def allocation_checker(planner: GraphPlanner, node: Node) -> Callable[[Any, Any], None]:
+def allocation_checker(planner: BodyPlanner, node: Node) -> Callable[[Any, Any], None]:
     """``f(shape, dtype)`` that asks the session's limits on behalf of a node."""
     limits, location = planner.resources.services.limits, node.location
 

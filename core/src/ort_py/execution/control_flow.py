@@ -1,0 +1,193 @@
+"""If, Loop, Scan and SequenceMap as instructions: bodies run in child frames of the same run.
+
+Specification: ONNX If-1…25, Loop-1…25, Scan-9…25 and SequenceMap-17; `batched_scans` has Scan-8. Only the iterations
+themselves loop in Python; slices and stacks are array operations. The specification leaves the order of the elements of
+SequenceMap open; here it is theirs. Comes after `bodies`, which holds what these have in common with kernels that hold
+graphs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_py.errors import InvalidArgument
+from ort_py.execution.bodies import enter, leave, one_integer, run_body, store, truth
+from ort_py.execution.stacking import stack
+from ort_py.planning.plan import NONE_SLOT, IfStep, LoopStep, ScanStep, SequenceMapStep
+
+if TYPE_CHECKING:
+    from ort_py.execution.instructions import Instruction, Slots
+
+__all__ = ["compile_if", "compile_loop", "compile_scan", "compile_sequence_map"]
+
+
+def compile_if(step: IfStep) -> Instruction:
+    """Run the branch the condition chooses."""
+    condition, outputs, release = step.inputs[0], step.outputs, step.release
+
+    def instruction(s: Slots) -> None:
+        body = step.then_branch if truth(s[condition], step.location) else step.else_branch
+        frame = enter(s, body)
+        results = run_body(frame, ())
+        leave(frame, body)
+        store(s, outputs, results, release)
+
+    return instruction
+
+
+def compile_loop(step: LoopStep) -> Instruction:
+    """Run the body up to the trip count, while its condition holds."""
+    carried_count = len(step.carried)
+
+    def instruction(s: Slots) -> None:
+        trip = None if step.trip_count == NONE_SLOT else s[step.trip_count]
+        limit = None if trip is None else one_integer(trip, "trip count", step.location)
+        go_on = True if step.condition == NONE_SLOT else truth(s[step.condition], step.location)
+        carried = [s[slot] for slot in step.carried]
+        collected: list[list[Any]] = [[] for _ in step.scan_types]
+        frame = enter(s, step.body)
+        watch = frame.watch
+        iteration = 0
+        while go_on and (limit is None or iteration < limit):
+            if watch is not None:
+                watch.before(step)  # a body may have no step at all
+            number, flag = np.array(iteration, np.int64), np.array(True)
+            results = run_body(frame, (number, flag, *carried))
+            go_on = truth(results[0], step.location)
+            carried = results[1 : 1 + carried_count]
+            for items, result in zip(collected, results[1 + carried_count :], strict=True):
+                items.append(result)
+            if watch is not None:
+                watch.hold(step, results[1 + carried_count :])
+            iteration += 1
+        leave(frame, step.body)
+        stacked = [
+            stack(
+                items,
+                0,
+                index=index,
+                value_type=step.scan_types[index],
+                module=step.scan_modules[index],
+                check_allocation=step.check_allocation,
+                where=step.location,
+            )
+            for index, items in enumerate(collected)
+        ]
+        store(s, step.outputs, [*carried, *stacked], step.release)
+
+    return instruction
+
+
+def compile_scan(step: ScanStep) -> Instruction:
+    """Run the body over slices of the scan inputs."""
+    state_count = len(step.states)
+
+    def instruction(s: Slots) -> None:
+        states = [s[slot] for slot in step.states]
+        scans, length = _scanned(step, s)
+        collected: list[list[Any]] = [[] for _ in step.scan_types]
+        frame = enter(s, step.body)
+        watch = frame.watch
+        for iteration in range(length):
+            if watch is not None:
+                watch.before(step)
+            slices = [
+                # The ellipsis keeps a slice of a vector an array: strings would come out as `str`.
+                array[length - 1 - iteration if backwards else iteration, ...]
+                for array, backwards in zip(scans, step.input_directions, strict=True)
+            ]
+            results = run_body(frame, (*states, *slices))
+            states = results[:state_count]
+            for items, result in zip(collected, results[state_count:], strict=True):
+                items.append(result)
+            if watch is not None:
+                watch.hold(step, results[state_count:])
+        leave(frame, step.body)
+        stacked: list[Any] = []
+        for index, items in enumerate(collected):
+            if step.output_directions[index]:
+                items.reverse()
+            stacked.append(
+                stack(
+                    items,
+                    step.output_axes[index],
+                    index=index,
+                    value_type=step.scan_types[index],
+                    module=step.scan_modules[index],
+                    check_allocation=step.check_allocation,
+                    where=step.location,
+                )
+            )
+        store(s, step.outputs, [*states, *stacked], step.release)
+
+    return instruction
+
+
+def _scanned(step: ScanStep, s: Slots) -> tuple[list[Any], int]:
+    """The scan inputs with their scan axis in front, and its length."""
+    scans: list[Any] = []
+    lengths: list[int] = []
+    for slot, axis in zip(step.scans, step.input_axes, strict=True):
+        array = s[slot]
+        if not -array.ndim <= axis < array.ndim:
+            raise InvalidArgument(
+                f"Scan axis {axis} is outside an input of rank {array.ndim}.",
+                where=step.location,
+                fix="Feed an input of the rank that scan_input_axes needs.",
+            )
+        scans.append(_axis_first(array, axis))
+        lengths.append(array.shape[axis])
+    if len(set(lengths)) > 1:
+        raise InvalidArgument(
+            f"The scan inputs have different lengths: {lengths}.",
+            where=step.location,
+            fix="All scan inputs must agree along their scan axes.",
+        )
+    return scans, lengths[0] if lengths else 0
+
+
+def _axis_first(array: Any, axis: int) -> Any:
+    axis %= array.ndim
+    return array.transpose(axis, *(other for other in range(array.ndim) if other != axis))
+
+
+def compile_sequence_map(step: SequenceMapStep) -> Instruction:
+    """Run the body once an element: inputs that are sequences are walked together, tensors go in as they are."""
+
+    def instruction(s: Slots) -> None:
+        inputs = [s[slot] for slot in step.mapped]
+        walked = [index for index, value in enumerate(inputs) if isinstance(value, list)]
+        counts = [len(inputs[index]) for index in walked]
+        if not walked or walked[0] != 0:
+            raise InvalidArgument(
+                "The first input of SequenceMap is not a sequence.",
+                where=step.location,
+                fix="Give it a sequence; SequenceConstruct and SplitToSequence make them of tensors.",
+            )
+        if len(set(counts)) > 1:
+            raise InvalidArgument(
+                f"The sequences have different lengths: {counts}.",
+                where=step.location,
+                why=f"inputs {walked} are sequences",
+                fix="All sequences must have as many elements as the first.",
+            )
+        collected: list[list[Any]] = [[] for _ in step.outputs]
+        frame = enter(s, step.body)
+        watch = frame.watch
+        feeds = inputs.copy()
+        for element in range(counts[0]):
+            if watch is not None:
+                watch.before(step)
+            for index in walked:
+                feeds[index] = inputs[index][element]
+            results = run_body(frame, feeds)
+            for items, result in zip(collected, results, strict=True):
+                items.append(result)
+            if watch is not None:
+                watch.hold(step, results)
+        leave(frame, step.body)
+        store(s, step.outputs, collected, step.release)
+
+    return instruction

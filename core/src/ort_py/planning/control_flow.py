@@ -1,0 +1,197 @@
+"""Steps for If, Loop, Scan and SequenceMap: where bodies get their values and where their results are left.
+
+A branch of If leaves its results on the same devices as the other. A Scan goes over one sequence along any axis since
+opset 9, over a batch of sequences in opset 8. Comes after `bodies`, which holds what these have in common with kernels
+that hold graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ort_py.devices import HOST, Device
+from ort_py.errors import InvalidGraph
+from ort_py.graph.ir import Node, Value
+from ort_py.planning.bodies import (
+    BodyPlanner,
+    allocation_checker,
+    array_modules,
+    body_planner,
+    captured_slots,
+    define_outputs,
+    expect,
+    flags,
+    integers,
+    nest,
+    slice_types,
+)
+from ort_py.planning.plan import BatchedScanStep, IfStep, LoopStep, ScanStep, SequenceMapStep
+
+__all__ = ["emit_control_flow"]
+
+_BATCH_AND_TIME = (0, 1)
+
+
+def _emit_if(planner: BodyPlanner, node: Node) -> None:
+    """Emit the step of an If node."""
+    (condition,) = planner.slots.acquire([(node.inputs[0], HOST, False)])
+    branches = [body_planner(planner, node, name) for name in ("then_branch", "else_branch")]
+    for branch in branches:
+        expect(node, "branch outputs", branch.graph.name, len(branch.graph.outputs), len(branches[0].graph.outputs))
+    made = [branch.natural_devices() for branch in branches]
+    devices = [left if left == right else HOST for left, right in zip(*made, strict=True)]
+    then_branch, else_branch = (nest(planner, branch, devices) for branch in branches)
+    planner.slots.steps.append(
+        IfStep(
+            inputs=(condition, *captured_slots(then_branch, else_branch)),
+            outputs=define_outputs(planner, node, devices),
+            location=node.location,
+            then_branch=then_branch,
+            else_branch=else_branch,
+        )
+    )
+
+
+def _emit_loop(planner: BodyPlanner, node: Node) -> None:
+    """Emit the step of a Loop node."""
+    body = body_planner(planner, node, "body")
+    count = len(body.graph.inputs) - 2
+    padded = [*node.inputs, None, None][: max(2, len(node.inputs))]
+    expect(node, "loop-carried inputs", body.graph.name, count, len(padded) - 2)
+    carried_devices = body.input_devices[2:]
+    scan_devices = body.natural_devices()[1 + count :]
+    wanted: list[tuple[Value | None, Device, bool]] = [(padded[0], HOST, False), (padded[1], HOST, False)]
+    wanted += [(value, device, False) for value, device in zip(padded[2:], carried_devices, strict=True)]
+    slots = planner.slots.acquire(wanted)
+    nested = nest(planner, body, [HOST, *carried_devices, *scan_devices])
+    planner.slots.steps.append(
+        LoopStep(
+            inputs=(*slots, *captured_slots(nested)),
+            outputs=define_outputs(planner, node, [*carried_devices, *scan_devices]),
+            location=node.location,
+            trip_count=slots[0],
+            condition=slots[1],
+            carried=slots[2:],
+            body=nested,
+            scan_types=slice_types(body.graph.outputs[1 + count :], node.outputs[count:], ((0,),) * len(scan_devices)),
+            scan_modules=array_modules(planner, scan_devices),
+            check_allocation=allocation_checker(planner, node),
+        )
+    )
+
+
+def _emit_scan(planner: BodyPlanner, node: Node) -> None:
+    """Emit the step of a Scan node."""
+    (_emit_batch if node.since_version < 9 else _emit_one_sequence)(planner, node)
+
+
+def _emit_one_sequence(planner: BodyPlanner, node: Node) -> None:
+    body = body_planner(planner, node, "body")
+    scan_count = _scan_count(node, body, node.inputs)
+    state_count = len(node.inputs) - scan_count
+    state_devices = body.input_devices[:state_count]
+    scan_devices = body.natural_devices()[state_count:]
+    outputs = len(body.graph.outputs) - state_count
+    output_axes = integers(node, "scan_output_axes", outputs)
+    wanted = [(value, device, False) for value, device in zip(node.inputs, body.input_devices, strict=True)]
+    slots = planner.slots.acquire(wanted)
+    nested = nest(planner, body, [*state_devices, *scan_devices])
+    planner.slots.steps.append(
+        ScanStep(
+            inputs=(*slots, *captured_slots(nested)),
+            outputs=define_outputs(planner, node, [*state_devices, *scan_devices]),
+            location=node.location,
+            states=slots[:state_count],
+            scans=slots[state_count:],
+            body=nested,
+            input_axes=integers(node, "scan_input_axes", scan_count),
+            input_directions=flags(node, "scan_input_directions", scan_count),
+            output_axes=output_axes,
+            output_directions=flags(node, "scan_output_directions", outputs),
+            scan_types=slice_types(
+                body.graph.outputs[state_count:], node.outputs[state_count:], [(axis,) for axis in output_axes]
+            ),
+            scan_modules=array_modules(planner, scan_devices),
+            check_allocation=allocation_checker(planner, node),
+        )
+    )
+
+
+def _emit_batch(planner: BodyPlanner, node: Node) -> None:
+    body = body_planner(planner, node, "body")
+    given = node.inputs[1:]  # the sequence lengths come first
+    scan_count = _scan_count(node, body, given)
+    state_count = len(given) - scan_count
+    state_devices = body.input_devices[:state_count]
+    scan_devices = body.natural_devices()[state_count:]
+    made = [*state_devices, *scan_devices]
+    wanted = [(value, device, False) for value, device in zip(given, body.input_devices, strict=True)]
+    slots = planner.slots.acquire([(node.inputs[0], HOST, False), *wanted])
+    nested = nest(planner, body, made)
+    planner.slots.steps.append(
+        BatchedScanStep(
+            inputs=(*slots, *captured_slots(nested)),
+            outputs=define_outputs(planner, node, made),
+            location=node.location,
+            lengths=slots[0],
+            states=slots[1 : 1 + state_count],
+            scans=slots[1 + state_count :],
+            body=nested,
+            directions=flags(node, "directions", scan_count),
+            slice_types=slice_types(
+                body.graph.outputs[state_count:],
+                node.outputs[state_count:],
+                (_BATCH_AND_TIME,) * len(scan_devices),
+            ),
+            modules=array_modules(planner, made),
+            check_allocation=allocation_checker(planner, node),
+        )
+    )
+
+
+def _scan_count(node: Node, body: BodyPlanner, given: Sequence[Value | None]) -> int:
+    expect(node, "inputs", body.graph.name, len(body.graph.inputs), len(given))
+    scan_count = int(node.attributes["num_scan_inputs"])
+    if not 0 < scan_count <= len(given):
+        raise InvalidGraph(
+            f"Scan has {len(given)} input(s), {scan_count} of which would be scanned.",
+            where=node.location,
+            fix="num_scan_inputs counts the last inputs, at least one.",
+        )
+    return scan_count
+
+
+def _emit_sequence_map(planner: BodyPlanner, node: Node) -> None:
+    """Emit the step of a SequenceMap node. Which inputs are sequences is seen when it runs: they are lists."""
+    body = body_planner(planner, node, "body")
+    expect(node, "inputs", body.graph.name, len(body.graph.inputs), len(node.inputs))
+    wanted = [(value, device, False) for value, device in zip(node.inputs, body.input_devices, strict=True)]
+    slots = planner.slots.acquire(wanted)
+    devices = body.natural_devices()
+    nested = nest(planner, body, devices)
+    planner.slots.steps.append(
+        SequenceMapStep(
+            inputs=(*slots, *captured_slots(nested)),
+            outputs=define_outputs(planner, node, devices),
+            location=node.location,
+            mapped=slots,
+            body=nested,
+        )
+    )
+
+
+_EMIT: dict[str, Callable[[BodyPlanner, Node], None]] = {
+    "If": _emit_if,
+    "Loop": _emit_loop,
+    "Scan": _emit_scan,
+    "SequenceMap": _emit_sequence_map,
+}
+
+
+def emit_control_flow(planner: BodyPlanner, node: Node) -> None:
+    """Emit the step of a node that the core runs itself.
+
+    Raises:
+        InvalidGraph: A body has the wrong number of inputs or outputs.
+    """
+    _EMIT[node.op_type](planner, node)
