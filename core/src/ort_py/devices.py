@@ -5,8 +5,9 @@ A leaf: imports nothing of ort-py. Knows no vendor; a device kind is whatever st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["HOST", "Device", "DeviceClass", "MemoryInfo", "MemoryKind"]
 

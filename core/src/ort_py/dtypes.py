@@ -9,7 +9,6 @@ a str (symbolic: equal names are equal sizes), or None (unknown).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "DataType",

@@ -49,9 +49,9 @@ raises in the same place is a second base where the two differ.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line, printable
 
 __all__ = [

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 from ort_py.api.managed_sessions import external_data, memory_of, model_file
@@ -21,6 +21,7 @@ from ort_py.api.session import InferenceSession
 from ort_py.engine.recipe import ProviderArgument
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.files import FileSnapshot
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions
 from ort_py.platform.forks import ProcessLock, tell_in_children

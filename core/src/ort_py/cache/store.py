@@ -16,12 +16,12 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ort_py.cache.format import HEAD_BYTES, read_checked, write_file
 from ort_py.files import open_regular
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CacheStore", "StoredFile"]
 

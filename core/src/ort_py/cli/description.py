@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ort_py.dtypes import DataType, OptionalType, TensorType, ValueType, nbytes_of
 from ort_py.graph.checking.domains import normalised, onnx_domains
 from ort_py.graph.reading.sources import read_source
 from ort_py.graph.writing.protos import type_from_proto
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits
 
 __all__ = ["Description", "OperatorUse", "ValueDescription", "describe_model"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ort_py.cli.pictures import EXTENSIONS, LAYOUTS, PictureOptions, read_pictur
 from ort_py.dtypes import TensorType, numpy_dtype, parse_value_type
 from ort_py.errors import InvalidArgument, Location, NoSuchFile
 from ort_py.inspection.generated_inputs import MODES, InputRecipe, generate
+from ort_py.lazy_dataclass import dataclass
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["Feeds", "add_input_arguments", "make_feeds", "say_what_was_assumed"]

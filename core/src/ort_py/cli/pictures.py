@@ -6,7 +6,6 @@ Needs Pillow, which ort-py does not depend on: it is imported when the first pic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 from ort_py import NodeArg
 from ort_py.dtypes import TensorType, numpy_dtype, parse_value_type
 from ort_py.errors import InvalidArgument, Location, NotFound
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["EXTENSIONS", "LAYOUTS", "PictureOptions", "read_picture"]
 

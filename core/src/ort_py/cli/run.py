@@ -9,7 +9,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from ort_py.cli.output import print_json, shape_text, table, time_text
 from ort_py.cli.progress import Progress
 from ort_py.cli.sessions import add_session_arguments, open_session
 from ort_py.cli.summaries import save_values, summarise, summary_text
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["add_arguments", "run"]
 

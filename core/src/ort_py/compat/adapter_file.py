@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ort_py.dtypes import DataType, data_type_of, nbytes_of
 from ort_py.errors import UsageError
 from ort_py.graph.weights.unpack import unpack
 from ort_py.graph.writing.protos import fill_tensor
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FORMAT_VERSION", "AdapterContent", "read_adapter_bytes", "write_adapter_bytes"]
 

@@ -5,10 +5,9 @@ Comes after a session's placement is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ort_py.errors import Fail
 from ort_py.inspection.placement import Placement
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 
 __all__ = ["OrtEpAssignedNode", "OrtEpAssignedSubgraph", "assignment_info"]

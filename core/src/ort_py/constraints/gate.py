@@ -9,7 +9,6 @@ their bounds in every run. Knows no provider, and nothing of how a region runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from ort_py.contracts.graph_view import NodeSpec, RegionView
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType, numpy_dtype
 from ort_py.errors import KernelInputError, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Admission", "Gate"]
 

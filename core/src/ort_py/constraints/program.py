@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Code", "ConstraintProgram", "Instruction"]
 

@@ -8,7 +8,6 @@ nothing of regions or of how programs are run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -29,6 +28,7 @@ from ort_py.constraints.sizes import (
     product,
 )
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "MALFORMED",

@@ -6,7 +6,7 @@ Comes between `table` and `gate`. Knows no provider; of the graph it sees the re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ort_py.constraints.sizes import UNKNOWN, Amount, Condition, Unknown, is_kno
 from ort_py.constraints.table import CONSTRAINTS
 from ort_py.contracts.graph_view import NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, TensorType
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Bound", "ConstraintFinding", "Requirement", "Trace", "trace"]
 

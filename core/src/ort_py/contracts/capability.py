@@ -6,8 +6,10 @@ decides; a claim is an offer, not an assignment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Capability", "Claim", "ClaimKind", "Refusal"]
 

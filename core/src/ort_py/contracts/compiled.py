@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.memory import IStream
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "CompiledRegion",

@@ -7,8 +7,10 @@ the graph around it, so one body serves every node that replaces the same comput
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FunctionBody", "NodeTemplate"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from ort_py.contracts.graph_view import Array, NodeSpec
 from ort_py.contracts.kernel_context import KernelContext, SubgraphCallable
 from ort_py.dtypes import DataType
 from ort_py.errors import operator_title
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "ALL_FLOATS",

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.devices import Device, MemoryInfo
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["AllocatorStats", "IAllocator", "IDataTransfer", "IEvent", "IStream"]
 

@@ -16,10 +16,11 @@ Comes before `pattern_match`, which finds patterns, and `pattern_rule`, which ma
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Const", "Maybe", "OneOf", "Op", "Pattern", "Var"]
 

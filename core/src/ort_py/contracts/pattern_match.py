@@ -6,13 +6,13 @@ Comes after `pattern`, before `pattern_rule`. Changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
 from ort_py.contracts.transform import GraphEditor
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Match", "Miss", "find_match"]
 

@@ -5,11 +5,11 @@ Comes before `provider`, whose members take and return them. Data only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from ort_py.devices import Device
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["ArtifactValidity", "Availability", "OptionSpec", "SessionContext"]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import UnionType
 from typing import TypeAlias
 
 from ort_py.contracts.graph_view import AttributeValue, NodeSpec
 from ort_py.dtypes import ValueType
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FormalParameter", "OperatorSchema", "TypeFunction"]
 

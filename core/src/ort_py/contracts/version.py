@@ -8,7 +8,7 @@ a year at least, and then leaves the core's range; see ``docs/plugin-author/vers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["API_VERSION", "CORE_API_RANGE", "OLDEST_CURRENT", "ApiRange", "deprecation"]
 

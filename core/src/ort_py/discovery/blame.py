@@ -11,9 +11,9 @@ import importlib.metadata
 import sys
 import types
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ort_py.hooks.switches import normalise_distribution
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Culprit", "culprit_of", "root_cause"]
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord
 from ort_py.hooks.guard import Raised, guarded
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CpuRole", "fills_cpu_role"]
 

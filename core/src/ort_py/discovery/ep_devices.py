@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from ort_py.enums import (
     OrtMemoryInfoDeviceType,
 )
 from ort_py.errors import Fail, InvalidArgument, Location, UsageError
+from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.processors import processor_facts
 from ort_py.values.memory_info import OrtMemoryInfo
 

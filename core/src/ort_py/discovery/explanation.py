@@ -7,12 +7,13 @@ they are asked for nodes, then the others by rank, then what was asked for and i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord
 from ort_py.discovery.selection import Origin, Selected, Selection
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["ConsideredProvider", "SelectionExplanation", "explained", "why_in_reserve"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FallbackAction", "FallbackKind", "FallbackRecord"]
 

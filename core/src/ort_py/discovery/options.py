@@ -13,7 +13,7 @@ import math
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ort_py.discovery.known_names import KNOWN_OPTIONS
 from ort_py.discovery.suggestions import did_you_mean
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import Location, OptionError
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CheckedOptions", "check_options"]
 

@@ -6,12 +6,13 @@ plug-in was loaded and probed. Records are frozen: a new state is a new record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from ort_py.contracts import OptionSpec, ProviderFactory
 from ort_py.devices import Device, DeviceClass
 from ort_py.hooks.entry_points import InstalledEntryPoint
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CPU_ROLE", "ProviderRecord", "RecordState"]
 

@@ -7,7 +7,6 @@ fix, and has the plug-in's own exception as its cause.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ort_py.discovery.catalog import ProviderCatalog, default_catalog
 from ort_py.discovery.known_names import KNOWN_PROVIDERS, is_known, package_for
@@ -21,6 +20,7 @@ from ort_py.errors import (
     ProviderNotAvailableError,
     ProviderNotFoundError,
 )
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "FAULTY",

@@ -7,12 +7,13 @@ refused: a bare string is a list of letters to it, and a set has no order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ort_py.discovery.environment import requested_providers
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import ArgumentTypeError, OptionError
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["ProviderRequest", "parse_request"]
 

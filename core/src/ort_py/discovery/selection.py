@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
@@ -34,6 +34,7 @@ from ort_py.discovery.refusals import FAULTY, Skip, misspelt, none_usable, not_i
 from ort_py.discovery.request import ProviderRequest, parse_request
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import InvalidArgument, ProviderFallbackWarning
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Origin", "Selected", "Selection", "select_providers"]
 

@@ -8,7 +8,6 @@ imported when it is called: a session restored from the cache begins with `plan_
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from ort_py.graph.ir import Model, Node
 from ort_py.graph.weights.accounting import release_weights
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
+from ort_py.lazy_dataclass import dataclass
 from ort_py.memory.transfer import TransferTable
 from ort_py.options import SessionOptions, reuses_memory
 from ort_py.partition.assignment import Assignment, Region

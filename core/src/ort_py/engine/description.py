@@ -6,13 +6,13 @@ Made once, when a model has been loaded or restored, and before anything optimis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ort_py.engine.metadata import ModelMetadata, NodeArg, metadata_of, node_arg
 from ort_py.engine.replaced_values import report_negative_sizes
 from ort_py.graph.ir import Model
 from ort_py.graph.reading.fingerprint import ContentHash
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["ModelDescription", "describe"]
 

@@ -7,7 +7,6 @@ written to.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ort_py.dtypes import (
     numpy_dtype,
 )
 from ort_py.errors import AbsentInputError, ArgumentTypeError, InvalidArgument, Location, OrtPyError, UsageError
+from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.plan import PlanInput
 from ort_py.values.device_tensor import DeviceTensor
 from ort_py.values.dlpack import from_dlpack

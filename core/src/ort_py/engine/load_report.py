@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.report import OptimisationReport
 
 __all__ = ["LoadReport", "StageReport"]

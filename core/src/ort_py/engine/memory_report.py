@@ -7,7 +7,7 @@ checked by `memory_limit`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from ort_py.contracts import AllocatorStats
@@ -15,6 +15,7 @@ from ort_py.devices import HOST
 from ort_py.execution.workspace import Workspace
 from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import named_weights, weight_bytes
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.planning.constants import ConstantPool
 from ort_py.printable import one_line

@@ -12,7 +12,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.hooks.manager import HookManager
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, additions_of, entries_of, entry_of, specs_of, values_of
 from ort_py.options.config_entries import effect_of
 from ort_py.options.spec import Effect

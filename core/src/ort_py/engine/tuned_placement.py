@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.cache.format import description_of
 from ort_py.cache.store import CacheStore
 from ort_py.contracts import IExecutionProvider
 from ort_py.errors import OptionError
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 from ort_py.suggestions import did_you_mean
 

@@ -13,7 +13,6 @@ Where neither applies the fused operator is left to whoever has it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from ort_py.contracts import IExecutionProvider, NodeTemplate
 from ort_py.engine.provider_wishes import claims_of
@@ -23,6 +22,7 @@ from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.ir import Graph, Model, Node, walk
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["write_out"]
 

@@ -5,9 +5,8 @@ Filled by `FramePool.workspace` from what recorded runs left. Knows no frame, no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ort_py.devices import Device
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["NO_WORKSPACE", "Workspace"]
 

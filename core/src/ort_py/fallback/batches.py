@@ -8,10 +8,11 @@ part. Knows no session: it is handed a function that runs a feed. Feeds are slic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Batch", "CannotSplit", "Declared", "batch_of", "run_in_parts"]
 

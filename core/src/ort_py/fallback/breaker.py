@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["BreakerState", "Circuit", "CircuitBreaker", "Clock"]

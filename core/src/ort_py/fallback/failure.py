@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ort_py.contracts import FailureKind, IExecutionProvider
 from ort_py.errors import DeviceReset, InvalidArgument, InvalidGraph, MemoryLimitError, OrtPyError
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Failure", "failure_of", "forget_arrays"]
 

@@ -11,7 +11,7 @@ value by a node of an inner graph. Graphs nest and chain deeply in hostile model
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ from ort_py.errors import Location
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash
 from ort_py.graph.weights.kept_bytes import KeptBytes
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Budget, Limits
 
 __all__ = ["Graph", "Model", "Node", "Value", "Weight", "connect", "disconnect", "walk"]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.switches import normalise_distribution
+from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution

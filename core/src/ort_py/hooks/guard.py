@@ -10,8 +10,9 @@ shared library, `OSError`. Only the user's Ctrl-C passes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Raised", "describe", "guarded"]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,7 @@ from ort_py.hooks.guard import Raised, guarded
 from ort_py.hooks.specs import AllocatorContribution, KernelContribution
 from ort_py.hooks.switches import blocked_reason
 from ort_py.hooks.validation import HOOK_NAMES, new_pluggy_manager, validate_plugin
+from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["PLUGIN_GROUP", "HookManager", "PluginFailure", "default_hook_manager"]

@@ -11,7 +11,7 @@ Comes before: `manager`, which registers plug-ins and calls hooks one plug-in at
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import pluggy
@@ -24,6 +24,7 @@ from ort_py.contracts import (
     ProviderFactory,
     Transform,
 )
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "PROJECT",

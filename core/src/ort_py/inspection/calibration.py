@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ort_py.engine.session_cache import MODEL_CACHE_KEY, open_store
 from ort_py.engine.tuned_placement import IN_ORDER, PLACEMENT_KEY
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import InvalidArgument, OrtPyError
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions
 from ort_py.partition.rates import DEVICE_RATES, HOST_RATES, Rates
 

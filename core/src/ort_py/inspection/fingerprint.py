@@ -12,12 +12,12 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_py.engine.engine import Engine
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, additions_of, changed_values, entries_of, specs_of
 from ort_py.options.config_entries import effect_of
 from ort_py.options.spec import Effect

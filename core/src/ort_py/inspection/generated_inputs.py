@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ort_py.dtypes import (
 )
 from ort_py.engine.metadata import NodeArg
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["MODES", "Generated", "InputRecipe", "generate"]
 

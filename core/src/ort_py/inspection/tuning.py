@@ -12,7 +12,7 @@ import datetime
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ort_py.api.session import InferenceSession
@@ -23,6 +23,7 @@ from ort_py.errors import InvalidArgument, OptionError, OrtPyError
 from ort_py.inspection.generated_inputs import InputRecipe, generate
 from ort_py.inspection.tuning_candidates import tuning_orders
 from ort_py.inspection.tuning_report import TunedCandidate, TuningReport
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 
 __all__ = ["tune"]

@@ -6,9 +6,10 @@ Plain values with a table and JSON. Knows no session and no clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
 __all__ = ["TunedCandidate", "TuningReport"]

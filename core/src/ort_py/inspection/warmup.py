@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.engine.description import ModelDescription
 from ort_py.inspection.warmup_feeds import WarmupFeed, warmup_feeds
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["WarmedShape", "WarmupReport", "warm_up"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from ort_py.dtypes import DataType, OptionalType, TensorType, ValueType, numpy_dtype, parse_value_type
 from ort_py.engine.metadata import NodeArg
 from ort_py.errors import ArgumentTypeError, InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 from ort_py.suggestions import did_you_mean
 from ort_py.values.ort_value import OrtValue
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import prod
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
 from ort_py.kernels.seeds import stream_for
 from ort_py.kernels.subgraphs import BoundSubgraph
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits, check_allocation, in_looked_at_parts, look, unquestioned_elements
 
 __all__ = ["BoundKernel", "KernelConstants", "KernelServices", "bind_kernel", "make_context"]

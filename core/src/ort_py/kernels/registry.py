@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ort_py.contracts import KernelCatalog, KernelDef, KernelLookup, KernelMatch, NodeSpec
 from ort_py.errors import KernelConflictError
 from ort_py.kernels.matching import match_kernel, overlap
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["KernelRegistry", "Registration"]
 

@@ -8,10 +8,11 @@ the machine can bear, while a large file has earned its size by being there.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from ort_py.errors import OptionError
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Limits"]
 

@@ -6,13 +6,13 @@ Providers' own transfers are asked first, then those that plug-ins contribute, e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ort_py.contracts import Array, IDataTransfer, IStream
 from ort_py.devices import HOST, Device
 from ort_py.errors import EngineError
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Hop", "HostTransfer", "TransferTable"]
 

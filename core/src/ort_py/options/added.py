@@ -7,10 +7,11 @@ for providers, `ep_context` for callbacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ort_py.enums import OrtExecutionProviderDevicePolicy
+from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ort_py.values.ort_value import OrtValue

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from types import NoneType
 from typing import Any, Generic, TypeVar, cast
@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from ort_py.errors import OptionError
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FIRST_VERSION", "FLAG", "NUMBER", "PATH", "TEXT", "Effect", "Kind", "OptionSpec", "member_of", "one_of"]
 

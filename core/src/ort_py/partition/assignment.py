@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from ort_py.contracts import KernelDef, NodeSpec
 from ort_py.graph.ir import Graph, Node
 from ort_py.graph.view import Border, SubsetView
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CORE", "Assignment", "NodeAssignment", "Region", "RunnerKind"]
 

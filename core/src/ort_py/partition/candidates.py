@@ -9,12 +9,13 @@ providers are on the host and do not say what their nodes cost, nothing is compa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.graph.ir import Graph
 from ort_py.graph.view import ModelGraphView
+from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.cost_model import CostModel
 from ort_py.partition.islands import cuts_of, groups_of, improve
 from ort_py.partition.survey import Answer, estimates

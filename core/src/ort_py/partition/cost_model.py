@@ -6,8 +6,9 @@ Data, with one rule. Comes before `work_table`, which prices a graph with it. A 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.rates import Calibration
 
 __all__ = ["EXPLICIT_ORDER_MARGIN", "CostModel", "always_pays", "transfer_costs"]

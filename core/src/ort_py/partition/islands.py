@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.cost_model import CostModel
 from ort_py.partition.edges import trimmed
 from ort_py.partition.work_table import OUTSIDE, Ints, Placed, WorkTable

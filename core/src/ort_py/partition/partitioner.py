@@ -9,12 +9,12 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ort_py.contracts import Claim, ClaimKind, GraphView, IExecutionProvider
 from ort_py.graph.ir import Graph, Node, walk
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.assignment import CORE, Assignment, NodeAssignment, Region, RunnerKind
 from ort_py.partition.candidates import Choice, choose, compares
 from ort_py.partition.convex import ContractedGraph

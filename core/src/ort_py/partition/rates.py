@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import ItemsView, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["DEVICE_RATES", "HOST_RATES", "Calibration", "Rates"]
 

@@ -7,10 +7,11 @@ every node already has a provider and no times are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ort_py.contracts import Capability, Claim, ClaimKind, GraphView, IExecutionProvider
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Answer", "OnProviderError", "estimates", "survey"]
 

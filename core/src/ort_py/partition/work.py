@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.dtypes import TensorType, nbytes_of
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["UNKNOWN_DIM", "Work", "bytes_of", "work_of"]
 

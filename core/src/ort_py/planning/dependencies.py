@@ -13,9 +13,9 @@ Comes after the plan, before `lanes`. Knows no times and no threads.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass
 
 from ort_py.devices import Device
+from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.plan import CopyStep, ExecutionPlan, RegionStep, Step, WaitStep
 
 __all__ = ["Dependencies", "dependencies_of"]

@@ -11,8 +11,8 @@ Comes after `dependencies`. Knows no slots and no threads; times are numbers tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.dependencies import Dependencies
 
 __all__ = ["Arrangement", "LaneTask", "arrange"]

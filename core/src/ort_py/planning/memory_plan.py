@@ -10,12 +10,12 @@ those that were not contiguous, so that the layout of a value does not depend on
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ort_py.devices import Device
+from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.plan import NONE_SLOT, ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
 from ort_py.constraints import Admissions
@@ -20,6 +20,7 @@ from ort_py.devices import HOST, Device
 from ort_py.dtypes import ValueType
 from ort_py.errors import Location
 from ort_py.kernels.subgraphs import BoundSubgraph
+from ort_py.lazy_dataclass import dataclass
 from ort_py.memory.transfer import Hop
 from ort_py.printable import one_line
 

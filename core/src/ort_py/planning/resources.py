@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ort_py.constraints import Gate
 from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Node
 from ort_py.kernels.binding import KernelServices
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits.limits import Limits
 from ort_py.memory.transfer import TransferTable
 from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ort_py.devices import HOST
+from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.plan import (
     FRAME_SLOT,
     NONE_SLOT,

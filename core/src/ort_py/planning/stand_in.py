@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
 from ort_py.errors import EPFail, Location
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
 
 if TYPE_CHECKING:

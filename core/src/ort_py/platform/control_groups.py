@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CpuQuota", "GroupMemory", "LimitedGroup", "cpu_quota", "limited_groups"]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FAMILIES", "NativeFamily", "NativeLibrary", "find_libraries"]
 

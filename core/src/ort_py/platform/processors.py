@@ -12,9 +12,9 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.control_groups import cpu_quota
 
 __all__ = ["ThreadCount", "lower_priority", "processor_facts", "set_default_threads", "thread_count"]

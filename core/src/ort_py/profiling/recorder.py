@@ -13,9 +13,10 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
 from ort_py.profiling.traced_plan import Kind, PlanLike, TracedPlan, kinds_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import groupby
 from time import perf_counter
@@ -22,6 +22,7 @@ from ort_py.graph.editing.edit_state import EditState
 from ort_py.graph.editing.retyping import retype_readers
 from ort_py.graph.ir import Model, walk
 from ort_py.hooks.guard import describe
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.report import OptimisationReport, PassReport
 from ort_py.transforms.sweep import RewriteBudget, RuleIndex, Sweep, failure
 

@@ -6,9 +6,10 @@ bounded, since a model may have tens of thousands of near matches; the numbers b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
 __all__ = ["OptimisationReport", "PassReport", "Rewrite", "RewriteRefusal"]

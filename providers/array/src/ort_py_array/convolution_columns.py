@@ -15,13 +15,13 @@ whole images, or of output rows where one image is too large.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.pictures import PaddedRows
 from ort_py_array.products import product
 from ort_py_array.strided_views import strided_view

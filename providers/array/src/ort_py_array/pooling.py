@@ -7,13 +7,13 @@ The positions of the maxima (MaxPool's second output) are in `pooling_indices`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 from ort_py_array.convolution import window_of
 from ort_py_array.pictures import check_padded

@@ -7,13 +7,14 @@ is done step by step, in `recurrent_layers`. What constant weights and known sha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.precision import rounded, widened
 from ort_py_array.recurrent_cells import (
     DEFAULT_ACTIVATIONS,

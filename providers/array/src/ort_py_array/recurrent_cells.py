@@ -7,11 +7,11 @@ already projected from the input; a cell adds what the hidden state contributes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "DEFAULT_ACTIVATIONS",

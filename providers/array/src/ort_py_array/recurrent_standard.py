@@ -9,10 +9,10 @@ one without. Comes before `recurrent_layers`, which chooses; `recurrent_cells` h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["KINDS", "Product", "Standard", "in_standard_form", "in_standard_order", "product_of", "run_standard"]
 

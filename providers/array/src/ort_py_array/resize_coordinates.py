@@ -7,11 +7,12 @@ pixels must fall to the same side here. Knows nothing of pictures; `resize` gath
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Axis", "Sampling", "nearest", "weighted"]
 

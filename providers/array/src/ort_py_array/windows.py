@@ -8,9 +8,9 @@ forms start here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Placement", "Placements", "Window"]
 

@@ -7,11 +7,11 @@ Asks metadata, folders and the driver; imports no CuPy and makes no context, so 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from ort_py.contracts import Availability
 from ort_py.devices import Device
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda import libraries
 from ort_py_cuda.driver import Driver, Gpu, read_driver, visible, wanted_devices
 from ort_py_cuda.installed import CuPy, Missing, find_cupy, install_command

@@ -13,9 +13,11 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Driver", "Gpu", "read_driver", "visible", "wanted_devices"]
 

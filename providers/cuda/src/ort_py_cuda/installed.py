@@ -7,9 +7,10 @@ and `libraries`, which looks for NVIDIA's libraries of the same CUDA.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["EXTRAS", "OLDEST", "CuPy", "Missing", "cuda_major", "find_cupy", "install_command"]
 

@@ -11,13 +11,13 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 from ort_py.errors import EPFail
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.installed import cuda_major, install_command
 
 __all__ = ["LIBRARIES", "Library", "find", "include_folders", "load", "wheel_version"]

@@ -6,12 +6,12 @@ Comes after `options` and `memory`; before `provider`, which hands the parts to 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts import IStream
 from ort_py.devices import Device
 from ort_py.errors import EPFail
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.availability import DEVICE_KIND, examine, too_old
 from ort_py_cuda.code.cache import CodeCache, session_cache
 from ort_py_cuda.installed import Missing, find_cupy

@@ -8,11 +8,11 @@ asked where it is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts import OptionSpec, SessionContext
 from ort_py.errors import OptionError
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.settings import Settings
 
 __all__ = ["OPTIONS", "WITHOUT_MEANING", "ExternalAllocator", "Wishes", "wishes_of"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ort_py.contracts import KernelContext
 from ort_py.contracts.kernel import KernelCallable, KernelDef
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Settings", "applied", "current", "with_settings"]
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["OLDEST", "Installed", "Missing", "find"]
 

@@ -7,7 +7,6 @@ memory and are copied out: a tensor of ours that is too small keeps its size wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ort_py.contracts import RegionInstance, RunDeclined
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_openvino.build import writable
 from ort_py_openvino.elements import new_array, tensor
 from ort_py_openvino.forks import CALLS, Inheritance

@@ -17,7 +17,6 @@ is lost in the same region before any output has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +24,7 @@ import numpy as np
 
 from ort_py.contracts import FunctionBody, GraphView, NodeSpec
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["NO_LOOKS", "Looks", "has", "looks_of", "refusal_of_not_finite"]
 

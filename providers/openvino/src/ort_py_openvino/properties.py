@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from ort_py.contracts import SessionContext
 from ort_py.errors import OptionError
+from ort_py.lazy_dataclass import dataclass
 from ort_py_openvino.shapes import Bounds, bounds_of
 
 __all__ = ["Target", "target_of"]

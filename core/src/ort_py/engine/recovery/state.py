@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.discovery import FallbackRecord
@@ -16,6 +16,7 @@ from ort_py.errors import DeviceReset, Location
 from ort_py.fallback.circuits import FAILURES_KEY, RETRY_KEY, circuits_of
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.fallback.states import SessionState
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 from ort_py.platform.forks import tell_in_children
 

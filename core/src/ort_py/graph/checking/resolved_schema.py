@@ -7,7 +7,7 @@ module knows how onnx spells its schemas.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args
@@ -27,6 +27,7 @@ from ort_py.dtypes import (
     ValueType,
 )
 from ort_py.graph.ir import Graph, Node, Value
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "AttributeSpec",

@@ -6,7 +6,7 @@ Used by `edit` alone.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ort_py.contracts.function_body import FunctionBody
@@ -16,6 +16,7 @@ from ort_py.graph.ir import Graph, Model, Node, Value, connect, walk
 from ort_py.graph.reading.names import Names
 from ort_py.graph.view import SpecCache
 from ort_py.graph.weights.weight_store import WeightStore, process_store
+from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ort_py.graph.editing.edit import Editor

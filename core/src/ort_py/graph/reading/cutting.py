@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ort_py.files import FileIdentity
 from ort_py.graph.weights.weights import FilePart
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["SMALLEST_CUT", "CutModel", "cut"]
 

@@ -6,10 +6,10 @@ Made at the door of an engine. Later stages ask it what it is and never look at 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.errors import ArgumentTypeError
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["GivenModel"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ort_py.graph.ir import Value
 from ort_py.graph.reading.written import WrittenGraph, WrittenNode
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Body", "Closure", "Context", "Scope", "enclosed", "with_model_names"]
 

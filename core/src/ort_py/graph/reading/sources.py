@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.reading.cutting import CutModel, cut
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.paging import forget_pages, mapped
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits
 from ort_py.limits.allocation import human_bytes
 

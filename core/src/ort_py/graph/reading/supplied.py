@@ -7,7 +7,7 @@ and `loader`, which use it. Knows nothing of session options.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ort_py.dtypes import DataType, Dim, OptionalType, SequenceType, TensorType, ValueType, data_type_of
 from ort_py.errors import Fail, Location
 from ort_py.graph.reading.written import WrittenGraph
+from ort_py.lazy_dataclass import dataclass
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["Supplied"]

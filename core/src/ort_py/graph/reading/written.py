@@ -7,11 +7,12 @@ still names here: nothing is resolved, so records can be shared by all calls of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from ort_py.dtypes import ValueType
 from ort_py.graph.ir import Weight
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FunctionKey", "WrittenFunction", "WrittenGraph", "WrittenNode", "walk_written"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 import numpy as np
@@ -23,6 +23,7 @@ from ort_py.graph.typing.misread import is_misread
 from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
 

@@ -7,10 +7,10 @@ refers to it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ort_py.graph.ir import Model, Weight, walk
 from ort_py.graph.weights.weights import ArrayWeight, MappedWeight
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["WeightBytes", "named_weights", "release_weights", "weight_bytes"]
 

@@ -11,7 +11,6 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
@@ -22,6 +21,7 @@ from ort_py.files import FileIdentity
 from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.graph.weights.unpack import aligned_copy, frozen, unpack
 from ort_py.graph.weights.weights import ArrayWeight, FilePart, MappedFile, MappedWeight, file_key
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["WeightStats", "WeightStore", "process_store"]
 

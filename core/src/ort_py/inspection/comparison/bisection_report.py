@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from ort_py.inspection.comparison.report import ComparedOutput, ComparisonReport
+from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 from ort_py.transforms.report import Rewrite
 

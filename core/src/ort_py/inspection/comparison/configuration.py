@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ort_py.api.session import InferenceSession
@@ -15,6 +14,7 @@ from ort_py.engine.recipe import ProviderArgument
 from ort_py.enums import GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, InvalidArgument
 from ort_py.inspection.comparison.examining import examining_options
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions
 from ort_py.suggestions import did_you_mean
 

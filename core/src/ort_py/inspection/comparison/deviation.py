@@ -6,8 +6,8 @@ Plain records with a text; `measuring` fills them in.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
 __all__ = ["Deviation", "ValueSummary"]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
+from ort_py.lazy_dataclass import dataclass
 from ort_py.tolerances import TOLERANCES
 
 __all__ = ["Tolerances", "deviation", "summary_of"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from ort_py.errors import operator_title
 from ort_py.inspection.comparison.deviation import Deviation, ValueSummary
+from ort_py.lazy_dataclass import dataclass
 from ort_py.printable import one_line
 
 __all__ = ["ComparedNode", "ComparedOutput", "ComparedSide", "ComparisonReport", "Difference"]

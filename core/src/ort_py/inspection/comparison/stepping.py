@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ort_py.engine.engine import Engine
 from ort_py.execution.frame import Frame, session_closed
 from ort_py.execution.sequential import cause_of, placed
 from ort_py.graph.ir import Graph, Node, Value
+from ort_py.lazy_dataclass import dataclass
 from ort_py.partition.assignment import Assignment
 from ort_py.planning.plan import CopyStep, ExecutionPlan, KernelStep, RegionStep, Step
 

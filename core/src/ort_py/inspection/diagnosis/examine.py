@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from ort_py.hooks.switches import BLOCK
 from ort_py.inspection.diagnosis.files import check_files
 from ort_py.inspection.diagnosis.machine import machine_facts
 from ort_py.inspection.diagnosis.report import Diagnosis, FileCheck, ProviderDiagnosis, TrialRun, Verdict
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["TIME_LIMIT", "examine"]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import StrEnum
 from typing import Any
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Diagnosis", "FileCheck", "ProviderDiagnosis", "TrialRun", "Verdict"]
 

@@ -7,10 +7,10 @@ nothing of providers; `islands` and `merging` compute on it, `page` draws it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ort_py.dtypes import DataType, TensorType, ValueType, nbytes_of
 from ort_py.graph.ir import Graph, Node, Value
+from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.partition.assignment import Assignment
 

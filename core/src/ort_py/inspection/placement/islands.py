@@ -8,9 +8,9 @@ waits for what waits for it, and for two providers no other order has fewer turn
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ort_py.inspection.placement.flow import NOBODY, Flow, FlowValue
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Island", "IslandBorder", "borders_of", "copied_bytes", "island_groups", "turns"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Drawing", "draw"]
 

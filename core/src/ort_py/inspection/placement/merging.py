@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 from ort_py.inspection.placement.flow import Flow
 from ort_py.inspection.placement.islands import turns
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["RefusedNode", "Suggestion", "suggestions_of"]
 

@@ -7,11 +7,12 @@ nothing of colours or of how a page draws it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ort_py.inspection.placement.flow import Flow
 from ort_py.inspection.placement.islands import Island
 from ort_py.inspection.placement.layered import ASPECT, Drawing, draw
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["NODE_HEIGHT", "NODE_WIDTH", "Box", "Edge", "Picture", "picture_of"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ort_py.inspection.comparison.deviation import Deviation
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["DifferingOutput", "Finding", "Outcome", "Stopped"]
 

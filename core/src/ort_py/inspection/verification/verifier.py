@@ -13,7 +13,7 @@ import random
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from ort_py.inspection.verification.reference import drawn_outputs, open_referen
 from ort_py.inspection.verification.report import Mismatch, VerificationReport
 from ort_py.inspection.verification.search import differing_outputs, search
 from ort_py.inspection.verification.verified import Verified
+from ort_py.lazy_dataclass import dataclass
 from ort_py.options import RunOptions
 from ort_py.platform.forks import tell_in_children
 

@@ -5,12 +5,12 @@ Used by `attention`. Equal forms give one body, which a graph may compare by ide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from ort_py.contracts import FunctionBody, NodeTemplate
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Form", "attention_body"]
 

@@ -7,9 +7,9 @@ not lead back to its own inputs. Changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.attention.parts import operator, shape_of
 
 __all__ = ["Past", "past_of"]

@@ -12,8 +12,6 @@ both ways.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ort_py.contracts import (
@@ -26,6 +24,7 @@ from ort_py.contracts import (
     TransformContext,
     ValueSpec,
 )
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.attention.parts import is_swap, operator, repeated_heads, shape_of
 from ort_py.transforms.fusion import CONTRIB
 

@@ -8,12 +8,13 @@ zeros, where the nodes it replaces give NaN or, guarded against it, zeros too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ort_py.contracts import GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
 from ort_py.dtypes import DataType, Shape
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.attention.body import Form, attention_body
 from ort_py.transforms.attention.cache import Past, past_of
 from ort_py.transforms.attention.parts import (

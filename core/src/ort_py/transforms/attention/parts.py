@@ -6,10 +6,9 @@ known as far as they matter, sizes being equal where their names are. Changes no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ort_py.contracts import GraphEditor, NodeSpec, ValueSpec
 from ort_py.dtypes import Shape, TensorType
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "Keys",

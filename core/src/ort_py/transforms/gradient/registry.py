@@ -11,7 +11,6 @@ To add one: decorate a function in the family's file in `rules/`, or list a new 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +18,7 @@ from ort_py import errors
 from ort_py.contracts import NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, Shape
 from ort_py.errors import operator_title
+from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ort_py.transforms.gradient.builder import GradientBuilder

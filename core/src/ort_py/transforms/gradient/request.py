@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from ort_py.dtypes import TensorType
 from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.gradient.subgraph import between, is_float, reads
 
 __all__ = ["GradientRequest", "check_request_types", "forget_wrong_shapes", "read_request"]

@@ -6,9 +6,8 @@ and outputs are data stands here; everything else, attributes included, is the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ort_py.contracts import FunctionBody, NodeSpec, NodeTemplate
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["CHANNELS_LAST", "Sensitive", "channels_last_body", "sensitive", "to_first", "to_last"]
 

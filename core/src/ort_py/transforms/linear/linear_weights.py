@@ -7,13 +7,13 @@ The arithmetic is done in float64, so that new weights are those closest to the 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate
 from ort_py.graph.weights.unpack import aligned_empty
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["LINEAR", "Linear", "linear", "per_channel", "rounded"]
 

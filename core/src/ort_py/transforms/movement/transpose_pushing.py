@@ -8,12 +8,13 @@ border. The best region met is taken, if it has fewer Transposes than before: so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
 
 from ort_py.contracts import GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.movement.transposed_operators import Permutation, Pushed, is_identity, push
 from ort_py.transforms.movement.transposes import permutation_of
 

@@ -7,13 +7,14 @@ one that is computed instead: axis ``i`` of the value is axis ``p[i]`` of the ot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Permutation", "Pushed", "inverse", "is_identity", "push"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.attention.plain import fits, plain_attention
 from ort_py_array.attention.visibility import Visibility
 from ort_py_array.checks import LARGE, shape_error

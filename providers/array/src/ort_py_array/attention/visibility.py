@@ -8,10 +8,10 @@ host, decided before any array is touched. Comes before `core`; knows no heads a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Visibility"]
 

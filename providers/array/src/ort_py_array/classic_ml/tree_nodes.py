@@ -13,13 +13,13 @@ the trees is checked here: whoever walks never leaves it, and the number of step
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts.graph_view import Array
 from ort_py.errors import InvalidGraph, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["MODES", "Forest", "TreeNodes", "forest_of", "leaves_of"]
 

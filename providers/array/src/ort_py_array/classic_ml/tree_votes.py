@@ -9,12 +9,12 @@ Comes after `tree_nodes`, whose leaves it is given. Knows neither rows nor post 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ort_py.contracts.graph_view import Array
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["AGGREGATES", "Collect", "Votes", "collector"]
 

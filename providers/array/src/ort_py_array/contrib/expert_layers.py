@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, TypeAlias
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.activation import gelu, swish
 from ort_py_array.contrib.routing import assignments, chosen_experts, sparse_mixer
 from ort_py_array.precision import rounded, widened

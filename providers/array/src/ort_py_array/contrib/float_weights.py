@@ -7,12 +7,12 @@ Comes before `experts`; knows no operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.contrib.packed_weights import times_in_parts, unpacked
 
 __all__ = ["FloatMatrices"]

@@ -5,11 +5,10 @@ What GroupQueryAttention and SparseAttention of com.microsoft have in common. Kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import host_ints, shape_error
 from ort_py_array.contrib.cached_keys import one_number
 from ort_py_array.precision import mean_along, rounded, widened

@@ -9,11 +9,11 @@ which is the smaller. Comes before `block_quantized` and `experts`; knows no ope
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["PackedMatrix", "times_in_parts", "unpacked"]
 

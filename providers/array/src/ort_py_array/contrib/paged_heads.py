@@ -8,11 +8,12 @@ no sequences.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.attention.core import Rule
 from ort_py_array.checks import shape_error
 from ort_py_array.contrib.grouped_heads import check_heads, separated

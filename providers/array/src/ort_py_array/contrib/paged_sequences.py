@@ -8,7 +8,6 @@ wrong one raises and never leads to a read beyond a cache. Knows no cache and no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 
 __all__ = ["Integers", "Sequences", "pages_of", "sequences_of", "slots_of"]

@@ -6,12 +6,12 @@ in a byte the first is the low one; they are stored with 8 added, or as two's co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import LARGE, shape_error
 from ort_py_array.saturation import quantized
 

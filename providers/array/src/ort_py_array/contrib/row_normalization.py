@@ -8,7 +8,6 @@ once. Knows no operator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.precision import widened
 
 __all__ = ["RowMaker", "Rows", "normalize_rows"]

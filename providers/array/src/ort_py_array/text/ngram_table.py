@@ -10,12 +10,12 @@ Comes before `tfidf`. Knows neither counts nor weights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts.graph_view import Array
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.key_places import Finder, place_finder
 
 __all__ = ["NgramTable", "hits", "ngram_table"]

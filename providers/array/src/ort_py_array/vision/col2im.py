@@ -8,7 +8,6 @@ Blocks that do not overlap are laid out in one copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -17,6 +16,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import host_ints, shape_error
 from ort_py_array.precision import is_narrow, rounded, widened
 from ort_py_array.strided_views import strided_view

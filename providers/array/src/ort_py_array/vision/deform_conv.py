@@ -7,7 +7,6 @@ Output positions are taken in blocks of bounded size, on the context's pool. Any
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm, prod
 from typing import Any
 
@@ -15,6 +14,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 from ort_py_array.precision import rounded, widened
 from ort_py_array.vision.interpolation import Pixels, blocks, interpolated, linear_taps, zeroed

@@ -7,7 +7,6 @@ domain: the factory serves both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 from ort_py_array.precision import is_narrow, rounded, widened
 from ort_py_array.vision.interpolation import Pixels, Taps, blocks, cubic_taps, interpolated, linear_taps, zeroed

@@ -8,11 +8,11 @@ Knows no operator and no grid: GridSample and DeformConv come here with position
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Pixels", "Taps", "blocks", "cubic_taps", "interpolated", "linear_taps", "zeroed"]
 

@@ -7,7 +7,6 @@ scores, a stretch at a time, so that those behind the last selected box cost onl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isqrt
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 
 __all__ = ["KERNELS", "non_max_suppression"]

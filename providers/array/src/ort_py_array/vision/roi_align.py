@@ -7,7 +7,6 @@ Regions with the same number of samples go together, in blocks of bounded size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 from ort_py_array.precision import rounded, widened
 

@@ -7,7 +7,6 @@ pool uses their memory again in both. Comes after `binding`; before `region`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.contracts import (
@@ -23,6 +22,7 @@ from ort_py.contracts import (
 from ort_py.contracts.graph_view import Array
 from ort_py.devices import Device
 from ort_py.errors import ExecutionError, KernelNotFoundError, OrtPyError
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.capture.binding import RegionContext, weights_of
 from ort_py_cuda.capture.claims import definition_of
 

@@ -5,8 +5,9 @@ Knows dtypes by name, because NumPy has no bfloat16 of its own. Comes before the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["C_TYPES", "THREADS", "Rows", "blocks_for", "c_type", "pack_of", "rows_of"]
 

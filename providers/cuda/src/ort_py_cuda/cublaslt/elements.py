@@ -6,8 +6,9 @@ library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Arithmetic", "Compute", "CudaType", "Epilogue", "arithmetic_of"]
 

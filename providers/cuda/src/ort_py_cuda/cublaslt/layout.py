@@ -16,9 +16,9 @@ NumPy and compares them with `numpy.matmul`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product as combinations
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.cublaslt.elements import Arithmetic, Epilogue
 
 __all__ = ["Call", "Matrix", "Problem", "calls_of", "matrix_view", "product_shape", "tn_refusal"]

@@ -13,9 +13,9 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from ctypes import byref, c_double, c_float, c_int32
-from dataclasses import dataclass
 from typing import Any
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.cublaslt.binding import CublasLt, DescField, LayoutField, PreferenceField
 from ort_py_cuda.cublaslt.elements import Arithmetic, CudaType
 from ort_py_cuda.cublaslt.layout import Matrix, Problem

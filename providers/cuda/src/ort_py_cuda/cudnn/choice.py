@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.settings import Settings
 
 __all__ = ["Choice"]

@@ -11,8 +11,9 @@ here states its strides, intermediate ones too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "Activation",

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.cudnn import descriptors
 from ort_py_cuda.cudnn.descriptors import Descriptor
 from ort_py_cuda.cudnn.element_types import HALVES, LEGACY_CODES

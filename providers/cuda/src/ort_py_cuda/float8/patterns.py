@@ -9,7 +9,7 @@ region. Knows no device. Comes before `region`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ort_py.contracts.capability import Claim, ClaimKind
 from ort_py.contracts.graph_view import GraphView, NodeSpec, ValueSpec
 from ort_py.contracts.region_provider import convex_groups
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["FROM", "Activation", "Found", "Product", "Weight", "find", "group_refusal", "owns", "product_of"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ort_py.contracts.region_weights import RegionWeight
 from ort_py.devices import Device
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.float8.bytes import columns_of, product, rows_of
 from ort_py_cuda.float8.patterns import Activation, Product, product_of
 from ort_py_cuda.settings import current

@@ -8,7 +8,6 @@ operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.code import Kernel
 from ort_py_cuda.code.sources import program
 from ort_py_cuda.cublaslt.products import multiply

@@ -6,13 +6,13 @@ its inside copied. The ways are those of `convolution`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, KernelFactory, tensors
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.convolution import check_convolution
 from ort_py_array.convolution_transpose import transposed_geometry
 from ort_py_array.two_forms import two_forms

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.contrib.fused_activation import activation_of
 from ort_py_cuda.cudnn import graphs, legacy
 from ort_py_cuda.cudnn.choice import Choice

@@ -5,11 +5,11 @@ Each record knows how it is laid out for `grouped.cuh`. Comes before `grouped_at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.code import Kernel
 from ort_py_cuda.code.sources import program
 

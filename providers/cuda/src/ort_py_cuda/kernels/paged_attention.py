@@ -8,7 +8,6 @@ went in, nothing is copied. Quantised and latent caches are left to the array li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelForms, tensors
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.contrib.paged_attention import INPUTS, rows_seen
 from ort_py_array.contrib.paged_attention import KERNELS as LIBRARY
 from ort_py_array.contrib.paged_attention import paged_attention as library

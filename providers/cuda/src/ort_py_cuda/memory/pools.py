@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ort_py.errors import EPFail
+from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.forks import ProcessLock
 from ort_py_cuda.modules import cupy
 from ort_py_cuda.options import ExternalAllocator, Wishes

@@ -10,8 +10,8 @@ Comes after `program`; before `region`, which knows shapes and launches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.code.elements import C_TYPES
 from ort_py_cuda.code.sources import program as joined
 from ort_py_cuda.regions.program import Apply, Input, Program, Reduce, Scalar, arguments_of, computed_type

@@ -8,13 +8,14 @@ keep groups convex. Comes last; the provider asks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from ort_py.contracts.capability import Claim, ClaimKind
 from ort_py.contracts.graph_view import GraphView, NodeSpec, ValueSpec
 from ort_py.contracts.region_provider import convex_groups
 from ort_py.dtypes import DataType, Shape
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.regions.operators import RULES, unsupported
 from ort_py_cuda.regions.reading import constant_of
 from ort_py_cuda.regions.refusals import reduced_axes_of

@@ -9,7 +9,6 @@ which has what is left; knows no captured graphs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, 
 from ort_py.devices import Device
 from ort_py.dtypes import DataType
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.cublaslt.elements import Epilogue
 from ort_py_cuda.cublaslt.layout import product_shape
 from ort_py_cuda.cublaslt.products import multiply

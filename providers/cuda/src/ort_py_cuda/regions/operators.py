@@ -7,11 +7,11 @@ Knows no shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.dtypes import DataType, numpy_dtype
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.code.elements import C_TYPES
 from ort_py_cuda.regions import emitters
 from ort_py_cuda.regions.emitters import FLOATS, Constant, Emitter, numbers, plain

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "Apply",

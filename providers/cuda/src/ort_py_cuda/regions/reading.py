@@ -7,13 +7,14 @@ the region is compiled. Comes after `operators`; before `region`. Knows no devic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView
 from ort_py.dtypes import numpy_dtype
 from ort_py.errors import Location
+from ort_py.lazy_dataclass import dataclass
 from ort_py_cuda.regions.operators import RULES, emit
 from ort_py_cuda.regions.program import Builder, Input, Program, Scalar
 from ort_py_cuda.regions.refusals import reduced_axes_of

@@ -7,7 +7,6 @@ regions with equal programs. Comes after `generate`, `layout` and `reading`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -16,6 +15,7 @@ from ort_py.contracts.compiled import CompiledRegion, FrameResources, FunctionRe
 from ort_py.contracts.graph_view import Array, RegionView
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidArgument
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.broadcasting import broadcast_dims
 from ort_py_cuda.code.elements import THREADS, blocks_for, rows_of
 from ort_py_cuda.code.faults import Site, record_of

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.executable import executable
 from ort_py_onednn.binding.library import open_library

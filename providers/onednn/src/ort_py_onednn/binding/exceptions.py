@@ -17,9 +17,9 @@ import ctypes
 import struct
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.executable import executable
 

@@ -9,8 +9,8 @@ was found by running each with NaN at every place; `tests/test_not_a_number.py` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Algorithm, Binary, Eltwise
 
 __all__ = ["Hazards", "hazards_of", "may_clamp"]

@@ -14,11 +14,11 @@ import site
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ort_py.errors import EPFail
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["VARIABLE", "Library", "Missing", "find", "open_library"]
 

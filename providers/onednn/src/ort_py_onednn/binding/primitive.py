@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList
 from ort_py_onednn.binding.constants import (

@@ -8,10 +8,10 @@ i, f, c, o for an LSTM; update, reset, candidate for a GRU.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import FORWARD_INFERENCE, Argument, Query
 from ort_py_onednn.binding.descriptors import Desc

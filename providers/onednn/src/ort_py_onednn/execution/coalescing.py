@@ -10,8 +10,9 @@ costs time, and never a result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.execution.plan import Buffer, Place, Step, lay_out
 from ort_py_onednn.execution.repeat import Repeat

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.primitive import Primitive
 
 __all__ = ["Buffer", "Place", "Plan", "Step", "lay_out"]

@@ -8,8 +8,8 @@ what the one before it left. Knows nothing of what is computed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.execution.plan import Buffer, Place, Step
 
 __all__ = ["Repeat", "repeated"]

@@ -6,11 +6,12 @@ The last thing that is made of a plan, once a frame. Knows nothing of runs: the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, Repeated
 from ort_py_onednn.binding.constants import Argument

@@ -9,12 +9,13 @@ turned back rounds and clips in its chain. Comes on top of `fusion` and before `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from ort_py.contracts import NodeSpec, RegionView
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Binary, Element, Eltwise
 from ort_py_onednn.binding.primitive import Function
 from ort_py_onednn.graph.functions import linear, merged, rounded

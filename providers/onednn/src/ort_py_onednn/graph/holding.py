@@ -13,9 +13,9 @@ Knows nothing of operations. Used by `conversions`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ort_py.contracts import NodeSpec
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Element
 
 __all__ = ["LIMITS", "Holding", "holding"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ort_py.contracts import NodeSpec
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Element
 
 __all__ = ["BYTES", "Array", "Numbers", "numbers_of", "signed"]

@@ -6,9 +6,10 @@ Made by `fusion`, read by `lowering`. Nothing here knows a shape.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import Element
 from ort_py_onednn.binding.primitive import Function
 

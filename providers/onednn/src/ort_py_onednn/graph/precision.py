@@ -9,9 +9,9 @@ every case. Knows nothing of layouts; `lowering` converts where two operations d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ort_py.dtypes import DataType
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import F32, Element
 from ort_py_onednn.graph.operation import Operation
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, Argument, Binary, Element, Eltwise
 from ort_py_onednn.binding.descriptors import Desc

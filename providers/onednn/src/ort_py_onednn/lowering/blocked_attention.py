@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import F32, Algorithm, Argument, Binary, Eltwise
 from ort_py_onednn.binding.descriptors import Desc

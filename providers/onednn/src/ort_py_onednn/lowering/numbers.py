@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding.constants import INTEGERS, Element
 from ort_py_onednn.binding.primitive import UNSCALED, Scaling
 from ort_py_onednn.lowering.planner import Planner, Value

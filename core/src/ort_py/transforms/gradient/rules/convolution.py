@@ -7,10 +7,10 @@ sizes need no cases of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ort_py.contracts import ValueSpec
+from ort_py.lazy_dataclass import dataclass
 from ort_py.transforms.gradient.registry import Call, Gradients, rule, unsupported
 
 if TYPE_CHECKING:

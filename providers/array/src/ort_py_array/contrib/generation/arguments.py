@@ -5,12 +5,12 @@ Numbers come as arrays of one element on the host. Knows no loop and no graph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np  # of host inputs only
 
 from ort_py.errors import InvalidArgument, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["Lengths", "matrix_of", "number_of", "prompt_of", "token_of", "vocabulary_mask"]
 

@@ -6,10 +6,11 @@ found first wins. Knows no graph and no rule about scores: it gets scores and sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np  # of scores and tokens on the host
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["BeamRules", "Beams", "best"]
 

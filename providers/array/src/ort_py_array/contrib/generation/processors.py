@@ -8,11 +8,12 @@ order in which onnxruntime does. Knows no loop, no beam and no graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np  # of scores on the host
 from numpy.lib.stride_tricks import sliding_window_view
+
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = [
     "LOWEST",

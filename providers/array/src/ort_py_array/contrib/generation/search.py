@@ -6,12 +6,12 @@ What beams do is in `beams`, what changes scores in `processors`, how graphs are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np  # of tokens and scores on the host
 
 from ort_py.contracts.kernel import KernelContext
+from ort_py.lazy_dataclass import dataclass
 from ort_py_array.contrib.generation.arguments import Lengths
 from ort_py_array.contrib.generation.beams import BeamRules, Beams
 from ort_py_array.contrib.generation.feeds import Model

@@ -8,7 +8,6 @@ expected. Runs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -16,6 +15,7 @@ from ort_py.contracts.graph_view import GraphView, ValueSpec
 from ort_py.contracts.kernel import KernelContext
 from ort_py.dtypes import DataType, numpy_dtype
 from ort_py.errors import InvalidGraph, Location
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["GptSignature", "PairSignature", "gpt_signature", "pair_signature"]
 

@@ -7,11 +7,11 @@ A `Rule` holds everything that claiming has to know of one operator; families ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py.dtypes import DataType, Shape
+from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.graph.integers import BYTES
 
 __all__ = [

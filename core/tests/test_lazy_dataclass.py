@@ -1,0 +1,198 @@
+"""Data classes whose methods are made late; the oracle is the decorator of the standard library."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import field
+from functools import partial
+from operator import ge, gt, le, lt
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pytest
+
+from ort_py.lazy_dataclass import dataclass
+
+T = TypeVar("T")
+SETTINGS: list[dict[str, bool]] = [
+    {},
+    {"frozen": True},
+    {"slots": True},
+    {"frozen": True, "slots": True},
+    {"frozen": True, "slots": True, "kw_only": True},
+    {"frozen": True, "slots": True, "order": True},
+    {"slots": True, "eq": False},
+    {"frozen": True, "eq": False},
+    {"repr": False},
+]
+
+
+def _point() -> type[Any]:
+    class Point:
+        """A point."""
+
+        kind: ClassVar[str] = "point"
+        x: int
+        y: float = 1.5
+        names: list[str] = field(default_factory=list, compare=False)
+        hidden: int = field(default=7, repr=False, hash=False)
+        seen: int = field(default=3, init=False)
+        made: dict[str, int] = field(default_factory=dict, init=False, compare=False)
+
+        def norm(self) -> float:
+            """The norm of the point."""
+            return abs(self.x) + self.y
+
+    return Point
+
+
+def decorated(decorator: Any, make: Callable[[], type[Any]], settings: dict[str, bool]) -> Any:
+    """A new class, decorated."""
+    return decorator(**settings)(make())
+
+
+def _both(make: Callable[[], type[Any]], **settings: bool) -> tuple[Any, Any]:
+    """The same class by both decorators."""
+    return decorated(dataclass, make, settings), decorated(dataclasses.dataclass, make, settings)
+
+
+def _shown(call: Callable[[], Any]) -> Any:
+    """The result of a call, or its error."""
+    try:
+        return call()
+    except (TypeError, AttributeError) as error:
+        # The words for a wrong call name the class or the method, depending on the version.
+        return type(error)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_instances_are_those_of_the_standard_library(settings: dict[str, bool]) -> None:
+    """Construction, text, comparison, order and hashes."""
+    found = []
+    for cls in _both(_point, **settings):
+        one, same, other = cls(x=1), cls(x=1, names=["a"]), cls(x=2, y=0.5, hidden=9)
+        pairs = [(a, b) for a in (one, same, other) for b in (one, same, other, 1)]
+        found.append(
+            [
+                _shown(partial(cls, 1)) is TypeError,
+                _shown(cls),
+                _shown(partial(cls, 1, seen=2)),
+                [dataclasses.asdict(item) for item in (one, same, other)],
+                [repr(item) for item in (one, other) if settings.get("repr", True)],
+                [a == b for a, b in pairs],
+                [_shown(partial(compare, a, b)) for a, b in pairs for compare in (lt, le, gt, ge)],
+                [_shown(partial(hash, item)) for item in (one, other) if settings.get("eq", True)],
+                dataclasses.replace(one, y=9.0).y,
+                cls.kind,
+                one.norm(),
+                str(inspect.signature(cls)).replace("_HAS_DEFAULT_FACTORY", "").replace(" 'None'", " None"),
+                cls.__match_args__,
+                hasattr(one, "__dict__"),
+                one.made is not same.made,
+            ]
+        )
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("settings", [one for one in SETTINGS if one.get("frozen")], ids=str)
+def test_fields_of_frozen_instances_do_not_change(settings: dict[str, bool]) -> None:
+    """Neither by assignment nor by deletion, and other attributes are not added."""
+    one = decorated(dataclass, _point, settings)(x=1)
+    for name in ("x", "other"):
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
+            setattr(one, name, 2)
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field"):
+            delattr(one, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Base(Generic[T]):
+    """A generic class with a check."""
+
+    value: T
+    checks: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.checks.append("base")
+
+
+@dataclass(frozen=True, slots=True)
+class Derived(Base[int]):
+    """Has a field of its own, and the check of its base."""
+
+    extra: str = "e"
+
+
+class Plain(Base[int]):
+    """Uses what its base has."""
+
+
+def test_a_derived_class_has_the_fields_of_its_base_first() -> None:
+    """The check of the base is called once, whichever class is used first."""
+    assert repr(Plain(3)) == "Plain(value=3, checks=['base'])"
+    assert repr(Derived(1, [], "f")) == "Derived(value=1, checks=['base'], extra='f')"
+    assert Derived(1) != Base(1)
+
+
+def test_instances_are_copied_and_pickled() -> None:
+    """Frozen instances with slots need methods of their own for it."""
+    one = Derived(1, extra="g")
+    for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert other == one
+        assert other is not one
+
+
+def test_a_method_in_the_class_stays() -> None:
+    """As the standard decorator does it."""
+
+    @dataclass(frozen=True)
+    class Own:
+        """Has an initialiser, a text, an equality and a hash."""
+
+        x: int
+
+        def __init__(self) -> None:
+            object.__setattr__(self, "x", 5)
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 1
+
+    assert (repr(Own()), Own() == 3, hash(Own()), Own().x) == ("own", True, 1, 5)
+
+
+def test_a_class_that_contains_itself_has_a_text() -> None:
+    """The inner one is shown as three dots."""
+
+    @dataclass
+    class Node:
+        """Refers to another."""
+
+        next: Any = None
+
+    node = Node()
+    node.next = node
+    assert repr(node).endswith("Node(next=...)")
+
+
+def test_initialisers_are_compiled_when_a_class_is_used() -> None:
+    """Importing a module compiles none of its data classes' methods."""
+    program = (
+        "import builtins\nfrom ort_py.lazy_dataclass import dataclass\n"
+        "calls, plain = [], builtins.exec\n"
+        "builtins.exec = lambda *given: calls.append(given[0]) or plain(*given)\n"
+        "@dataclass(frozen=True, slots=True)\nclass A:\n    '''A.'''\n    x: int\n"
+        "assert calls == []\nA(1); A(2)\nassert len(calls) == 1\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
