@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ort_py.constraints import Admissions, Gate
-from ort_py.contracts import RegionInstance, RunDeclined
-from ort_py.errors import ExecutionError, KernelInputError, LimitError, Location
+from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
+from ort_py.errors import EPFail, KernelInputError, LimitError, Location
 from ort_py.execution.admission import AdmittedInstance, admitted
 from ort_py.graph.view import ModelGraphView
 from ort_py.limits import Limits
@@ -26,11 +26,15 @@ class Doubling(RegionInstance):
     Args:
         admit: What checks new shapes; None where the engine does.
         shape: Shape of what it makes; that of the first input where it is None.
+        dtype: Type of what it makes.
     """
 
-    def __init__(self, admit: Callable[..., Any] | None = None, shape: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self, admit: Callable[..., Any] | None = None, shape: tuple[int, ...] | None = None, dtype: Any = np.float32
+    ) -> None:
         self.admit = admit
         self.shape = shape
+        self.dtype = dtype
         self.bound: list[tuple[int, ...]] = []
         self.expected: list[Any] = []
 
@@ -44,7 +48,7 @@ class Doubling(RegionInstance):
         self.bound.append(inputs[0].shape)
 
     def __call__(self) -> Sequence[Any]:
-        return [np.zeros(self.shape or self.bound[-1], np.float32)]
+        return [np.zeros(self.shape or self.bound[-1], self.dtype)]
 
 
 def admissions_of(text: str, limits: Limits | None = None, *, empty_values: bool = True) -> Admissions:
@@ -63,7 +67,7 @@ def test_an_instance_that_checks_shapes_itself_is_not_wrapped() -> None:
     instance = admitted(admissions_of(SUM), Doubling, declines=True)
     assert isinstance(instance, Doubling)
     instance.bind([rows(3), rows(1)], [None])
-    assert instance.expected == [((3, 4),)]
+    assert instance.expected == [RequiredOutputs(((3, 4),), (np.dtype(np.float32),))]
 
 
 def test_an_instance_that_does_not_is_wrapped() -> None:
@@ -124,5 +128,13 @@ def test_outputs_of_another_shape_are_an_error_of_the_provider() -> None:
     """The first results of new shapes are compared with what the operators give."""
     instance = admitted(admissions_of(SUM), lambda _: Doubling(shape=(2, 4)), declines=True)
     instance.bind([rows(3), rows(1)], [None])
-    with pytest.raises(ExecutionError, match=r"shape \[2, 4\] where the operators give \[3, 4\]"):
+    with pytest.raises(EPFail, match=r"shape \[2, 4\] of float32 where the operators give \[3, 4\] of float32"):
+        instance()
+
+
+def test_outputs_of_another_type_are_an_error_of_the_provider() -> None:
+    """So are results of another element type."""
+    instance = admitted(admissions_of(SUM), lambda _: Doubling(dtype=np.float64), declines=True)
+    instance.bind([rows(3), rows(1)], [None])
+    with pytest.raises(EPFail, match=r"of float64 where the operators give \[3, 4\] of float32"):
         instance()

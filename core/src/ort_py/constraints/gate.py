@@ -99,6 +99,7 @@ class Gate:
         unchecked: Nodes that cannot be checked before they run, with the reason.
         unsized: Nodes that make values of which no gate can say how large they are, with the reason.
         reads: Numbers of the inputs whose elements decide shapes.
+        output_dtypes: Element type of each output; None where it is not a tensor.
     """
 
     def __init__(self, view: RegionView) -> None:
@@ -106,6 +107,9 @@ class Gate:
         self._names = tuple(value.name for value in view.inputs)
         self._types = tuple(value.type for value in view.inputs)
         self._outputs = tuple(view.outputs)
+        self.output_dtypes: tuple[np.dtype[Any] | None, ...] = tuple(
+            numpy_dtype(value.type.data_type) if isinstance(value.type, TensorType) else None for value in view.outputs
+        )
         self._takes_tensors = all(isinstance(kind, TensorType) for kind in self._types)
         self._constants: dict[str, np.ndarray[Any, Any] | None] = {}
         self._constant: Callable[[str], np.ndarray[Any, Any] | None] | None = view.constant

@@ -12,6 +12,7 @@ from ort_py.contracts.compiled import (
     FunctionRegion,
     NativeEntryPoint,
     RegionInstance,
+    RequiredOutputs,
     RunDeclined,
 )
 from ort_py.contracts.device_memory import IDeviceMemory
@@ -116,6 +117,7 @@ __all__ = [
     "RegionProvider",
     "RegionView",
     "RegionWeight",
+    "RequiredOutputs",
     "RewriteRule",
     "RunDeclined",
     "SessionContext",

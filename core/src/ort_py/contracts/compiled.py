@@ -7,12 +7,16 @@ belongs to a `RegionInstance`, of which a frame has one; two threads never call 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.memory import IStream
+from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "CompiledRegion",
@@ -20,6 +24,7 @@ __all__ = [
     "FunctionRegion",
     "NativeEntryPoint",
     "RegionInstance",
+    "RequiredOutputs",
     "RunDeclined",
 ]
 
@@ -43,6 +48,40 @@ class RunDeclined(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class RequiredOutputs:
+    """What the operators of a region give for one set of input shapes.
+
+    Attributes:
+        shapes: Shape of each output; None where values decide it.
+        dtypes: Element type of each output; None where it is not known.
+    """
+
+    shapes: tuple[tuple[int, ...] | None, ...]
+    dtypes: tuple[np.dtype[Any] | None, ...]
+
+    def check(self, shapes: Iterable[tuple[int, ...]], dtypes: Iterable[np.dtype[Any]]) -> None:
+        """Compare the outputs that the region makes with those that are required.
+
+        Args:
+            shapes: Shape of each output.
+            dtypes: Element type of each output.
+
+        Raises:
+            EPFail: An output differs.
+        """
+        for place, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+            wanted, kind = self.shapes[place], self.dtypes[place]
+            if (wanted is not None and shape != wanted) or (kind is not None and dtype != kind):
+                right = f"{'?' if wanted is None else list(wanted)} of {'any type' if kind is None else kind}"
+                raise EPFail(
+                    f"A compiled region makes an output of shape {list(shape)} of {dtype} where the operators give "
+                    f"{right}.",
+                    why=f"output {place} of the region",
+                    fix="This is a mistake in the provider that compiled the region: report it with the model.",
+                )
+
+
+@dataclass(frozen=True, slots=True)
 class FrameResources:
     """Resources that a frame lends to its instances.
 
@@ -50,13 +89,13 @@ class FrameResources:
         stream: The frame's stream on the provider's device, None on the host.
         threads: Threads the instance may use.
         admit: Checks inputs of new shapes against the operators' constraints and the limits of the session, and returns
-            the shape that each output has to have, None where values decide it. It raises what `RegionInstance.bind`
-            may let through. None where the engine checks each run itself. See `RegionInstance.admits_shapes`.
+            the outputs that the region has to make of them. It raises what `RegionInstance.bind` may let through. None
+            where the engine checks each run itself. See `RegionInstance.admits_shapes`.
     """
 
     stream: IStream | None = None
     threads: int = 1
-    admit: Callable[[Sequence[Array]], Sequence[tuple[int, ...] | None]] | None = None
+    admit: Callable[[Sequence[Array]], RequiredOutputs] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +118,9 @@ class RegionInstance(ABC):
     def admits_shapes(self) -> bool:
         """Optional. Whether `bind` calls `FrameResources.admit` itself for shapes that are new to it.
 
-        An instance that compares shapes anyway saves the engine from comparing them too. It must make outputs of the
-        shapes that `admit` returns. Read once, after `CompiledRegion.instantiate`.
+        An instance that compares shapes anyway saves the engine from comparing them too. It must call
+        `RequiredOutputs.check` with the outputs that it is going to make, before it runs for the first time with these
+        shapes. Read once, after `CompiledRegion.instantiate`.
         """
         return False
 

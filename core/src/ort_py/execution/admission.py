@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ort_py.constraints import Admission, Admissions, check_elements
-from ort_py.contracts import RegionInstance, RunDeclined
-from ort_py.errors import ExecutionError, KernelInputError
+from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
+from ort_py.errors import KernelInputError
 
 __all__ = ["AdmittedInstance", "ShapeCheck", "admitted"]
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def admitted(
     admissions: Admissions | None,
-    make: Callable[[Callable[[Sequence[Any]], Sequence[tuple[int, ...] | None]] | None], RegionInstance],
+    make: Callable[[Callable[[Sequence[Any]], RequiredOutputs] | None], RegionInstance],
     *,
     declines: bool,
 ) -> RegionInstance:
@@ -39,7 +39,7 @@ def admitted(
     check = ShapeCheck(admissions, declines=declines)
     if admissions.gate.reads_elements:  # equal shapes are not enough to know that a run is right
         return AdmittedInstance(make(None), check)
-    instance = make(check.shapes)
+    instance = make(check.required)
     return instance if instance.admits_shapes else AdmittedInstance(instance, check)
 
 
@@ -58,13 +58,17 @@ class ShapeCheck:
         self.admissions = admissions
         self._declines = declines
 
-    def shapes(self, inputs: Sequence[Any]) -> Sequence[tuple[int, ...] | None]:
-        """Check inputs whose shapes alone matter; the shape that each output has to have, None where it is not known.
+    def required(self, inputs: Sequence[Any]) -> RequiredOutputs:
+        """Check inputs whose shapes alone matter, and return the outputs that the region has to make of them.
 
         Raises:
             RunDeclined, KernelInputError, LimitError: As `admit`.
         """
-        return self.admit((tuple([array.shape for array in inputs]), ()), inputs).outputs
+        return self.outputs_of(self.admit((tuple([array.shape for array in inputs]), ()), inputs))
+
+    def outputs_of(self, admission: Admission) -> RequiredOutputs:
+        """The outputs that the region has to make of inputs that were admitted."""
+        return RequiredOutputs(admission.outputs, self.admissions.gate.output_dtypes)
 
     def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
         """Look up or compute the admission for a set of shapes.
@@ -153,12 +157,14 @@ class AdmittedInstance(RegionInstance):
         """Run.
 
         Raises:
-            ExecutionError: The region made outputs of other shapes than the specification says.
+            EPFail: The region made outputs of other shapes or types than the specification says.
             Exception: Whatever the provider's instance raises.
         """
         made = self._run()
         if self._new:
-            self._compare(made)
+            assert self._admission is not None
+            required = self._check.outputs_of(self._admission)
+            required.check([tuple(array.shape) for array in made], [array.dtype for array in made])
             self._new = False
         return made
 
@@ -171,18 +177,6 @@ class AdmittedInstance(RegionInstance):
         self._admission = self._check.admit((shapes, seen), inputs)
         self._shapes, self._seen = shapes, seen
         self._new = True
-
-    def _compare(self, made: Sequence[Any]) -> None:
-        """Compare the shapes of the first results of a set of shapes with what the constraints say."""
-        assert self._admission is not None
-        for place, (array, wanted) in enumerate(zip(made, self._admission.outputs, strict=True)):
-            if wanted is not None and tuple(array.shape) != wanted:
-                raise ExecutionError(
-                    f"A compiled region made an output of shape {list(array.shape)} where the operators give "
-                    f"{list(wanted)}.",
-                    why=f"output {place} of the region",
-                    fix="This is a mistake in the provider that compiled the region: report it with the model.",
-                )
 
     def reserved_bytes(self) -> int:
         """Bytes that the provider's instance holds."""

@@ -1,12 +1,18 @@
-"""A frame's state of a region: the arrays of a run."""
+"""A frame's state of a region: the arrays of a run, and the outputs that are required of it."""
 
 from __future__ import annotations
+
+import dataclasses
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx.parser
+import pytest
 
 import ort_py as ort
+from ort_py_onednn.execution.region import DnnlRegion
+from providers.onednn.tests.models import model, node, open_session
 
 
 def test_numpy_scalars_are_read_while_they_live() -> None:
@@ -20,3 +26,17 @@ def test_numpy_scalars_are_read_while_they_live() -> None:
         assert session.placement.counts().get("DnnlExecutionProvider", 0) > 0
         results = [session.run(None, {"x": np.array(-0.03, ml_dtypes.bfloat16)})[0] for _ in range(50)]
     assert {float(one) for one in results} == {1.0}  # exp(tanh(0.03 * 0))
+
+
+@pytest.mark.parametrize("wrong", [{"outputs": ((4, 3),)}, {"dtypes": (np.dtype(np.float64),)}])
+def test_a_plan_of_other_outputs_never_runs(monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]) -> None:
+    """The instance compares its plan with the outputs that the operators give, before native code runs."""
+    real = DnnlRegion._planned
+    monkeypatch.setattr(DnnlRegion, "_planned", lambda *given: dataclasses.replace(real(*given), **wrong))
+    x = np.ones((3, 4), np.float32)
+    data = model([node("Softmax", "x", "a"), node("Exp", "a", "y")], {"x": x}, dynamic=True)
+    with open_session(data) as session:
+        (found,) = session.run(None, {"x": x})
+        (record,) = session.fallback_report
+    assert "where the operators give [3, 4] of float32" in record.reason
+    np.testing.assert_allclose(found, np.full((3, 4), np.exp(0.25)), rtol=1e-6)

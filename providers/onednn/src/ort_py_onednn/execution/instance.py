@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.contracts import NativeEntryPoint, RegionInstance, RunDeclined
+from ort_py.contracts import NativeEntryPoint, RegionInstance, RequiredOutputs, RunDeclined
 from ort_py.errors import EPFail
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call, CallList, Repeated, native_loop
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ort_py_onednn.execution.region import DnnlRegion, KeptPlan, Shapes
 
-    Admit = Callable[[Sequence[Any]], Sequence[tuple[int, ...] | None]]
+    Admit = Callable[[Sequence[Any]], RequiredOutputs]
 
 __all__ = ["DnnlInstance", "Refused"]
 
@@ -166,17 +166,6 @@ def _look(region: DnnlRegion, plan: Plan) -> tuple[Flags | None, int]:
     return Flags(region.engine.library), max(threads)
 
 
-def _compare(plan: Plan, wanted: Sequence[tuple[int, ...] | None]) -> None:
-    """Refuse a plan whose outputs have other shapes than the operators give them."""
-    for number, (shape, right) in enumerate(zip(plan.outputs, wanted, strict=False)):
-        if right is not None and shape != right:
-            raise EPFail(
-                f"A plan of oneDNN makes an output of shape {list(shape)} where the operators give {list(right)}.",
-                why=(f"output {number} of the region",),
-                fix="this is a mistake in ort-py-onednn: please report it with the model",
-            )
-
-
 class DnnlInstance(RegionInstance):
     """A frame's state.
 
@@ -303,7 +292,7 @@ class DnnlInstance(RegionInstance):
             if found.entry is not None:
                 found.entry.used = found.plan_entry.used = True
             return found
-        wanted = () if self._admit is None else self._admit(inputs)
+        required = None if self._admit is None else self._admit(inputs)
         leave_room()
         prepare(self._region.engine.library, max(threads, self._threads))
         with gate.making():  # what is made here is behind locks that a forked child must not find closed
@@ -312,7 +301,8 @@ class DnnlInstance(RegionInstance):
             except Refused as error:
                 raise RunDeclined(error.what) from error
             plan = kept.plan
-            _compare(plan, wanted)
+            if required is not None:
+                required.check(plan.outputs, plan.dtypes)
             if plan.arena_bytes > self._arena.nbytes:
                 # The addresses of the old arena are in the handles of every form.
                 self._drop_forms()
