@@ -141,7 +141,7 @@ class Builder:
         """A constant of random numbers; data fed at run time sometimes."""
         dtype = dtype or self.main
         if dtype in FLOATS and self.chance(0.12):
-            return self.new_input(shape, dtype, symbolic=0.1)
+            return self._seen_part(shape, dtype) if self.chance(0.4) else self.new_input(shape, dtype, symbolic=0.1)
         if dtype == "bool":
             return self.const(self.numbers.integers(0, 2, shape).astype(bool))
         if dtype in INTEGERS:
@@ -152,6 +152,24 @@ class Builder:
         if self.chance(0.15):
             drawn = np.round(drawn * 2)
         return self.const((drawn * (scale or self.one(1.0, 0.3, 0.5))).astype(np_dtype(dtype)))
+
+    def _seen_part(self, shape: Sequence[int], dtype: str) -> Value:
+        """Data fed at run time, of which a node shows a part, or the axes in another order."""
+        rank = len(shape)
+        if not rank or self.opset < 10:
+            return self.new_input(shape, dtype, symbolic=0.1)
+        if self.chance(0.5):
+            order = self.rng.sample(range(rank), rank)
+            whole = [0] * rank
+            for place, axis in enumerate(order):
+                whole[axis] = shape[place]
+            source = self.new_input(whole, dtype, symbolic=0.1)
+            return self.emit("Transpose", [source], perm=order)[0]
+        axis, ahead, behind = self.integer(0, rank - 1), self.integer(0, 2), self.integer(0, 2)
+        whole = [size + (ahead + behind if place == axis else 0) for place, size in enumerate(shape)]
+        source = self.new_input(whole, dtype, symbolic=0.1)
+        bounds = [self.ints(ahead), self.ints(ahead + shape[axis]), self.ints(axis)]
+        return self.emit("Slice", [source, *bounds])[0]
 
     def pick(
         self,

@@ -97,3 +97,76 @@ def test_constants_beside_parts(op_type: str, cut: str) -> None:
         assert not session.fallback_report
     functions = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
     assert_close(found, {**functions, "Max": np.maximum, "Min": np.minimum}[op_type](k, x[1:3]))
+
+
+_OPERATIONS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    "Conv": ("y = Conv (x, w, b)", {"x": (2, 2, 6), "w": (16, 2, 5), "b": (16,)}),
+    "Conv of pictures": ("y = Conv <group = 2> (x, w, b)", {"x": (2, 4, 6, 5), "w": (6, 2, 3, 2), "b": (6,)}),
+    "depthwise Conv": ("y = Conv <group = 4> (x, w, b)", {"x": (2, 4, 6), "w": (4, 1, 3), "b": (4,)}),
+    "ConvTranspose": ("y = ConvTranspose <group = 2> (x, w, b)", {"x": (1, 2, 5), "w": (2, 3, 4), "b": (6,)}),
+    "tiled ConvTranspose": ("y = ConvTranspose <strides = [2, 2]> (x, w, b)",
+                            {"x": (1, 3, 5, 4), "w": (3, 4, 2, 2), "b": (4,)}),
+    "Gemm": ("y = Gemm <transB = 1> (x, w, b)", {"x": (3, 8), "w": (9, 8), "b": (9,)}),
+    "MatMul": ("y = MatMul (x, w)", {"x": (2, 3, 8), "w": (8, 9)}),
+    "products of stacks": ("y = MatMul (x, w)", {"x": (2, 3, 8), "w": (2, 8, 9)}),
+    "LayerNormalization": ("y = LayerNormalization (x, w, b)", {"x": (2, 3, 8), "w": (8,), "b": (8,)}),
+    "BatchNormalization": ("y = BatchNormalization (x, w, b, b, w)", {"x": (2, 3, 8), "w": (3,), "b": (3,)}),
+    "Sub": ("a = Sub (w, x) y = Relu (a)", {"x": (2, 3, 8), "w": (2, 3, 8)}),
+    "gate": ("s = Sigmoid (x) y = Mul (s, w)", {"x": (2, 3, 8), "w": (3, 8)}),
+    "residual": ("p = MatMul (x, w) y = Add (p, b)", {"x": (2, 3, 8), "w": (8, 9), "b": (2, 3, 9)}),
+    "Softmax": ("a = Softmax <axis = 1> (x) y = Mul (a, w)", {"x": (2, 3, 8), "w": (2, 3, 1)}),
+    "Concat": ("y = Concat <axis = 1> (x, w)", {"x": (2, 3, 8), "w": (2, 4, 8)}),
+    "Attention": ("y = Attention <q_num_heads = 2, kv_num_heads = 2> (x, w, b)",
+                  {"x": (2, 3, 8), "w": (2, 5, 8), "b": (2, 5, 8)}),
+    "LSTM": ("y = LSTM <hidden_size = 3> (x, v, r, u, , w, b)", {"x": (4, 2, 5), "w": (1, 2, 3), "b": (1, 2, 3)}),
+}  # fmt: skip
+"""Bodies, with the shapes of the operands that are views of what is fed."""
+
+
+def _seen(name: str, shape: tuple[int, ...], how: str) -> tuple[str, tuple[int, ...]]:
+    """The node that shows an operand, and the shape of what it shows."""
+    rank = len(shape)
+    if how == "turned":
+        order = [*range(1, rank), 0]
+        whole = [0] * rank
+        for place, axis in enumerate(order):
+            whole[axis] = shape[place]
+        return f"{name} = Transpose <perm = {order}> ({name}_)", tuple(whole)
+    axis = 0 if how == "first axis" else rank - 1
+    whole = [size + (3 if place == axis else 0) for place, size in enumerate(shape)]
+    text = f"{name}0 = Constant <value_ints = [2]> () {name}1 = Constant <value_ints = [{2 + shape[axis]}]> () "
+    text += f"{name}2 = Constant <value_ints = [{axis}]> () {name} = Slice ({name}_, {name}0, {name}1, {name}2)"
+    return text, tuple(whole)
+
+
+@pytest.mark.parametrize("how", ["turned", "first axis", "last axis"])
+@pytest.mark.parametrize("name", _OPERATIONS)
+def test_operands_that_are_views(name: str, how: str) -> None:
+    """Each operand by itself, and all together, is a part or a turned form of what is fed."""
+    rng = np.random.default_rng(9)
+    body, operands = _OPERATIONS[name]
+    constants = {"v": (1, 12, 5), "r": (1, 12, 3), "u": (1, 24)} if "LSTM" in body else {}
+    plain = ort.SessionOptions()
+    plain.pin_cpu = True
+    plain.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for chosen in (*[[one] for one in operands], list(operands)):
+        nodes, feeds = "", {}
+        for operand, shape in operands.items():
+            text, whole = _seen(operand, shape, how) if operand in chosen else ("", shape)
+            nodes += f" {text}"
+            feeds[operand + "_" * bool(text)] = rng.uniform(0.5, 1.5, whole).astype(np.float32)
+        declared = ", ".join(f"float[{','.join(map(str, array.shape))}] {key}" for key, array in feeds.items())
+        model = onnx.parser.parse_model(
+            f'<ir_version: 10, opset_import: ["" : 23]> g ({declared}) => (float[] y) {{ {nodes} {body} }}'
+        )
+        model.graph.output[0].type.tensor_type.ClearField("shape")
+        model.graph.initializer.extend(
+            numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), key)
+            for key, shape in constants.items()
+        )
+        data = model.SerializeToString()
+        with ort.InferenceSession(data, providers=_HERE) as session:
+            (found,) = session.run(None, feeds)
+            assert not session.fallback_report, chosen
+        (expected,) = ort.InferenceSession(data, plain).run(None, feeds)
+        assert_close(found, expected, context=f"{name} {chosen}")

@@ -8,10 +8,13 @@ import math
 import numpy as np
 import pytest
 
+from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.constants import F32
+from ort_py_onednn.binding.constants import F32, Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.engine import engine
+from ort_py_onednn.binding.remembered import forget
+from ort_py_onednn.execution.packed_weights import _run_once
 
 SHAPES = ((3, 1, 8, 6), (3, 3, 4, 6), (2, 16, 3, 1), (3, 1, 1, 1), (3, 20, 2, 2), (3, 1, 6), (2, 5, 3), (1, 3, 2, 2, 2))
 TAGS = 1200
@@ -80,3 +83,61 @@ def test_permuted_layouts_keep_every_element_in_its_place(shape: tuple[int, ...]
             found = desc.permuted(order)
             if found is not None:
                 np.testing.assert_array_equal(_offsets(found, order), _offsets(desc), err_msg=f"{desc.key} by {order}")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_parts_with_fewer_dimensions_keep_every_element_in_its_place(shape: tuple[int, ...]) -> None:
+    """They are made of strides and a begin, whatever the larger layout had behind the dimensions that are left."""
+    accepted = 0
+    for desc in (Desc.channels_last(shape), Desc.plain(shape)):
+        for axis in range(len(shape)):
+            sizes = [size - (place == axis and size > 1) for place, size in enumerate(shape)]
+            part = desc.part(sizes, [size - left for size, left in zip(shape, sizes, strict=True)])
+            assert part is not None
+            for dims in _splits(math.prod(sizes), tuple(sizes)):
+                found = part.reshaped(dims)
+                if found is not None:
+                    accepted += len(dims) < len(shape)
+                    np.testing.assert_array_equal(_offsets(found), _offsets(part), err_msg=f"{part.key} as {dims}")
+    assert accepted > 2
+
+
+@pytest.mark.parametrize("slopes", [(1, 1, 4), (12, 1, 4), (1, 3, 4), (12, 1, 1)])
+def test_nothing_stays_behind_the_dimensions_of_a_reshaped_layout(slopes: tuple[int, ...]) -> None:
+    """oneDNN's reference code for PRelu read the fourth size of a layout that has three, and left its arrays."""
+    rng = np.random.default_rng(3)
+    x, s = (rng.standard_normal(shape).astype(np.float32) for shape in ((12, 3, 4), slopes))
+    desc = Desc.channels_last((12, 3, 1, 4)).reshaped((12, 3, 4))
+    assert desc is not None
+    forget()  # another test may have had the same primitive made, which oneDNN remembers
+    arrays = {
+        Argument.SRC: np.ascontiguousarray(x.transpose(0, 2, 1)),
+        Argument.WEIGHTS: np.concatenate([s.reshape(-1), np.full(4096, 777, np.float32)]),
+        Argument.DST: np.zeros((12, 4, 3), np.float32),
+    }
+    wanted = np.where(x < 0, x * s, x).transpose(0, 2, 1)
+    _run_once(primitives.prelu(desc, Desc.plain(slopes), desc), arrays)
+    np.testing.assert_array_equal(arrays[Argument.DST], wanted)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_parts_keep_every_element_in_its_place(shape: tuple[int, ...]) -> None:
+    """Of each format: a part has the elements of the whole at their places, or is not described at all."""
+    accepted = 0
+    for desc in _layouts(shape):
+        places = _offsets(desc).reshape(shape)
+        for axis, size in enumerate(shape):
+            for first, count in ((0, 1), (size - 1, 1), (0, size // 2), (size // 2, size - size // 2)):
+                if not count:
+                    continue
+                begin = [first if place == axis else 0 for place in range(len(shape))]
+                dims = [count if place == axis else one for place, one in enumerate(shape)]
+                found = desc.part(dims, begin)
+                if found is None:
+                    continue
+                accepted += 1
+                wanted = np.take(places, range(first, first + count), axis).reshape(-1)
+                np.testing.assert_array_equal(_offsets(found), wanted, err_msg=f"{desc.key} {begin} {dims}")
+                assert (found.reach[0], found.reach[1]) <= (int(wanted.min()) * 4, desc.nbytes)
+                assert found.reach[0] >= 0
+    assert accepted > 100

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from ort_py.errors import EPFail
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import BLOCKED, F32, TAG_ANY, Element, Query
 from ort_py_onednn.binding.engine import engine
@@ -221,8 +222,31 @@ class Desc:
         made = ffi.new("md_t *")
         if self.key is None or engine().c.dnnl_memory_desc_reshape(made, self.handle, len(dims), list(dims)):
             return None
-        found = Desc(made[0], tuple(dims))
-        return _regular(found) if self._keeps_blocks(found) else None
+        found = _regular(Desc(made[0], tuple(dims)))
+        if not self._keeps_blocks(found):
+            return None
+        return found if found.is_plain or len(dims) >= len(self.dims) else found._afresh()
+
+    def _afresh(self) -> Desc | None:
+        """The same layout, made from its numbers alone; None where it consists of more than strides.
+
+        Where oneDNN 3.2 makes a layout of fewer dimensions of another, the sizes of the lost dimensions stay behind the
+        new ones. Its reference code reads them: for slopes of PRelu that broadcast, it then leaves its arrays.
+        """
+        if self.key is None or self.is_blocked or self.key[2] != self.dims:
+            return None
+        begin, sizes, offsets = self.key[4], list(self.dims), [0] * len(self.dims)
+        for place in sorted(range(len(sizes)), key=lambda place: -self.strides[place]):
+            if begin and self.strides[place]:
+                offsets[place], begin = divmod(begin, self.strides[place])
+                sizes[place] += offsets[place]
+        if begin:
+            return None
+        try:
+            whole = Desc.strided(sizes, self.strides, self.dtype)
+        except (EPFail, Unimplemented):
+            return None
+        return whole.part(self.dims, offsets) if any(offsets) else whole
 
     def _keeps_blocks(self, other: Desc) -> bool:
         """Whether the dimensions that are cut into blocks are dimensions of a reshaped layout, too.
@@ -243,7 +267,17 @@ class Desc:
         """A rectangular part of the same data; None where the layout does not allow it."""
         made = ffi.new("md_t *")
         status = engine().c.dnnl_memory_desc_create_submemory(made, self.handle, list(dims), list(offsets))
-        return None if status else _regular(Desc(made[0], tuple(dims)))
+        found = None if status else Desc(made[0], tuple(dims))
+        return None if found is None or found._cuts_blocks() else _regular(found)
+
+    def _cuts_blocks(self) -> bool:
+        """Whether a dimension does not consist of whole blocks: oneDNN 3.2 describes a part of a block like that."""
+        if self.key is None:
+            return False
+        widths: dict[int, int] = {}
+        for block, place in zip(*self._blocks, strict=True):
+            widths[place] = widths.get(place, 1) * block
+        return any(self.key[2][place] % width for place, width in widths.items())
 
     def same(self, other: Desc) -> bool:
         """Whether data of one are data of the other."""

@@ -170,7 +170,7 @@ def _scaled(planner: Planner, source: Value, dims: tuple[int, int, int], number:
     """Numbers relative to a 127th of the largest of their block, (rows · blocks, size), and what each of their digits
     is worth: (rows, 1, blocks · digits)."""
     rows, count, size = dims
-    flat = planner.view(source, Desc.plain((rows * count, size)))
+    flat = planner.reshaped(source, (rows * count, size))
     desc, narrow = flat.desc, Desc.plain((rows * count, 1))
     absolute = planner.new(desc)
     function = Function(Eltwise.ABS)

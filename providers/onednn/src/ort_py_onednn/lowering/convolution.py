@@ -181,7 +181,7 @@ def _emit(
             Argument.WEIGHTS: _weights(planner, weight, seen, primitive.arguments[Argument.WEIGHTS]),
         }
         if bias is not None:
-            given[Argument.BIAS] = planner.converted(bias, F32)
+            given[Argument.BIAS] = planner.plain(planner.converted(bias, F32))
         return given
 
     return planner.with_posts(build, values, Desc.plain(dims, made), dims, operation.posts, work)
@@ -190,4 +190,4 @@ def _emit(
 def _weights(planner: Planner, weight: Value, seen: Desc, desc: Desc) -> Value:
     if weight.weight is not None and weight.buffer is None:
         return planner.in_layout(Value(seen, None, seen.dims, weight.weight), desc)
-    return planner.in_layout(planner.view(weight, seen), desc)
+    return planner.in_layout(planner.view(planner.plain(weight), seen), desc)

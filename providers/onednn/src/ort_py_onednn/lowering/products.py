@@ -123,7 +123,7 @@ def _product(
             Argument.WEIGHTS: planner.in_layout(weights, primitive.arguments[Argument.WEIGHTS]),
         }
         if bias is not None and vector is not None:
-            given[Argument.BIAS] = planner.converted(planner.reshaped(bias, vector.dims), F32)
+            given[Argument.BIAS] = planner.plain(planner.converted(planner.reshaped(bias, vector.dims), F32))
         return given
 
     if len(shape) == len(dims) or not posts:

@@ -125,7 +125,7 @@ class _Layer:
         weights = planner.reshaped(weights, (depth, self._columns))
         scale, point = (planner.value(name) for name in self._numbers)
         given = {
-            Argument.SRC: planner.view(source, seen),
+            Argument.SRC: planner.reshaped(source, seen.dims),
             Argument.WEIGHTS: planner.in_layout(weights, made.arguments[Argument.WEIGHTS]),
             Argument.DST: planner.new(target),
             Argument.scales(Argument.SRC): planner.view(scale, Desc.plain((1,))),
