@@ -270,8 +270,7 @@ def test_figures_follow_use(device: FakeDevice, stream: FakeStream) -> None:
     del array
     assert (allocator.stats().bytes_in_use, allocator.stats().bytes_reserved) == (0, 256)
     assert allocator.trim() == 256
-    assert (allocator.stats().bytes_reserved, allocator.stats().peak_bytes_in_use) == (0, 256)
-    assert allocator.memory_info.device == device.device
+    assert allocator.stats().bytes_reserved == 0
 
 
 @pytest.mark.usefixtures("stream")

@@ -9,7 +9,7 @@ from enum import Enum
 
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["HOST", "Device", "DeviceClass", "MemoryInfo", "MemoryKind"]
+__all__ = ["HOST", "Device", "DeviceClass"]
 
 
 class DeviceClass(Enum):
@@ -19,17 +19,6 @@ class DeviceClass(Enum):
     GPU = "gpu"
     ACCELERATOR = "accelerator"
     CPU = "cpu"
-
-
-class MemoryKind(Enum):
-    """Kind of memory on a device.
-
-    DEFAULT is what kernels of the device read and write. HOST_ACCESSIBLE can also be read by the host
-    without a copy (pinned or unified memory).
-    """
-
-    DEFAULT = "default"
-    HOST_ACCESSIBLE = "host_accessible"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,11 +39,3 @@ class Device:
 
 HOST = Device("cpu", 0)
 """The host: NumPy arrays, strings, sequences and shapes live here."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryInfo:
-    """A device and a kind of memory on it; what an allocator hands out."""
-
-    device: Device = HOST
-    kind: MemoryKind = MemoryKind.DEFAULT

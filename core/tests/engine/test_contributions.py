@@ -14,7 +14,6 @@ import ort_py
 from core.tests.small_models import RELU, model_bytes
 from ort_py import EPFail, PluginError
 from ort_py.contracts import IAllocator, IExecutionProvider, KernelDef, ProviderFactory, SessionContext
-from ort_py.devices import HOST, MemoryInfo
 from ort_py.discovery import default_catalog
 from ort_py.hooks import AllocatorContribution, KernelContribution, hookimpl
 from ort_py_kit.fake_device import FakeFactory, FakeProvider
@@ -30,10 +29,6 @@ class Allocator(IAllocator):
     def __init__(self, name: str, diary: list[str]) -> None:
         self._name = name
         self._diary = diary
-
-    @property
-    def memory_info(self) -> MemoryInfo:
-        return MemoryInfo(HOST)
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Any:
         return np.empty(tuple(shape), dtype)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.contracts import AllocatorStats, IAllocator, IDataTransfer, IStream
-from ort_py.devices import HOST, Device, MemoryInfo
+from ort_py.devices import HOST, Device
 from ort_py_kit.fake_stream import FakeStream
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class FakeDevice:
         self._returned: deque[tuple[np.ndarray[Any, Any], FakeStream]] = deque()
         self._in_use = 0
         self._reserved = 0
-        self._peak = 0
         self._current = threading.local()
         self.module: FakeModule | None = None
         """Its array module, made on first use."""
@@ -120,7 +119,6 @@ class FakeDevice:
                 block = np.full(size, POISON, np.uint8)
                 self._reserved += size
             self._in_use += size
-            self._peak = max(self._peak, self._in_use)
         return Memory(block, nbytes, stream)
 
     def free(self, block: np.ndarray[Any, Any], stream: FakeStream) -> None:
@@ -139,10 +137,10 @@ class FakeDevice:
 
     @property
     def stats(self) -> AllocatorStats:
-        """Bytes in use, reserved and the peak."""
+        """Bytes in use and reserved."""
         with self._lock:
             self._sort_returned()
-            return AllocatorStats(self._in_use, self._reserved, self._peak)
+            return AllocatorStats(self._in_use, self._reserved)
 
     def _sort_returned(self) -> None:
         while self._returned:
@@ -162,10 +160,6 @@ class FakeAllocator(IAllocator):
 
     def __init__(self, owner: FakeDevice) -> None:
         self._owner = owner
-
-    @property
-    def memory_info(self) -> MemoryInfo:
-        return MemoryInfo(self._owner.device)
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Any:
         from ort_py_kit.fake_array import empty_array

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ort_py.contracts import IEvent, IStream
+from ort_py.contracts import IStream
 from ort_py.devices import Device
 
 if TYPE_CHECKING:
@@ -61,12 +61,13 @@ class FakeStream(IStream):
             raise error
 
     def record_event(self) -> FakeEvent:
+        """An event behind the work that is queued."""
         event = FakeEvent(self)
         self.enqueue(event.mark)
         return event
 
-    def wait_event(self, event: IEvent) -> None:
-        assert isinstance(event, FakeEvent), f"{event!r} is no event of a fake device"
+    def wait_event(self, event: FakeEvent) -> None:
+        """Later work waits for the event."""
         self.enqueue(event.synchronize)
 
     def __enter__(self) -> FakeStream:
@@ -79,7 +80,7 @@ class FakeStream(IStream):
         self.owner.pop_stream(self)
 
 
-class FakeEvent(IEvent):
+class FakeEvent:
     """A point in a stream's queue.
 
     Attributes:
@@ -95,4 +96,5 @@ class FakeEvent(IEvent):
         self.done = True
 
     def synchronize(self) -> None:
+        """Do the stream's work up to here."""
         self._stream.run_until(self)

@@ -311,9 +311,6 @@ class _FaultyRegion(CompiledRegion):
     def host_inputs(self) -> frozenset[int]:
         return self._inner.host_inputs
 
-    def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
-        return self._inner.workspace_bytes(shapes)
-
     def serialize(self) -> bytes | None:
         return self._inner.serialize()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,11 +10,10 @@ import numpy as np
 import pytest
 
 import ort_py as ort
-from ort_py.contracts import FrameResources
 from ort_py_kit.graphs import model_from_text, reference_run
 from ort_py_native_region.plugin import NAME
 from ort_py_native_region.program import Program
-from ort_py_native_region.region import NativeInstance, NativeRegion
+from ort_py_native_region.region import NativeInstance
 
 CHAIN = """g (float[N, 5] x, float[N, 5] b) => (float[N, 5] y, float[N, 5] s)
 <float half = {0.5}, float[1] two = {2}> {
@@ -76,18 +74,6 @@ def test_what_is_left_to_others(text: str, reason: str) -> None:
     with _session(text) as session:
         refusals = [refusal for node in session.placement for refusal in node.refusals]
     assert any(re.search(reason, str(refusal)) for refusal in refusals), refusals
-
-
-def test_the_function_pointer_does_a_run() -> None:
-    """Called with its context as a C program would, it writes to the arrays that were bound."""
-    instance = NativeRegion(ADD_THEN_RELU).instantiate(FrameResources())
-    x, b, y = np.array([1, -4], np.float32), np.array([2, 3], np.float32), np.empty(2, np.float32)
-    instance.bind([x, b], [y])
-    entry = instance.native_entry_point()
-    assert entry is not None
-    run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(entry.function)
-    assert run(entry.context) == 0
-    np.testing.assert_array_equal(y, [3, 0])
 
 
 def test_other_shapes_than_promised_are_refused() -> None:

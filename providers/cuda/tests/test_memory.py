@@ -65,15 +65,6 @@ def test_the_last_session_gives_back_what_is_free(machine: Machine) -> None:
     assert machine.held == [0]
 
 
-def test_the_most_ever_seen_is_told(machine: Machine) -> None:
-    part = opened()
-    with part.new_stream():
-        array = part.allocator.empty((4096,), np.uint8)
-        part.allocator.stats()
-        del array
-    assert part.allocator.stats().peak_bytes_in_use == 4096
-
-
 def test_a_full_device_is_a_memory_error(use_machine: Callable[[Machine], Any]) -> None:
     """CUDA's own error becomes the one that the core recovers from."""
     use_machine(Machine(capacity=MIB))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.contracts import IEvent, SessionContext
+from ort_py.contracts import SessionContext
 from ort_py.devices import HOST, Device
 from ort_py.errors import EPFail, OptionError
 from ort_py_cuda.code import kernel
@@ -86,39 +86,6 @@ def test_each_frame_has_a_stream_of_its_own(machine: Machine) -> None:
     """Two of one session are two."""
     part = opened()
     assert part.new_stream().handle != part.new_stream().handle
-
-
-def test_an_event_orders_two_streams(machine: Machine) -> None:
-    """Work that waits for an event runs after the work before the event."""
-    part = opened()
-    first, second = part.new_stream(), part.new_stream()
-    made = part.transfer.copy(np.arange(3.0), HOST, CUDA, first)
-    second.wait_event(first.record_event())
-    back = part.transfer.copy(made, CUDA, HOST, second)
-    second.synchronize()
-    assert back.tolist() == [0, 1, 2]
-
-
-def test_an_event_can_be_waited_for(machine: Machine) -> None:
-    """The host goes on when the work before it is done; the stream need not be waited for."""
-    part = opened()
-    stream = part.new_stream()
-    made = part.transfer.copy(np.arange(3.0), HOST, CUDA, stream)
-    stream.record_event().synchronize()
-    assert made.raw.tolist() == [0, 1, 2]
-
-
-def test_an_event_of_another_provider_is_refused(machine: Machine) -> None:
-    """A stream cannot wait for what CUDA does not know."""
-
-    class Foreign(IEvent):
-        """Memory without an owner."""
-
-        def synchronize(self) -> None:
-            """Done."""
-
-    with pytest.raises(EPFail, match=r"cannot wait for a Foreign"):
-        opened().new_stream().wait_event(Foreign())
 
 
 def test_runs_go_on_the_users_stream(use_machine: Callable[[Machine], Any]) -> None:

@@ -282,26 +282,6 @@ def _instance(*, fast_math: bool = False) -> Iterator[tuple[Any, Any, Any]]:
             instance.close()
 
 
-@pytest.mark.unwatched
-def test_the_region_is_one_native_call() -> None:
-    """The instance offers its list of calls as a C function with a context, unless the processor's flags are to be
-    looked at when it returns."""
-    from ort_py_onednn.binding._dnnl import ffi
-
-    with _instance() as (instance, x, wanted):
-        instance.bind([x], [None])
-        assert instance.native_entry_point() is None
-    with _instance(fast_math=True) as (instance, x, wanted):
-        assert instance.native_entry_point() is None
-        result = np.zeros_like(wanted)
-        instance.bind([x], [result])
-        entry = instance.native_entry_point()
-        assert entry is not None
-        function = ffi.cast("intptr_t (*)(intptr_t)", entry.function)
-        assert function(entry.context) == 0
-        np.testing.assert_array_equal(result, wanted)
-
-
 def test_an_array_for_the_output() -> None:
     """It is written to and returned; one of another shape is left alone, though there is room in it."""
     with _instance() as (instance, x, wanted):

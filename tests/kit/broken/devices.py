@@ -17,7 +17,7 @@ from ort_py.contracts import (
     ProviderFactory,
     SessionContext,
 )
-from ort_py.devices import HOST, Device, MemoryInfo
+from ort_py.devices import HOST, Device
 from ort_py.hooks import hookimpl
 from ort_py_kit.fake_device import FakeAllocator, FakeDevice, FakeProvider, FakeTransfer
 
@@ -41,14 +41,6 @@ class OneBlock(FakeAllocator):
         if key not in self._kept:
             self._kept[key] = super().empty(shape, dtype)
         return self._kept[key]
-
-
-class Elsewhere(FakeAllocator):
-    """Memory that is said to be the host's."""
-
-    @property
-    def memory_info(self) -> MemoryInfo:
-        return MemoryInfo(HOST)
 
 
 class WrongError(FakeAllocator):
@@ -147,7 +139,6 @@ class _Factory(ProviderFactory):
 _KINDS: tuple[Callable[[FakeDevice], Any], ...] = (
     WrongShape,
     OneBlock,
-    Elsewhere,
     WrongError,
     OddFigures,
     CopiesAnything,

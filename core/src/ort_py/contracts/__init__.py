@@ -10,7 +10,6 @@ from ort_py.contracts.compiled import (
     CompiledRegion,
     FrameResources,
     FunctionRegion,
-    NativeEntryPoint,
     RegionInstance,
     RequiredOutputs,
     RunDeclined,
@@ -38,7 +37,7 @@ from ort_py.contracts.kernel import (
     kernel_defs,
     tensors,
 )
-from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, IEvent, IStream
+from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, IStream
 from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
 from ort_py.contracts.pattern_match import Match
 from ort_py.contracts.pattern_rule import PatternRule
@@ -87,7 +86,6 @@ __all__ = [
     "IAllocator",
     "IDataTransfer",
     "IDeviceMemory",
-    "IEvent",
     "IExecutionProvider",
     "IStream",
     "KernelCallable",
@@ -101,7 +99,6 @@ __all__ = [
     "Level",
     "Match",
     "Maybe",
-    "NativeEntryPoint",
     "NodeSpec",
     "NodeTemplate",
     "OneOf",

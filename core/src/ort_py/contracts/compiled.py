@@ -22,7 +22,6 @@ __all__ = [
     "CompiledRegion",
     "FrameResources",
     "FunctionRegion",
-    "NativeEntryPoint",
     "RegionInstance",
     "RequiredOutputs",
     "RunDeclined",
@@ -98,19 +97,6 @@ class FrameResources:
     admit: Callable[[Sequence[Array]], RequiredOutputs] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NativeEntryPoint:
-    """A C function ``int run(void *context)`` that does a run without the interpreter. This core does not call it yet.
-
-    Attributes:
-        function: Address of the function; 0 is success.
-        context: Address passed to it. Both stay valid as long as the instance lives.
-    """
-
-    function: int
-    context: int
-
-
 class RegionInstance(ABC):
     """Native state of a region for one frame. Used by one thread at a time."""
 
@@ -151,10 +137,6 @@ class RegionInstance(ABC):
             Exception: As `bind`.
         """
 
-    def native_entry_point(self) -> NativeEntryPoint | None:
-        """Optional. Return the same work as a C function, or None if there is none. This core does not call it."""
-        return None
-
     def reserved_bytes(self) -> int:
         """Optional. Bytes on the region's device that it keeps between runs: scratch memory, buffers of its own.
 
@@ -181,10 +163,6 @@ class CompiledRegion(ABC):
         Read once, when the session is planned. An instance reads such an array in `bind` or in the call, no later.
         """
         return frozenset()
-
-    def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
-        """Optional. Scratch one instance needs for these input shapes. Not called by this core."""
-        return 0
 
     def serialize(self) -> bytes | None:
         """Optional. The artifact for the compile cache; None where it cannot be kept.

@@ -1,9 +1,9 @@
-"""Memory and order on a device: allocators, copies between devices, streams and events.
+"""Memory and order on a device: allocators, copies between devices, streams.
 
 A provider whose device is the host needs none of this: the host has defaults. The engine keeps the bare arrays of a
 device in its slots and frees one by dropping it. Arrays are made by kernels and data transfers; the engine asks an
-allocator for memory that runs of known shapes use again, for figures and to give memory back, and waits for whole
-streams, not for events.
+allocator for memory that runs of known shapes use again, for figures and to give memory back, and waits for
+whole streams.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
-from ort_py.devices import Device, MemoryInfo
+from ort_py.devices import Device
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["AllocatorStats", "IAllocator", "IDataTransfer", "IEvent", "IStream"]
+__all__ = ["AllocatorStats", "IAllocator", "IDataTransfer", "IStream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,6 @@ class AllocatorStats:
 
     bytes_in_use: int = 0
     bytes_reserved: int = 0
-    peak_bytes_in_use: int = 0
 
 
 class IAllocator(ABC):
@@ -34,11 +33,6 @@ class IAllocator(ABC):
 
     A kernel that finds memory short raises MemoryError: the core then trims, runs once more, and falls back.
     """
-
-    @property
-    @abstractmethod
-    def memory_info(self) -> MemoryInfo:
-        """Required. The device and kind of memory. Not asked by this core."""
 
     @abstractmethod
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
@@ -63,14 +57,6 @@ class IAllocator(ABC):
         is logged."""
 
 
-class IEvent(ABC):
-    """A point in a stream's order of work."""
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Required. Block the calling thread until the work before the event is done."""
-
-
 class IStream(ABC):
     """An order of work on one device. A frame has one stream a device and is used by one thread at a time.
 
@@ -86,18 +72,10 @@ class IStream(ABC):
     def synchronize(self) -> None:
         """Required. Block until all work enqueued so far is done; raise what failed there."""
 
-    @abstractmethod
-    def record_event(self) -> IEvent:
-        """Required. An event behind the work enqueued so far. Not called by this core."""
-
-    @abstractmethod
-    def wait_event(self, event: IEvent) -> None:
-        """Required. Later work of this stream waits for an event of another stream of the same provider. Not called by
-        this core."""
-
     @property
     def handle(self) -> int:
-        """Optional. The native stream as an integer for foreign libraries, or 0 if there is none."""
+        """Optional. The native stream as an integer, or 0 if there is none. Kernels pass it to foreign libraries; the
+        core does not ask for it."""
         return 0
 
     def __enter__(self) -> IStream:

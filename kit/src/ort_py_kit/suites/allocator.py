@@ -98,15 +98,6 @@ class AllocatorSuite(ProviderChecks):
                 pytest.skip(f"{usable.name} uses the host's memory: it has no allocator")
             yield device
 
-    def test_it_says_where_its_memory_is(self, device: DeviceUnderTest) -> None:
-        """The device of its memory is the provider's."""
-        found = _allocator(device).memory_info.device
-        if found != device.device:
-            fail(
-                f"The allocator's memory is on {found}, and the provider's device is {device.device}.",
-                fix="return MemoryInfo of the provider's device.",
-            )
-
     def test_arrays_are_as_asked(self, device: DeviceUnderTest) -> None:
         """Shape and type are the asked ones, for scalars and arrays without elements too."""
         problems = []
@@ -169,17 +160,15 @@ class AllocatorSuite(ProviderChecks):
         pytest.skip(f"the device of {self.provider} reserves any size")
 
     def test_its_figures_follow(self, device: DeviceUnderTest) -> None:
-        """Figures are not negative, peaks are not below, and trimming gives a number of bytes."""
+        """Figures are not negative, and trimming gives a number of bytes."""
         allocator = _allocator(device)
         kept = allocator.empty((1 << 20,), np.dtype(np.uint8))
         stats = allocator.stats()
         given = allocator.trim()
         del kept
         problems = []
-        if min(stats.bytes_in_use, stats.bytes_reserved, stats.peak_bytes_in_use) < 0:
+        if min(stats.bytes_in_use, stats.bytes_reserved) < 0:
             problems.append(f"a figure is negative: {stats}")
-        if stats.peak_bytes_in_use and stats.peak_bytes_in_use < stats.bytes_in_use:
-            problems.append(f"the peak is below what is in use: {stats}")
         if not isinstance(given, int) or given < 0:
             problems.append(f"trim() returns {given!r}")
         if problems:

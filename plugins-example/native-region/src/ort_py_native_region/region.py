@@ -1,7 +1,7 @@
 """Running a program in C: the region, shared by all threads, and an instance for each frame.
 
-An instance owns the memory that `native.c` reads: the struct, pointers to this run's arrays, and scratch. So its
-function pointer and context are good as long as it lives. Comes after `program`.
+An instance owns the memory that `native.c` reads: the struct, pointers to this run's arrays, and scratch. Comes
+after `program`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ort_py.contracts import Array, CompiledRegion, FrameResources, NativeEntryPoint, RegionInstance
+from ort_py.contracts import Array, CompiledRegion, FrameResources, RegionInstance
 from ort_py_native_region._native import ffi, lib
 from ort_py_native_region.program import Program
 
@@ -86,11 +86,6 @@ class NativeInstance(RegionInstance):
         self._inputs, outputs = (), self._outputs
         self._outputs = []
         return outputs
-
-    def native_entry_point(self) -> NativeEntryPoint:
-        """The same as a C function: ``int native_run(void *)``, for the arrays of the last `bind`."""
-        function = int(ffi.cast("uintptr_t", ffi.addressof(lib, "native_run")))
-        return NativeEntryPoint(function, int(ffi.cast("uintptr_t", self._context)))
 
     def reserved_bytes(self) -> int:
         """Scratch memory, kept between runs."""

@@ -113,7 +113,7 @@ def open_device(wishes: Wishes) -> OpenDevice:
         device,
         capability,
         pool,
-        CudaAllocator(device, pool, pinned),
+        CudaAllocator(pool, pinned),
         CudaTransfer(device, pool, pinned),
         wishes.user_stream,
         session_cache(wishes.cache_folder, keeps=wishes.caches),

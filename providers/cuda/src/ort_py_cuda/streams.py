@@ -1,4 +1,4 @@
-"""Streams and events: the order of a frame's work on a GPU.
+"""Streams: the order of a frame's work on a GPU.
 
 Entering a stream makes its device, its stream and its memory the thread's current ones, so that kernels that know
 nothing of it allocate and enqueue there. Comes after `memory`; the core knows these classes by their contracts.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ort_py.contracts import IEvent, IStream
+from ort_py.contracts import IStream
 from ort_py.devices import Device
 from ort_py.errors import EPFail, Location
 from ort_py_cuda.code import faults
@@ -20,25 +20,10 @@ from ort_py_cuda.code.kernel import keep_code
 from ort_py_cuda.memory.staging import Staging
 from ort_py_cuda.modules import cupy
 
-__all__ = ["PROVIDER", "CudaEvent", "CudaStream", "new_stream", "users_stream"]
+__all__ = ["PROVIDER", "CudaStream", "new_stream", "users_stream"]
 
 PROVIDER = "CUDAExecutionProvider"
 """Whose failures are answered: what fails before a run's first step has no other place."""
-
-
-class CudaEvent(IEvent):
-    """A point in a stream's order of work.
-
-    Attributes:
-        native: CuPy's event.
-    """
-
-    def __init__(self, native: Any) -> None:
-        self.native = native
-
-    def synchronize(self) -> None:
-        """Block until the work before the event is done."""
-        self.native.synchronize()
 
 
 class CudaStream(IStream):
@@ -83,30 +68,12 @@ class CudaStream(IStream):
         self.staging.finish()
         faults.raise_if_any(self._handle)  # what kernels found wrong in their data
 
-    def record_event(self) -> CudaEvent:
-        """An event behind the work enqueued so far."""
-        return CudaEvent(self.record())
-
     def record(self) -> Any:
-        """The same as CuPy's event."""
+        """CuPy's event behind the work enqueued so far."""
         with self._cuda.Device(self._device.index):  # an event belongs to the device that is current when it is made
             event = self._cuda.Event(disable_timing=True)
             event.record(self.native)
         return event
-
-    def wait_event(self, event: IEvent) -> None:
-        """Later work waits for an event, on the device.
-
-        Raises:
-            EPFail: It is not an event of this provider.
-        """
-        if not isinstance(event, CudaEvent):
-            raise EPFail(
-                f"A stream of {self._device} cannot wait for a {type(event).__name__}.",
-                why="it is an event of another provider",
-                fix="Call its synchronize() instead.",
-            )
-        self.native.wait_event(event.native)
 
     def __enter__(self) -> CudaStream:
         device = self._cuda.Device(self._device.index)

@@ -12,7 +12,6 @@ import numpy as np
 
 from ort_py.contracts import AllocatorStats, FailureKind, IAllocator
 from ort_py.contracts.graph_view import Array
-from ort_py.devices import Device, MemoryInfo
 from ort_py_cuda.memory.failures import failure_kind
 from ort_py_cuda.memory.pinned import PinnedPool
 from ort_py_cuda.memory.pools import Pool
@@ -25,21 +24,13 @@ class CudaAllocator(IAllocator):
     """Memory of one GPU.
 
     Args:
-        device: The GPU.
         pool: Where its memory comes from.
         pinned: Host memory for copies, given back together with the device's.
     """
 
-    def __init__(self, device: Device, pool: Pool, pinned: PinnedPool) -> None:
-        self._info = MemoryInfo(device)
+    def __init__(self, pool: Pool, pinned: PinnedPool) -> None:
         self._pool = pool
         self._pinned = pinned
-        self._peak = 0
-
-    @property
-    def memory_info(self) -> MemoryInfo:
-        """The GPU's own memory."""
-        return self._info
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
         """An uninitialised array for work of the current stream.
@@ -63,13 +54,8 @@ class CudaAllocator(IAllocator):
         return self._pool.trim()
 
     def stats(self) -> AllocatorStats:
-        """Statistics of the pool: bytes handed out, bytes held, and the peak of bytes handed out.
-
-        A pool that sessions share answers for all of them; CuPy keeps no peak, so it is that of the moments asked at.
-        """
-        used = self._pool.used_bytes()
-        self._peak = max(self._peak, used)
-        return AllocatorStats(used, self._pool.reserved_bytes(), self._peak)
+        """Statistics of the pool, bytes handed out and bytes held; of all sessions that share it."""
+        return AllocatorStats(self._pool.used_bytes(), self._pool.reserved_bytes())
 
     def close(self) -> None:
         """Release unused memory, unless another session shares the pool."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.contracts import NativeEntryPoint, RegionInstance, RequiredOutputs, RunDeclined
+from ort_py.contracts import RegionInstance, RequiredOutputs, RunDeclined
 from ort_py.errors import EPFail
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.calls import Call, CallList, Repeated, native_loop
+from ort_py_onednn.binding.calls import Call, CallList, Repeated
 from ort_py_onednn.binding.flags import INVALID, Flags, can_look
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import prepare
@@ -260,13 +260,6 @@ class DnnlInstance(RegionInstance):
         if form.flags is not None and (raised := form.flags.raised()):
             raise RunDeclined(_WHY[raised & INVALID])
         return made
-
-    def native_entry_point(self) -> NativeEntryPoint | None:
-        """The same run as a C function, between `bind` and the next: it returns the address of the call that failed, 0
-        for none. There is none where the processor's flags are to be looked at afterwards."""
-        if self._form is None or self._form.flags is not None or not native_loop():
-            return None
-        return NativeEntryPoint(native_loop(), self._form.calls.address)
 
     def reserved_bytes(self) -> int:
         """The arena."""

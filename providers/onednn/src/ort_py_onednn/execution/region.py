@@ -138,12 +138,6 @@ class DnnlRegion(CompiledRegion):
             shape_memory.add(entry)
         return found
 
-    def workspace_bytes(self, shapes: Sequence[Sequence[int]]) -> int:
-        """The arena of one frame; 0 where it does not follow from shapes alone."""
-        if self.looked_at:
-            return 0  # values count too
-        return self.plan(tuple(tuple(shape) for shape in shapes), 1).plan.arena_bytes
-
     def close(self) -> None:
         """Let go of plans and weights."""
         with self._lock:
