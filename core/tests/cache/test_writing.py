@@ -66,8 +66,14 @@ def test_settling_waits_for_what_has_begun() -> None:
 
 def test_what_does_not_fit_in_the_queue_is_dropped() -> None:
     """A program that opens a hundred models is not slowed down by writing all of them."""
-    queue, go_on, done = WriteQueue(), threading.Event(), list[int]()
-    queue.add(lambda: done.clear() if go_on.wait(10) else None)
+    queue, begun, go_on, done = WriteQueue(), threading.Event(), threading.Event(), list[int]()
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    queue.add(wait)
+    assert begun.wait(10)  # it no longer takes a place in the queue
     for number in range(100):
         queue.add(lambda number=number: done.append(number))  # type: ignore[misc]  # as above
     go_on.set()

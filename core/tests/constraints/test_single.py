@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.constraints import output_shapes, violated, work_of
+from ort_py.constraints.single import output_shapes, violated, work_of
 from ort_py.contracts import NodeSpec
 from ort_py.graph.view import ModelGraphView
 from ort_py_kit.graphs import typed_model

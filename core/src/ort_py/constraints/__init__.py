@@ -1,13 +1,13 @@
 """Constraints of operators, and the gate that checks them before a compiled region runs.
 
 One table says what the ONNX specification asks of the shapes, attributes and indices of an operator. It serves every
-provider: nothing here knows who runs a node. Start with `table`, then `gate`.
+provider: nothing here knows who runs a node. Start with `table`, then `gate_walk` and `gate`. The table itself is
+imported by those who walk it (`gate_walk`, `single`): a session that is restored from the cache does without.
 """
 
 from __future__ import annotations
 
 from ort_py.constraints.admissions import Admissions, check_elements, check_work
 from ort_py.constraints.gate import Admission, Gate
-from ort_py.constraints.single import output_shapes, violated, work_of
 
-__all__ = ["Admission", "Admissions", "Gate", "check_elements", "check_work", "output_shapes", "violated", "work_of"]
+__all__ = ["Admission", "Admissions", "Gate", "check_elements", "check_work"]

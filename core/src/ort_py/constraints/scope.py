@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ort_py.constraints.program import CONTENT_LIMIT
 from ort_py.constraints.sizes import (
     UNKNOWN,
     Amount,
@@ -44,10 +45,6 @@ __all__ = [
 
 Dims: TypeAlias = tuple[Amount, ...]
 """A shape of known rank."""
-
-CONTENT_LIMIT = 64
-"""Elements up to which the content of an integer tensor is followed; no list of sizes is longer."""
-
 
 MALFORMED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
 """Raised by constraints if an attribute that the specification demands is missing, or is of another type."""

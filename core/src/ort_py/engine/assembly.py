@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ort_py.constraints import Gate
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, PackedForms
 from ort_py.devices import Device
 from ort_py.engine.contributions import Contributions
@@ -110,7 +109,6 @@ class Assembler:
         self._explicit = explicit
         self._named = frozenset(named)
         self._on_declined = on_declined
-        self._gates: Mapping[Region, Gate] = {}
 
     def optimise(self, providers: Sequence[IExecutionProvider], report: LoadReport) -> None:
         """Run the graph transforms of the session's level. The time for loading ends with them.
@@ -175,7 +173,6 @@ class Assembler:
             Exception: Whatever a provider raises; nothing falls back here.
         """
         constants = self._constants(providers)
-        self._gates = gates_of(region for regions in assignment.regions.values() for region in regions)
         try:
             compiled = self._compile(assignment, providers, constants, report)
         except _RegionFailedError as failed:
@@ -212,7 +209,7 @@ class Assembler:
                         threads=self._threads,
                         allocators=self._contributions.allocators_on(providers),
                         stand_ins=StandIns(self._contributions.kernels, providers, plan_region, self._on_declined),
-                        gates=self._gates,
+                        gates=assignment.gates,
                         limits=self._options.limits,
                     ),
                 )
@@ -251,8 +248,8 @@ class Assembler:
     def _bar(self, assignment: Assignment, providers: Sequence[IExecutionProvider], barred: Barred) -> bool:
         """Make the gates of all regions; whether there are nodes that no gate can answer for."""
         regions = (region for regions in assignment.regions.values() for region in regions)
-        self._gates = gates_of(regions)
-        return bar_unchecked(self._gates, providers, barred, strict=not self._options.limits.unchecked_regions)
+        assignment.gates = gates_of(regions)
+        return bar_unchecked(assignment.gates, providers, barred, strict=not self._options.limits.unchecked_regions)
 
     def _compile(
         self,

@@ -16,6 +16,7 @@ from ort_py.graph.ir import Graph, Node, walk
 from ort_py.graph.view import ModelGraphView
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.partition.assignment import Assignment, NodeAssignment, Region, RunnerKind
+from ort_py.partition.checked_regions import gate_of
 
 __all__ = ["assignment_record", "read_assignment"]
 
@@ -41,7 +42,10 @@ def assignment_record(assignment: Assignment, written: ModelWriter, keys: Mappin
         for region in mine:
             regions[region] = len(regions)
             numbers = [written.nodes[node] for node in region.nodes]
-            region_rows.append([written.graphs[graph], region.provider, region.name, numbers, keys.get(region, "")])
+            gate = assignment.gates[region].record()
+            region_rows.append(
+                [written.graphs[graph], region.provider, region.name, numbers, keys.get(region, ""), gate]
+            )
     order, column = [], []
     for node, assigned in assignment:
         if node not in written.nodes:
@@ -91,9 +95,10 @@ def read_assignment(
     keys: dict[Region, str] = {}
     regions: list[Region] = []
     result.regions = {read.graphs[number]: [] for number in record["graphs"]}
-    for graph, provider, name, numbers, key in record["regions"]:
+    for graph, provider, name, numbers, key, gate in record["regions"]:
         region = Region(provider, tuple(read.nodes[number] for number in numbers), name)
         regions.append(region)
+        result.gates[region] = gate_of(region, gate)
         result.regions[read.graphs[graph]].append(region)
         if key:
             keys[region] = key

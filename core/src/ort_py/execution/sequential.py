@@ -10,7 +10,6 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any
 
-from ort_py.constraints import violated
 from ort_py.errors import ExecutionError, InvalidArgument, KernelInputError, Location, OrtPyError
 from ort_py.limits import looking
 from ort_py.planning.plan import Step
@@ -140,6 +139,8 @@ def placed(error: Exception, step: Step, slots: list[Any]) -> OrtPyError:
 def _broken(step: Step, slots: list[Any]) -> str:
     """The constraint of the operator that the inputs of a failing kernel break, ``""`` where none is known to be."""
     node = getattr(step, "node", None)
+    from ort_py.constraints.single import violated  # the table of constraints: only a failure needs it
+
     text = "" if node is None else violated(node, [slots[slot] for slot in step.inputs])
     return f"{step.location.op_type} does not take these inputs: {text}" if text else ""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_py.constraints import check_work, work_of
+from ort_py.constraints import check_work
 from ort_py.errors import Fail, LimitError, MemoryLimitError
 from ort_py.limits.budget import MEMORY_FIX
 from ort_py.limits.text import array_memory
@@ -144,6 +144,8 @@ class RunWatch:
         """
         if self._seconds is None or step.location.op_type not in _PRODUCTS:
             return
+        from ort_py.constraints.single import work_of  # the table of constraints: only runs with a limit need it
+
         node = getattr(step, "node", None)
         if node is None:
             return  # a region, which its gate asked

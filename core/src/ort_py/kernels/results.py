@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.constraints import output_shapes
 from ort_py.contracts.graph_view import NodeSpec
 from ort_py.contracts.kernel import KernelDef
 from ort_py.devices import HOST, Device
@@ -133,6 +132,8 @@ def _shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[Sequence[int | None] 
 
     The table of constraints says them; for operators that it lacks, ONNX's inference.
     """
+    from ort_py.constraints.single import output_shapes  # the table of constraints: only plug-ins' results need it
+
     known = output_shapes(node, inputs)
     if known is not None:
         return list(known)

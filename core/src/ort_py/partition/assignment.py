@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from enum import Enum
 
+from ort_py.constraints.gate import Gate
 from ort_py.contracts import KernelDef, NodeSpec
 from ort_py.graph.ir import Graph, Node
 from ort_py.graph.view import Border, SubsetView
@@ -97,6 +98,7 @@ class Assignment:
         regions: Regions of each graph.
         unassigned: Nodes that no provider runs, with all refusals.
         specs: The record of each node that the providers saw; planning binds kernels with the same ones.
+        gates: The gate of each region.
         notes: Lines for the load report: placements with their estimates, and operators that separate islands.
     """
 
@@ -104,6 +106,7 @@ class Assignment:
     regions: dict[Graph, list[Region]] = field(default_factory=dict)
     unassigned: dict[Node, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     specs: dict[Node, NodeSpec] = field(default_factory=dict)
+    gates: dict[Region, Gate] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def counts(self) -> Counter[str]:

@@ -9,6 +9,7 @@ does not compute empty values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any
 
 from ort_py.constraints import Gate
 from ort_py.contracts import IExecutionProvider
@@ -16,15 +17,20 @@ from ort_py.graph.ir import Node
 from ort_py.graph.view import SubsetView
 from ort_py.partition.assignment import Region
 
-__all__ = ["Barred", "bar_unchecked", "gates_of"]
+__all__ = ["Barred", "bar_unchecked", "gate_of", "gates_of"]
 
 Barred = MutableMapping[Node, dict[str, str]]
 """Nodes that may not be in regions: for each, providers by name with the reason."""
 
 
+def gate_of(region: Region, record: Mapping[str, Any] | None = None) -> Gate:
+    """The gate of a region; `record` as of `Gate`."""
+    return Gate(SubsetView(region.graph, region.nodes, border=region.border), record)
+
+
 def gates_of(regions: Iterable[Region]) -> dict[Region, Gate]:
     """The gate of each region."""
-    return {region: Gate(SubsetView(region.graph, region.nodes, border=region.border)) for region in regions}
+    return {region: gate_of(region) for region in regions}
 
 
 def bar_unchecked(

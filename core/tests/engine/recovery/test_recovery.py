@@ -191,7 +191,7 @@ BROADCAST = "g (float[n] x, float[m] w) => (float[k] y) { a = Neg(x) y = Add(a, 
 @pytest.fixture
 def unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of constraints has no reason for what kernels refuse."""
-    monkeypatch.setattr("ort_py.execution.sequential.violated", lambda *_: "")
+    monkeypatch.setattr("ort_py.constraints.single.violated", lambda *_: "")
 
 
 def test_inputs_that_break_a_constraint_are_not_tried_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

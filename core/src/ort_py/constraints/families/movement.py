@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ort_py.constraints.program import CONTENT_LIMIT
 from ort_py.constraints.scope import (
-    CONTENT_LIMIT,
     Constraint,
     Dims,
     NodeScope,

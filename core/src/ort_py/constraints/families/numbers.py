@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 
 from ort_py.constraints.families.elementwise import broadcasting, first_shape
-from ort_py.constraints.program import Code
-from ort_py.constraints.scope import CONTENT_LIMIT, Constraint, Dims, NodeScope, Outputs, Tensor, Unchecked, content_of
+from ort_py.constraints.program import CONTENT_LIMIT, Code
+from ort_py.constraints.scope import Constraint, Dims, NodeScope, Outputs, Tensor, Unchecked, content_of
 from ort_py.constraints.sizes import (
     UNKNOWN,
     Amount,
