@@ -13,10 +13,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ort_py.contracts import OptionSpec as ProviderOption
+from ort_py.contracts import OptionSpec
 from ort_py.options import RunOptions, SessionOptions, specs_of
 from ort_py.options.config_entries import RUN_ENTRIES, SESSION_ENTRIES
-from ort_py.options.spec import FIRST_VERSION, Effect, OptionSpec
+from ort_py.options.spec import FIRST_VERSION, Effect, EngineOption
 
 __all__ = ["main", "page"]
 
@@ -86,7 +86,7 @@ def _lines() -> Iterator[str]:
         yield from _section(f"Provider options of {name}", _PROVIDERS, [_provider_row(option) for option in options])
 
 
-def _table(title: str, head: Iterable[str], specs: Iterable[OptionSpec]) -> Iterator[str]:
+def _table(title: str, head: Iterable[str], specs: Iterable[EngineOption]) -> Iterator[str]:
     rows = [
         f"| `{spec.name}` | {_cell(_type(spec))} | {_default(spec.default)} | {spec.effect.value} | {_meaning(spec)} |"
         for spec in specs
@@ -99,10 +99,10 @@ def _section(title: str, head: Iterable[str], rows: Iterable[str]) -> Iterator[s
 
 
 def _type(spec: OptionSpec) -> str:
-    return ", ".join(map(repr, spec.kind.choices)) or spec.kind.title
+    return ", ".join(map(repr, spec.choices)) or spec.title
 
 
-def _meaning(spec: OptionSpec) -> str:
+def _meaning(spec: EngineOption) -> str:
     since = "" if spec.since == FIRST_VERSION else f" Since {spec.since}."
     return _cell(spec.help + since)
 
@@ -118,12 +118,11 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|").replace("\n", " ")
 
 
-def _provider_row(option: ProviderOption) -> str:
-    kind = ", ".join(map(repr, option.choices)) or option.kind.__name__
-    return f"| `{option.name}` | {_cell(kind)} | {_default(option.default)} | {_cell(option.help)} |"
+def _provider_row(option: OptionSpec) -> str:
+    return f"| `{option.name}` | {_cell(_type(option))} | {_default(option.default)} | {_cell(option.help)} |"
 
 
-def _provider_options() -> Iterator[tuple[str, Sequence[ProviderOption]]]:
+def _provider_options() -> Iterator[tuple[str, Sequence[OptionSpec]]]:
     """The options that each provider of this repository declares, whether it is installed here or not."""
     for file in sorted(ROOT.glob("providers/*/src/*/options.py")):
         sys.path.insert(0, str(file.parents[1]))

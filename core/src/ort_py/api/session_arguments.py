@@ -9,15 +9,14 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ort_py.discovery.environment import compat_mode
 from ort_py.discovery.user_warnings import warn_user
-from ort_py.enums import ExecutionMode, GraphOptimizationLevel
 from ort_py.errors import ArgumentTypeError, Fail, InvalidArgument, Location, UsageError
 from ort_py.graph.reading.given_model import GivenModel
-from ort_py.options import SessionOptions, entries_of, entry_of
+from ort_py.options import SessionOptions, entries_of, entry_of, specs_of
 from ort_py.options.config_checks import check_session_entries
 from ort_py.options.verify_share import share_of
 from ort_py.suggestions import did_you_mean
@@ -125,28 +124,12 @@ def _take_config(options: SessionOptions, source: GivenModel) -> None:
     try:
         config = json.loads(text)
         settings = config.get("session_options", {})
-        for name, value in settings.items():
-            if name in _SETTINGS:
-                setattr(options, name, _SETTINGS[name](value))
+        for spec in specs_of(SessionOptions):
+            if spec.carried and spec.name in settings:
+                setattr(options, spec.name, spec.values.carried(settings[spec.name]))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"The settings that the model carries in its metadata under '{_CONFIG_KEY}' are malformed.",
             why=f"{type(error).__name__}: {error}",
             fix="Pass read_config_from_model=0 to ignore them, or export the model again.",
         ) from error
-
-
-def _flag(value: Any) -> bool:
-    if value not in (0, 1):
-        raise ValueError(f"{value!r} is neither 0 nor 1")
-    return bool(value)
-
-
-_SETTINGS: dict[str, Callable[[Any], Any]] = {
-    "intra_op_num_threads": lambda value: value,
-    "inter_op_num_threads": lambda value: value,
-    "execution_mode": ExecutionMode,
-    "graph_optimization_level": GraphOptimizationLevel,
-    "enable_profiling": _flag,
-}
-"""Settings a model may carry, and how each is read; others are ignored."""

@@ -66,7 +66,7 @@ def _as_json(record: ProviderRecord) -> dict[str, Any]:
         "options": [
             {
                 "name": option.name,
-                "type": option.kind.__name__,
+                "type": option.title,
                 "default": option.default,
                 "help": option.help,
                 "choices": list(option.choices),

@@ -36,7 +36,7 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
-    """One provider option.
+    """One option of a provider. The table of options of sessions and runs is made of the same records.
 
     Attributes:
         name: Name as users write it.
@@ -51,6 +51,11 @@ class OptionSpec:
     default: Any
     help: str = ""
     choices: tuple[Any, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The type of its values in words, for messages and documentation."""
+        return self.kind.__name__
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def check_session_entries(entries: Mapping[str, str], threads: int) -> None:
 
     for key, value in entries.items():
         if key in SESSION_ENTRIES:
-            SESSION_ENTRIES[key].kind.accepted(value, key)
+            SESSION_ENTRIES[key].values.accepted(value, key)
     groups = entries.get(_AFFINITIES)
     if groups is not None and threads > 1 and len(groups.split(";")) != threads - 1:
         raise UsageError(
@@ -88,7 +88,7 @@ def check_run_entries(entries: Mapping[str, str]) -> bool:
 
     for key, value in entries.items():
         if key in RUN_ENTRIES:
-            RUN_ENTRIES[key].kind.accepted(value, key)
+            RUN_ENTRIES[key].values.accepted(value, key)
     devices = entries.get(_SHRINK, "").strip(";")
     if devices and not devices.startswith("cpu:") and ";cpu:" not in devices:
         raise InvalidArgument(

@@ -12,17 +12,15 @@ from collections.abc import Callable
 from ort_py.discovery.known_names import KNOWN_RUN_ENTRIES, KNOWN_SESSION_ENTRIES
 from ort_py.errors import Fail, InvalidArgument, OptionError, OrtPyError, UsageError
 from ort_py.options.ignored_entries import IGNORED_RUN_ENTRIES, IGNORED_SESSION_ENTRIES
-from ort_py.options.spec import TEXT, Effect, Kind, OptionSpec
+from ort_py.options.spec import TEXT, Effect, EngineOption, Kind, engine_option
 
 __all__ = ["RUN_ENTRIES", "SESSION_ENTRIES", "effect_of"]
 
 
 def _entry(
     key: str, effect: Effect, text: str, *, kind: Kind[str] = TEXT, default: str = "", own: bool = False
-) -> OptionSpec:
-    return OptionSpec(
-        name=key, kind=kind, default=default, help=text, effect=effect, onnxruntime_name=None if own else key
-    )
+) -> EngineOption:
+    return engine_option(key, kind, default, text, effect, own=own)
 
 
 def _matching(pattern: str, title: str, refusal: type[OrtPyError]) -> Kind[str]:
@@ -190,16 +188,16 @@ _RUN = (
 )
 
 
-def _without_effect(names: dict[str, str]) -> tuple[OptionSpec, ...]:
+def _without_effect(names: dict[str, str]) -> tuple[EngineOption, ...]:
     return tuple(_entry(key, Effect.NONE, text, kind=_CHECKED.get(key, TEXT)) for key, text in names.items())
 
 
-SESSION_ENTRIES: dict[str, OptionSpec] = {
+SESSION_ENTRIES: dict[str, EngineOption] = {
     spec.name: spec for spec in (*_SESSION, *_without_effect({**IGNORED_SESSION_ENTRIES, **KNOWN_SESSION_ENTRIES}))
 }
 """Config entries of a session by key."""
 
-RUN_ENTRIES: dict[str, OptionSpec] = {
+RUN_ENTRIES: dict[str, EngineOption] = {
     spec.name: spec for spec in (*_RUN, *_without_effect({**IGNORED_RUN_ENTRIES, **KNOWN_RUN_ENTRIES}))
 }
 """Config entries of a run by key."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from ort_py.errors import UsageError
-from ort_py.options.spec import FIRST_VERSION, Effect, Kind, OptionSpec
+from ort_py.options.spec import Effect, EngineOption, Kind, engine_option
 from ort_py.suggestions import did_you_mean
 
 __all__ = [
@@ -38,17 +38,17 @@ class Option(Generic[T]):
     Args:
         kind: The type of its values.
         default: Its value if it is not set.
-        text: Description, as in `OptionSpec.help`.
+        text: Description, as in `EngineOption`.
         effect: Its effect.
         own: Whether it is ort-py's own; onnxruntime has an attribute of the same name otherwise.
-        guarded, since: As in `OptionSpec`.
+        **facts: `since`, `guarded`, `carried` of `EngineOption`.
 
     Attributes:
         spec: The record of the option.
         stored: Whether the option has a value of its own, rather than being a view of another one's.
     """
 
-    spec: OptionSpec
+    spec: EngineOption
     stored: ClassVar[bool] = True
 
     def __init__(
@@ -59,19 +59,15 @@ class Option(Generic[T]):
         *,
         effect: Effect,
         own: bool = False,
-        guarded: bool = False,
-        since: str = FIRST_VERSION,
+        **facts: Any,
     ) -> None:
         self._kind = kind
         self._default = default
-        self._own = own
-        self._spec_of = partial(
-            OptionSpec, kind=kind, default=default, help=text, effect=effect, since=since, guarded=guarded
-        )
+        self._spec_of = partial(engine_option, values=kind, default=default, text=text, effect=effect, own=own, **facts)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
-        self.spec = self._spec_of(name=name, onnxruntime_name=None if self._own else name)
+        self.spec = self._spec_of(name=name)
         self.__doc__ = self.spec.documentation()
 
     @overload
@@ -167,7 +163,7 @@ class OptionSet:
         return self._config[key]
 
 
-def specs_of(kind: type[OptionSet]) -> tuple[OptionSpec, ...]:
+def specs_of(kind: type[OptionSet]) -> tuple[EngineOption, ...]:
     """The records of a class's attributes, in the order of their declaration."""
     return tuple(option.spec for option in kind._options.values())
 

@@ -80,6 +80,7 @@ class SessionAttributes(OptionSet):
         "read.",
         effect=Effect.RUNS,
         guarded=True,
+        carried=True,
     )
     execution_mode = Option(
         member_of(ExecutionMode),
@@ -87,6 +88,7 @@ class SessionAttributes(OptionSet):
         "`ORT_PARALLEL` lets steps that do not depend on each other run at the same time, on at most "
         "`inter_op_num_threads` of a run's threads, where that is faster. `InferenceSession.threads` says whether.",
         effect=Effect.PROGRAM,
+        carried=True,
     )
     execution_order = Option(
         member_of(ExecutionOrder),
@@ -99,12 +101,14 @@ class SessionAttributes(OptionSet):
         GraphOptimizationLevel.ORT_ENABLE_ALL,
         "How far the graph is rewritten before it runs. Members are onnxruntime's; plain numbers are refused.",
         effect=Effect.PROGRAM,
+        carried=True,
     )
     inter_op_num_threads = Option(
         NUMBER,
         0,
         "Steps of one run that may run at the same time with `ORT_PARALLEL`; 0 for as many as the run has threads.",
         effect=Effect.MACHINE,
+        carried=True,
     )
     intra_op_num_threads = Option(
         NUMBER,
@@ -112,6 +116,7 @@ class SessionAttributes(OptionSet):
         "Threads of one run. 0 takes as many as the processors, quotas and environment variables allow; "
         "`InferenceSession.threads` has the number and the reason.",
         effect=Effect.MACHINE,
+        carried=True,
     )
     log_severity_level = Option(NUMBER, -1, f"The least severity that is logged. {_USE_LOGGING}", effect=Effect.NONE)
     log_verbosity_level = Option(NUMBER, 0, f"How much verbose logs say. {_USE_LOGGING}", effect=Effect.NONE)

@@ -1,6 +1,6 @@
 """The record of one option: its name, type, default, effect and documentation.
 
-Every fact about an option stands in its `OptionSpec` and nowhere else. The attributes of `SessionOptions` and
+Every fact about an option stands in its `EngineOption` and nowhere else. The attributes of `SessionOptions` and
 `RunOptions` (`option_set`), the config entries (`config_entries`), the checks of values, the load report, the key of
 the cache, the fingerprint of a session and the page ``docs/user/options.md`` are all made of these records. Knows no
 particular option.
@@ -17,10 +17,23 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from ort_py.contracts import OptionSpec
 from ort_py.errors import OptionError
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["FIRST_VERSION", "FLAG", "NUMBER", "PATH", "TEXT", "Effect", "Kind", "OptionSpec", "member_of", "one_of"]
+__all__ = [
+    "FIRST_VERSION",
+    "FLAG",
+    "NUMBER",
+    "PATH",
+    "TEXT",
+    "Effect",
+    "EngineOption",
+    "Kind",
+    "engine_option",
+    "member_of",
+    "one_of",
+]
 
 T = TypeVar("T")
 
@@ -109,6 +122,15 @@ class Kind(Generic[T]):
         """The same kind with a check of its values, and another title where one is given."""
         return replace(self, check=check, title=title or self.title)
 
+    def carried(self, value: Any) -> Any:
+        """Convert a value from a model's metadata, where members of enumerations are numbers.
+
+        Raises:
+            ValueError: The enumeration has no such member.
+        """
+        kind = self.types[0]
+        return kind(value) if issubclass(kind, Enum) else value
+
     def _converted(self, value: Any) -> Any:
         if str in self.types:
             return value.decode("utf-8") if isinstance(value, bytes) else value
@@ -137,38 +159,68 @@ def member_of(enumeration: type[T]) -> Kind[T]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionSpec:
-    """Everything there is to know about one option.
+class EngineOption(OptionSpec):
+    """An option of sessions or runs, or a config entry: an `OptionSpec`, and what the engine has to know about it.
+
+    `default` is the value if it is not set; for a config entry, what an absent entry means. `help` says in full
+    sentences what the option does; for an option without effect, what it does in onnxruntime, and what ort-py does
+    instead. Make one with `engine_option`.
 
     Attributes:
-        name: Attribute or config key, as users write it.
-        kind: The type of its values.
-        default: Its value if it is not set; for a config entry, what an absent entry means.
-        help: What it does, in full sentences. For an option without effect, what it does in onnxruntime, and what
-            ort-py does instead.
+        values: The type of its values, with their checks.
         effect: What it changes.
         onnxruntime_name: Its name in onnxruntime, None where onnxruntime has no such option.
         since: Version of ort-py that first had it.
         guarded: Whether it may not be set through interfaces that pass on untrusted input, such as ONNX's backend
             interface: it writes files, or makes runs fail.
+        carried: Whether a model may carry a value of it in its metadata.
     """
 
-    name: str
-    kind: Kind[Any]
-    default: Any
-    help: str
+    values: Kind[Any]
     effect: Effect
     onnxruntime_name: str | None = None
     since: str = FIRST_VERSION
     guarded: bool = False
+    carried: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.values.title
 
     def documentation(self) -> str:
         """The text that `help` shows: what the option does, its type, default and effect."""
         default = str(self.default) if isinstance(self.default, Enum) else repr(self.default)
-        facts = [f"{self.kind.title}, {default} by default"]
-        if self.kind.choices:
-            facts.append(f"one of {', '.join(map(repr, self.kind.choices))}")
+        facts = [f"{self.title}, {default} by default"]
+        if self.choices:
+            facts.append(f"one of {', '.join(map(repr, self.choices))}")
         if self.effect is Effect.NONE:
             facts.append("without effect here")
         facts.append("as in onnxruntime" if self.onnxruntime_name else "an option of ort-py")
         return f"{self.help}\n\n{'; '.join(facts)}."
+
+
+def engine_option(
+    name: str, values: Kind[Any], default: Any, text: str, effect: Effect, *, own: bool = False, **facts: Any
+) -> EngineOption:
+    """Make the record of an option whose type and choices are those of its values.
+
+    Args:
+        name: The attribute or config key, as users write it.
+        values: The type of its values.
+        default: Its value if it is not set.
+        text: What it does.
+        effect: What it changes.
+        own: Whether it is ort-py's own; onnxruntime has an option of the same name otherwise.
+        **facts: `since`, `guarded`, `carried` of `EngineOption`.
+    """
+    return EngineOption(
+        name=name,
+        kind=values.types[0],
+        default=default,
+        help=text,
+        choices=values.choices,
+        values=values,
+        effect=effect,
+        onnxruntime_name=None if own else name,
+        **facts,
+    )
