@@ -316,7 +316,7 @@ def test_what_is_wrong_is_named() -> None:
     manager.register("a", b"")
     with pytest.raises(UsageError, match="registered as 'a' already"):
         manager.register("a", b"")
-    with pytest.raises(ArgumentTypeError, match="path, bytes or a ModelProto, not int"):
+    with pytest.raises(ArgumentTypeError, match="A model cannot be loaded from a int"):
         manager.get(3)
     manager.close()
     with pytest.raises(UsageError, match="manager is closed"):

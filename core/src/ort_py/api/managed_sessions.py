@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from ort_py.api.session import InferenceSession
 from ort_py.files import FileSnapshot
 from ort_py.graph.ir import Weight
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.accounting import named_weights, weight_bytes
 
 __all__ = ["external_data", "memory_of", "model_file"]
 
 
-def model_file(source: Any) -> list[FileSnapshot]:
+def model_file(source: GivenModel) -> list[FileSnapshot]:
     """The model's own file, where it has one."""
-    if not isinstance(source, str | os.PathLike):
+    if not source.path:
         return []
     try:
-        return [FileSnapshot(os.path.abspath(os.fsdecode(source)))]  # noqa: PTH100 - links stay as they are
+        return [FileSnapshot(os.path.abspath(source.path))]  # noqa: PTH100 - links stay as they are
     except (OSError, ValueError):
         return []  # creating the session says what is wrong with it
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ort_py.errors import ArgumentTypeError
 from ort_py.files import FileIdentity
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.reading.sources import content_hash
 from ort_py.options import SessionOptions, additions_of, entries_of, values_of
 
@@ -19,17 +19,16 @@ __all__ = ["RequestKey", "request_key"]
 RequestKey: TypeAlias = tuple[Any, ...]
 
 
-def request_key(source: Any, options: SessionOptions | None, providers: Any, provider_options: Any) -> RequestKey:
+def request_key(
+    source: GivenModel, options: SessionOptions | None, providers: Any, provider_options: Any
+) -> RequestKey:
     """The key that distinguishes a session from others.
 
     Args:
-        source: A path, bytes, or a ModelProto.
+        source: The model as it was given.
         options: Options, None for the usual ones.
         providers: Names or (name, options) pairs, None for all.
         provider_options: A mapping a provider.
-
-    Raises:
-        ArgumentTypeError: The source is not a model.
     """
     return (
         _of_source(source),
@@ -39,9 +38,9 @@ def request_key(source: Any, options: SessionOptions | None, providers: Any, pro
     )
 
 
-def _of_source(source: Any) -> RequestKey:
-    if isinstance(source, str | os.PathLike):
-        path = os.fsdecode(source)
+def _of_source(source: GivenModel) -> RequestKey:
+    path = source.path
+    if path:
         # Links lead to the same file, but external data is looked for in the folder of the link as well.
         folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - a Path is ten times the cost of the call
         try:
@@ -49,14 +48,8 @@ def _of_source(source: Any) -> RequestKey:
         except (OSError, ValueError):
             return ("file", folder, path)  # creating the session says what is wrong with it
         return ("file", folder, found)
-    if hasattr(source, "SerializeToString"):
-        source = source.SerializeToString(deterministic=True)
-    if not isinstance(source, bytes | bytearray | memoryview):
-        raise ArgumentTypeError(
-            f"A model is a path, bytes or a ModelProto, not {type(source).__name__}.",
-            fix="Pass one of these, or a name that was registered.",
-        )
-    return ("content", content_hash(bytes(source)))
+    content = source.content.SerializeToString(deterministic=True) if source.is_message else bytes(source.content)
+    return ("content", content_hash(content))
 
 
 def _of_options(options: SessionOptions) -> RequestKey:

@@ -21,6 +21,7 @@ from ort_py.api.session import InferenceSession
 from ort_py.engine.recipe import ProviderArgument
 from ort_py.errors import InvalidArgument, UsageError
 from ort_py.files import FileSnapshot
+from ort_py.graph.reading.given_model import GivenModel
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions
@@ -203,6 +204,7 @@ class SessionManager:
 
         Raises:
             UsageError: The manager is closed.
+            ArgumentTypeError: What was given is not a model; a builtin TypeError too.
             NoSuchFile: No model of this name is registered, and no such file exists.
             OrtPyError: The session cannot be made.
         """
@@ -211,11 +213,12 @@ class SessionManager:
         source, wishes = (model, (None, None, None)) if registered is None else registered
         choices = zip(given, wishes, self._usual, strict=True)
         arguments: list[Any] = [next((one for one in choice if one is not None), None) for choice in choices]
-        key = request_key(source, *arguments)
+        looked_at = GivenModel.of(source)
+        key = request_key(looked_at, *arguments)
         while True:
             entry, mine = self._entry(key)
             if mine:
-                return self._make(entry, source, arguments)
+                return self._make(entry, source, looked_at, arguments)
             entry.ready.wait()
             if not all(file.holds() for file in entry.files):
                 self._set_aside(entry)
@@ -282,9 +285,9 @@ class SessionManager:
             entry = self._entries[key] = _Entry(key)
             return entry, True
 
-    def _make(self, entry: _Entry, source: Any, arguments: Sequence[Any]) -> SessionLease:
+    def _make(self, entry: _Entry, source: Any, looked_at: GivenModel, arguments: Sequence[Any]) -> SessionLease:
         try:
-            own = model_file(source)  # before it is read
+            own = model_file(looked_at)  # before it is read
             session = self._create(source, *arguments)
         except BaseException as error:
             with self._lock.held():
@@ -292,8 +295,8 @@ class SessionManager:
                 self._failed += 1
             if isinstance(error, Exception):  # Ctrl-C is for this thread alone: those who wait try for themselves
                 entry.failure = error
-                if isinstance(source, str) and (hint := did_you_mean(source, list(self._registered))):
-                    error.add_note(f"No model is registered as '{source}'. {hint}")
+                if looked_at.path and (hint := did_you_mean(looked_at.path, list(self._registered))):
+                    error.add_note(f"No model is registered as '{looked_at.path}'. {hint}")
             entry.ready.set()
             raise
         files = [*own, *external_data(session)]
