@@ -8,12 +8,13 @@ import threading
 import pytest
 
 from ort_py.errors import LimitError
-from ort_py.limits import in_looked_at_parts, look, looking
+from ort_py.limits import in_looked_at_parts, is_looked_at, look, looking
+from ort_py.limits.running_time import refuse_ahead
 
 pytestmark = pytest.mark.quick
 
 
-def _over() -> None:
+def _over(ahead: float = 0.0) -> None:
     raise LimitError("over")
 
 
@@ -37,7 +38,7 @@ def test_an_inner_block_asks_its_own() -> None:
 def test_threads_with_the_context_ask_too() -> None:
     """A thread that helps runs in a copy of the context."""
     seen: list[int] = []
-    with looking(lambda: seen.append(threading.get_ident())):
+    with looking(lambda ahead=0.0: seen.append(threading.get_ident())):
         thread = threading.Thread(target=contextvars.copy_context().run, args=(look,))
         thread.start()
         thread.join()
@@ -50,7 +51,7 @@ def test_parts_cover_the_rows_once(rows: int, grain: int) -> None:
     """In order, without gaps, none smaller than the grain, and not very many."""
     parts: list[tuple[int, int]] = []
     asked: list[None] = []
-    with looking(lambda: asked.append(None)):
+    with looking(lambda ahead=0.0: asked.append(None)):
         in_looked_at_parts(rows, grain, lambda start, stop: parts.append((start, stop)))(0, rows)
     assert [one for start, stop in parts for one in range(start, stop)] == list(range(rows))
     assert all(stop - start >= min(grain, rows) for start, stop in parts)
@@ -68,10 +69,29 @@ def test_the_rest_is_not_begun() -> None:
     """The part in which the time ends is the last."""
     parts: list[int] = []
 
-    def check() -> None:
+    def check(ahead: float = 0.0) -> None:
         if len(parts) == 3:
             _over()
 
     with looking(check), pytest.raises(LimitError):
         in_looked_at_parts(320, 10, lambda start, _stop: parts.append(start))(0, 320)
     assert parts == [0, 10, 20]
+
+
+def test_an_estimate_is_handed_on() -> None:
+    """A kernel says how long its next call takes."""
+    seen: list[float] = []
+    assert not is_looked_at()
+    with looking(lambda ahead=0.0: seen.append(ahead)):
+        assert is_looked_at()
+        look(2.5)
+        look()
+    assert seen == [2.5, 0.0]
+
+
+def test_a_call_that_ends_after_twice_the_limit_is_refused() -> None:
+    """What may end earlier is begun: estimates are not exact."""
+    refuse_ahead(1.9, 1.0, 1.0, "Limits.run_seconds")
+    refuse_ahead(0.5, -0.4, 1.0, "Limits.run_seconds")
+    with pytest.raises(LimitError, match=r"2\.1 s; 1 s of 1 s"):
+        refuse_ahead(2.1, 1.0, 1.0, "Limits.run_seconds")

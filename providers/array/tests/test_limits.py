@@ -31,12 +31,18 @@ class Capped(LocalKernelContext):
             raise LimitError(f"too large: {tuple(shape)}")
 
 
-def call(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any], opset: int = 18) -> Any:
-    """Bind the kernel of a node with a capped context and call it."""
+def call(
+    op_type: str,
+    inputs: Sequence[Any],
+    attributes: dict[str, Any],
+    opset: int = 18,
+    context: type[LocalKernelContext] = Capped,
+) -> Any:
+    """Bind the kernel of a node with a context, a capped one by default, and call it."""
     node = make_node_spec(op_type, inputs, opset=opset, attributes=attributes)
     for definition in kernel_defs():
         if definition.op_type == op_type and definition.since <= node.since_version <= definition.last:
-            return definition.factory(Capped(node))(*inputs)
+            return definition.factory(context(node))(*inputs)
     raise AssertionError(f"no kernel for {op_type}")
 
 
@@ -88,3 +94,77 @@ def test_the_shape_of_an_einsum(equation: str, shapes: list[tuple[int, ...]]) ->
 def test_an_einsum_that_does_not_fit_has_no_shape(equation: str, shapes: list[tuple[int, ...]]) -> None:
     """The kernel reports the error."""
     assert einsum_shape(equation, shapes) is None
+
+
+class Timed(LocalKernelContext):
+    """A run in which a second is left: estimates above it are refused, and so is every look after the tenth."""
+
+    looks = 0
+
+    @property
+    def is_timed(self) -> bool:
+        return True
+
+    def check_time(self, ahead: float = 0.0) -> None:
+        self.looks += 1
+        if ahead > 1 or self.looks > 10:
+            raise LimitError("too late")
+
+
+def _zeros(*shape: int) -> np.ndarray[Any, Any]:
+    """Zeros that take no memory."""
+    return np.broadcast_to(np.float32(0), shape)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "attributes"),
+    [
+        ("DFT", [_zeros(1, 4, 1), np.array(1 << 28)], {"axis": 1}),
+        ("DFT", [_zeros(2, 4, 1), np.array(60_000_011)], {"axis": 1}),
+        ("Det", [np.broadcast_to(np.float32(0), (40_000, 40_000))], {}),
+        ("TopK", [_zeros(1 << 30), np.array([1 << 29])], {"axis": 0}),
+        ("TopK", [_zeros(2, 1 << 30), np.array([1 << 29])], {}),
+        ("Unique", [_zeros(1 << 30)], {}),
+        ("Unique", [_zeros(1 << 28, 1)], {"axis": 0}),
+        ("Einsum", [_zeros(30_000, 30_000)] * 3, {"equation": "ij,jk,kl->il"}),
+        ("Einsum", [_zeros(5000, 5000)] * 3, {"equation": "ij,jk,ik->ijk"}),
+        ("Einsum", [_zeros(100_000, 100_000)] * 2, {"equation": "ij,jk"}),
+    ],
+)
+def test_a_call_that_nothing_interrupts_is_estimated(
+    op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]
+) -> None:
+    """Transforms, decompositions, sorts and contractions that would take minutes on any machine are not begun."""
+    with pytest.raises(LimitError, match="too late"):
+        call(op_type, inputs, attributes, context=Timed)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "attributes"),
+    [
+        ("LSTM", [np.zeros((300_000, 1, 1), np.float32), *[np.zeros((1, 4, 1), np.float32)] * 2], {"hidden_size": 1}),
+        ("GRU", [np.zeros((300_000, 1, 1), np.float32), *[np.zeros((1, 3, 1), np.float32)] * 2], {"hidden_size": 1}),
+        ("RNN", [np.zeros((300_000, 1, 1), np.float32), *[np.zeros((1, 1, 1), np.float32)] * 2], {"hidden_size": 1}),
+        ("Multinomial", [np.zeros((1, 5), np.float32)], {"sample_size": 1 << 22}),
+        (
+            "NonMaxSuppression",
+            [np.zeros((1, 40_000, 4), np.float32), np.zeros((1, 1, 40_000), np.float32), np.array([40_000])],
+            {},
+        ),
+    ],
+)
+def test_loops_look_at_the_clock(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> None:
+    """Steps, samples and stretches of boxes are asked about more than ten times."""
+    with pytest.raises(LimitError, match="too late"):
+        call(op_type, inputs, attributes, context=Timed)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_many_rows_are_sorted_in_blocks(largest: int, axis: int) -> None:
+    """In the order of the definition, along any axis: equal elements by their places."""
+    x = np.random.default_rng(axis).integers(0, 9, (40, 60, 50)).astype(np.float32)
+    values, places = call("TopK", [x, np.array([30])], {"axis": axis, "largest": largest})
+    order = np.argsort(-x if largest else x, axis=axis, kind="stable").take(range(30), axis=axis)
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))

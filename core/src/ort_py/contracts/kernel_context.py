@@ -93,14 +93,24 @@ class KernelContext(ABC):
             LimitError: The array would pass the session's limits. Let it pass through.
         """
 
-    def check_time(self) -> None:  # noqa: B027 - a context without limits has nothing to look at
+    @property
+    def is_timed(self) -> bool:
+        """Whether `check_time` can refuse anything: estimates need not be made otherwise."""
+        return False
+
+    def check_time(self, ahead: float = 0.0) -> None:  # noqa: B027 - a context without limits has nothing to look at
         """Ask between the parts of long work whether it may go on; costs a tenth of a microsecond.
 
         Parts of `parallel_for` are asked about already. Ask in loops over blocks, windows or regions whose number the
-        data decide, so that a kernel ends soon after the time of its run (`Limits.run_seconds`).
+        data decide, so that a kernel ends soon after the time of its run (`Limits.run_seconds`). Ask before one call
+        that may take long, with an estimate of its time.
+
+        Args:
+            ahead: Seconds that the following call is estimated to take, if nothing can interrupt it.
 
         Raises:
-            LimitError: The time of the run, or that for loading, is over. Let it pass through.
+            LimitError: The time of the run, or that for loading, is over, or would be exceeded twice after that call.
+                Let it pass through.
             Fail: The caller stopped the run. Likewise.
         """
 

@@ -70,7 +70,7 @@ def optimise(
     disabled, notes = switched_off(options.disabled_transforms, [one.name for one in transforms])
     for line in notes:
         _LOG.warning("%s", line)
-    with looking(model.budget.check_time):
+    with looking(model.budget.look):
         report = run_transforms(
             model,
             transforms,

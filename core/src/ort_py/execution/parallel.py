@@ -208,7 +208,7 @@ class _Run:
                         return
                     instruction(slots)
             else:
-                with looking(self._watch.before):
+                with looking(self._watch.look):
                     self._execute_watched(number, self._watch)
         except Exception as error:  # kernels and regions may raise anything; it is placed and chained
             done = len(task.instructions) - operator.length_hint(instructions)

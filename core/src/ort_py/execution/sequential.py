@@ -61,7 +61,7 @@ def _run_watched(frame: Frame) -> None:
     complete = False
     try:
         if trace is None or watch.checks:
-            with looking(watch.before):
+            with looking(watch.look):
                 _run_checked(frame, watch, trace)
         else:
             _run_traced(frame, trace)

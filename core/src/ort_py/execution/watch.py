@@ -15,6 +15,7 @@ import numpy as np
 from ort_py.constraints import check_work
 from ort_py.errors import Fail, LimitError, MemoryLimitError
 from ort_py.limits.budget import MEMORY_FIX
+from ort_py.limits.running_time import refuse_ahead
 from ort_py.limits.text import array_memory
 from ort_py.planning.plan import FRAME_SLOT, Step
 
@@ -135,6 +136,16 @@ class RunWatch:
                 why="Limits.run_seconds",
                 fix="Raise the limit if you trust the model.",
             )
+
+    def look(self, ahead: float = 0.0) -> None:
+        """Stop a kernel inside of a step; see `ort_py.limits.looking`.
+
+        Raises:
+            Fail, LimitError: As `before`; or a call of `ahead` seconds would end long after the time is over.
+        """
+        self.before()
+        if ahead and self._deadline is not None and self._seconds is not None:
+            refuse_ahead(ahead, self._deadline - time.monotonic(), self._seconds, "Limits.run_seconds")
 
     def fits(self, step: Step, slots: Sequence[Any]) -> None:
         """Refuse a kernel whose products cannot end within the time limit, before they begin.

@@ -33,7 +33,7 @@ from ort_py.errors import OrtPyError, PluginError
 from ort_py.kernels.seeds import stream_for
 from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.lazy_dataclass import dataclass
-from ort_py.limits import Limits, check_allocation, in_looked_at_parts, look, unquestioned_elements
+from ort_py.limits import Limits, check_allocation, in_looked_at_parts, is_looked_at, look, unquestioned_elements
 
 __all__ = ["BoundKernel", "KernelConstants", "KernelServices", "bind_kernel", "make_context"]
 
@@ -156,8 +156,12 @@ class _BoundContext(KernelContext):
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
         self._split(rows, grain, in_looked_at_parts(rows, grain, fn))
 
-    def check_time(self) -> None:
-        look()
+    def check_time(self, ahead: float = 0.0) -> None:
+        look(ahead)
+
+    @property
+    def is_timed(self) -> bool:
+        return is_looked_at()
 
     def random_generator(self, seed: float | None) -> Any:
         if seed is not None:

@@ -13,6 +13,7 @@ from heapq import nlargest
 from ort_py.errors import LimitError, Location, MemoryLimitError, ModelLoadCanceled
 from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
+from ort_py.limits.running_time import refuse_ahead
 
 __all__ = ["MEMORY_FIX", "Budget"]
 
@@ -149,6 +150,17 @@ class Budget:
     def seconds_left(self) -> float | None:
         """Seconds until the time for loading is over, or None without a time limit."""
         return None if self._deadline is None else self._deadline - self._clock()
+
+    def look(self, ahead: float = 0.0) -> None:
+        """Stop a kernel that runs while the model is loaded; see `ort_py.limits.looking`.
+
+        Raises:
+            LimitError, ModelLoadCanceled: As `check_time`; or a call of `ahead` seconds would end much too late.
+        """
+        self.check_time()
+        left = self.seconds_left()
+        if ahead and left is not None and self.limits.load_seconds is not None:
+            refuse_ahead(ahead, left, self.limits.load_seconds, "Limits.load_seconds")
 
     def end(self) -> None:
         """The model is loaded: what is done with it later has no time limit, and cannot be cancelled."""

@@ -11,15 +11,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol
 
-__all__ = ["Look", "in_looked_at_parts", "look", "looking"]
+from ort_py.errors import LimitError
 
-Look: TypeAlias = Callable[[], None]
-"""Raises where the time is over, or the caller wants the work to end."""
+__all__ = ["Look", "in_looked_at_parts", "is_looked_at", "look", "looking", "refuse_ahead"]
+
+
+class Look(Protocol):
+    """Raises where the time is over, or the caller wants the work to end."""
+
+    def __call__(self, ahead: float = 0.0) -> None:
+        """Look at the clock.
+
+        Args:
+            ahead: Seconds that a call which follows is estimated to take, and which nothing can interrupt.
+        """
+
 
 _PARTS = 32
 """Parts between which a kernel looks at the clock, at most: the longest runs over its time by a thirtieth of itself."""
+
+_LATE = 2.0
+"""How many times its limit a run may take before a call that is estimated to end later is refused."""
 
 _current: ContextVar[Look | None] = ContextVar("ort_py_look", default=None)
 
@@ -34,15 +48,46 @@ def looking(check: Look | None) -> Iterator[None]:
         _current.reset(token)
 
 
-def look() -> None:
+def look(ahead: float = 0.0) -> None:
     """Ask whoever is to be asked here.
 
+    Args:
+        ahead: Seconds that a call which follows is estimated to take, and which nothing can interrupt.
+
     Raises:
-        OrtPyError: As they raise: a `LimitError` where the time is over.
+        OrtPyError: As they raise: a `LimitError` where the time is over, or would be long over after that call.
     """
     check = _current.get()
     if check is not None:
-        check()
+        if ahead:
+            check(ahead)
+        else:
+            check()
+
+
+def is_looked_at() -> bool:
+    """Whether anybody is to be asked here."""
+    return _current.get() is not None
+
+
+def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
+    """Refuse a call that would end long after the time is over.
+
+    Args:
+        ahead: Seconds that it is estimated to take.
+        left: Seconds that are left.
+        limit: Seconds that there were in all.
+        name: What they are called, for the message.
+
+    Raises:
+        LimitError: It would end after twice the limit.
+    """
+    if ahead - left > (_LATE - 1) * limit:
+        raise LimitError(
+            f"A single operation is estimated to take {ahead:.3g} s; {max(0.0, left):.3g} s of {limit:g} s are left.",
+            why=f"{name}; it cannot be interrupted, so its time is estimated before it begins",
+            fix="Feed smaller inputs, or raise the limit if you trust the model.",
+        )
 
 
 def in_looked_at_parts(rows: int, grain: int, fn: Callable[[int, int], None]) -> Callable[[int, int], None]:

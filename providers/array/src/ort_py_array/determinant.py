@@ -11,6 +11,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import ALL_FLOATS, KernelContext, kernel
 from ort_py.devices import HOST
 from ort_py_array.checks import shape_error
+from ort_py_array.durations import ahead_of_decomposition
 from ort_py_array.precision import rounded, widened
 
 __all__ = ["det"]
@@ -33,6 +34,7 @@ def det(ctx: KernelContext, x: Array) -> Array:
     lead, size = x.shape[:-2], x.shape[-1]
     count = prod(lead)
     some = max(1, _OPERATIONS // max(1, size**3))
+    ahead_of_decomposition(ctx, size)
     if count <= some or ctx.device != HOST:
         return rounded(_determinants(ctx, wide), x.dtype)
     matrices = wide.reshape((count, size, size))

@@ -7,12 +7,17 @@ Everything ends in the array module's `matmul`, that is in BLAS, through `produc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE
+from ort_py_array.durations import ahead_of_loop, ahead_of_product
 from ort_py_array.precision import is_narrow, rounded, wide_constant, widened
 from ort_py_array.products import SPLIT_FROM, product
 from ort_py_array.two_forms import two_forms
@@ -190,6 +195,44 @@ def einsum_shape(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     return (*(sizes[label] for label in before), *(lead if dots else ()), *(sizes[label] for label in after))
 
 
+def _ask_for_time(ctx: KernelContext, equation: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Ask whether there is time for all contractions of an equation.
+
+    Pairs of operands are contracted in the order that NumPy chooses: by BLAS where letters are summed over and none of
+    those that remain is in both operands, by a loop otherwise.
+
+    Raises:
+        LimitError: There is not.
+    """
+    if not ctx.is_timed or "..." in equation:
+        return
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes) or any(len(term) != len(shape) for term, shape in zip(terms, shapes, strict=True)):
+        return
+    if not arrow:
+        output = "".join(label for label in inputs.replace(",", "") if inputs.count(label) == 1)
+    sizes: dict[str, int] = {}
+    for label, size in zip("".join(terms), chain.from_iterable(shapes), strict=True):
+        sizes[label] = max(size, sizes.get(label, 0))
+    path = np.einsum_path(equation, *(np.broadcast_to(np.float32(0), shape) for shape in shapes), optimize=True)[0]
+    pending = [set(term) for term in terms]
+    products = loops = 0.0
+    for chosen in path[1:]:
+        taken = [pending[place] for place in chosen]
+        pending = [term for place, term in enumerate(pending) if place not in chosen]
+        labels = set().union(*taken)
+        kept = labels & set(output).union(*pending)
+        work = prod(sizes[label] for label in labels)
+        if len(taken) == 2 and labels - kept and not taken[0] & taken[1] & kept:
+            products += work
+        else:
+            loops += work
+        pending.append(kept)
+    ahead_of_product(ctx, products)
+    ahead_of_loop(ctx, loops)
+
+
 def einsum(ctx: KernelContext) -> KernelCallable:
     """Einsum 12: any equation; pairs of operands are contracted through BLAS where they can be."""
     xp = ctx.xp
@@ -202,6 +245,7 @@ def einsum(ctx: KernelContext) -> KernelCallable:
             ctx.check_allocation(shape, dtype)
         wide = [widened(xp, x) for x in operands] if is_narrow(dtype) else list(operands)
         try:
+            _ask_for_time(ctx, equation, [tuple(x.shape) for x in operands])
             y = xp.einsum(equation, *wide, optimize=len(wide) > 1)
         except ValueError as error:
             raise InvalidArgument(

@@ -12,6 +12,7 @@ from ort_py.contracts.kernel import KernelContext, kernel
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import host_ints, normalized_axis
+from ort_py_array.durations import ahead_of_sort
 
 
 def _top(ctx: KernelContext, x: Array, k: int, axis_given: int, largest: int) -> tuple[Array, Array]:
@@ -24,12 +25,36 @@ def _top(ctx: KernelContext, x: Array, k: int, axis_given: int, largest: int) ->
             where=ctx.node.location,
             fix=f"K must be in [0, {size}].",
         )
+    ctx.check_allocation(x.shape, xp.int64)  # the order of all
     few = 0 < k <= size // 8 and size >= 256 and ctx.device == HOST  # on a device, partitioning is sorting
     indices = _few_of_many(xp, x, k, axis, largest=bool(largest)) if few else None
     if indices is None:
-        order = _sorted_indices(xp, x, axis, largest=bool(largest))
+        order = _order(ctx, x, axis, largest=bool(largest))
         indices = xp.ascontiguousarray(order[(*(slice(None),) * axis, slice(0, k))])
     return xp.ascontiguousarray(xp.take_along_axis(x, indices, axis)), indices
+
+
+def _order(ctx: KernelContext, x: Array, axis: int, *, largest: bool) -> Array:
+    """`_sorted_indices`, of many rows in blocks."""
+    xp, size = ctx.xp, x.shape[axis]
+    count = x.size // max(1, size)
+    if ctx.device != HOST or count == 1 or x.size < _BLOCK:
+        ahead_of_sort(ctx, count, size)
+        return _sorted_indices(xp, x, axis, largest=largest)
+    ahead_of_sort(ctx, 1, size)
+    rows = xp.ascontiguousarray(xp.swapaxes(x, axis, -1))
+    flat = rows.reshape((count, size))
+    order = xp.empty(flat.shape, xp.int64)
+
+    def part(start: int, stop: int) -> None:
+        order[start:stop] = _sorted_indices(xp, flat[start:stop], 1, largest=largest)
+
+    ctx.parallel_for(count, max(1, _BLOCK // max(1, size)), part)
+    return xp.swapaxes(order.reshape(rows.shape), axis, -1)
+
+
+_BLOCK = 1 << 16
+"""Elements that are sorted by one call where there are several rows."""
 
 
 def _sorted_indices(xp: Any, x: Array, axis: int, *, largest: bool) -> Array:
@@ -102,6 +127,10 @@ def top_k_1(ctx: KernelContext, x: Array, *, k: int, axis: int = -1) -> tuple[Ar
     return _top(ctx, x, k, axis, 1)
 
 
+_SLOWER = 10
+"""How many times as long it takes to compare rows or texts as numbers."""
+
+
 @kernel("Unique", since=11, until=28, outputs=4, strided=True)
 def unique(
     ctx: KernelContext,
@@ -121,6 +150,10 @@ def unique(
     along = None if axis is None else normalized_axis(axis, x.ndim, ctx.node.location)
     if along is None:
         x, along = x.reshape(-1), 0
+    rows = x.shape[along]
+    ctx.check_allocation((rows,), xp.int64)
+    # Rows are compared element by element, ten times as slowly as numbers.
+    ahead_of_sort(ctx, 1 if x.ndim == 1 and x.dtype.kind != "O" else _SLOWER, rows)
     found = xp.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=None if x.ndim == 1 else along
     )

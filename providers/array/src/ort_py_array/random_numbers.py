@@ -176,6 +176,10 @@ def bernoulli(ctx: KernelContext, x: Array, *, dtype: int | None = None, seed: f
     return xp.asarray(xp.less(_drawn(ctx, tuple(x.shape), working, draw), chances)).astype(kind)
 
 
+_SEARCHED = 1 << 18
+"""Samples that are searched between two looks at the clock."""
+
+
 @kernel("Multinomial", since=7, until=22)
 def multinomial(
     ctx: KernelContext, x: Array, *, dtype: int = DataType.INT32, sample_size: int = 1, seed: float | None = None
@@ -202,7 +206,9 @@ def multinomial(
     if rows == 0:
         return xp.zeros((0, sample_size), kind)
     if classes:
+        ctx.check_allocation((rows, classes), np.dtype(np.float64))
         chances = xp.exp(x.astype(xp.float64) - xp.max(x, axis=1, keepdims=True).astype(xp.float64))
+        ctx.check_time()
         steps = xp.cumsum(chances, axis=1)
     if not classes or not xp.all(xp.isfinite(steps[:, -1])).item():
         raise InvalidArgument(
@@ -217,5 +223,9 @@ def multinomial(
     steps += first
     draws = xp.asarray(ctx.random_generator(seed).random((rows, sample_size)))
     draws = xp.minimum(draws + first, xp.nextafter(first + 1, 0.0))
-    found = xp.searchsorted(steps.reshape(-1), draws.reshape(-1), side="right").reshape((rows, sample_size))
-    return (found - xp.arange(rows).reshape((-1, 1)) * classes).astype(kind)
+    borders, wanted = steps.reshape(-1), draws.reshape(-1)
+    found = xp.empty(wanted.shape, xp.int64)
+    for start in range(0, wanted.size, _SEARCHED):
+        ctx.check_time()
+        found[start : start + _SEARCHED] = xp.searchsorted(borders, wanted[start : start + _SEARCHED], side="right")
+    return (found.reshape((rows, sample_size)) - xp.arange(rows).reshape((-1, 1)) * classes).astype(kind)

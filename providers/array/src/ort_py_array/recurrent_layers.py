@@ -75,6 +75,7 @@ def run_layer(
                 fix=f"Every length must be in [0, {steps}].",
             )
     ctx.check_allocation((steps, directions, batch, hidden), x.dtype)
+    every = steps_between_looks(ctx, batch * hidden)
     flat = x.reshape(steps * batch, x.shape[2])
     if initial_h is None:
         initial_h = xp.zeros((directions, batch, hidden), x.dtype)
@@ -82,7 +83,7 @@ def run_layer(
         initial_c = xp.zeros((directions, batch, hidden), x.dtype)
     if isinstance(cells, Standard):
         projected = [_in_steps(project(flat, d), steps, batch) for d in range(directions)]
-        y, states = run_standard(xp, cells, projected, initial_h, initial_c)
+        y, states = run_standard(xp, cells, projected, initial_h, initial_c, ctx.check_time, every)
     else:
         y = xp.zeros((steps, directions, batch, hidden), x.dtype)
         finals: tuple[list[Array], list[Array]] = ([], [])
@@ -90,7 +91,9 @@ def run_layer(
             projection = _in_steps(project(flat, d), steps, batch)
             c = initial_h[d] if initial_c is None else initial_c[d]  # only an LSTM reads it
             for final, state in zip(
-                finals, _run_direction(kind, cell, projection, lengths, initial_h[d], c, y[:, d]), strict=True
+                finals,
+                _run_direction(kind, cell, projection, lengths, initial_h[d], c, y[:, d], ctx.check_time, every),
+                strict=True,
             ):
                 final.append(state)
         states = [xp.stack(final) for final in finals[: 2 if kind == "LSTM" else 1]]
@@ -101,12 +104,28 @@ def run_layer(
     )
 
 
+_ELEMENTS_BETWEEN_LOOKS = 1 << 14
+
+
+def steps_between_looks(ctx: KernelContext, elements: int) -> int:
+    """Number of time steps between two looks at the clock, for the elements of a state; all steps without a limit."""
+    return max(1, _ELEMENTS_BETWEEN_LOOKS // max(1, elements)) if ctx.is_timed else 1 << 62
+
+
 def _in_steps(projected: Array, steps: int, batch: int) -> Array:
     return projected.reshape(steps, batch, projected.shape[1])
 
 
 def _run_direction(
-    kind: str, cell: Cell, projected: Array, lengths: Array | None, h: Array, c: Array, y: Array
+    kind: str,
+    cell: Cell,
+    projected: Array,
+    lengths: Array | None,
+    h: Array,
+    c: Array,
+    y: Array,
+    check_time: Callable[[], None],
+    every: int,
 ) -> tuple[Array, Array]:
     """The recurrence. Entries whose sequence is over keep their state, and their outputs stay zero.
 
@@ -119,10 +138,14 @@ def _run_direction(
     step = STEPS[kind]
     if lengths is None:
         for t in order:
+            if t % every == 0:
+                check_time()
             h, c = step(cell, projected[t], h, c)
             y[t] = h
         return h, c
     for t in order:
+        if t % every == 0:
+            check_time()
         alive = (lengths > t)[:, None]
         new_h, new_c = step(cell, projected[t], h, c)
         h, c = xp.where(alive, new_h, h), xp.where(alive, new_c, c)

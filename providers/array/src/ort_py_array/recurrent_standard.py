@@ -77,7 +77,13 @@ def product_of(xp: Any, weights: Array) -> Product:
 
 
 def run_standard(
-    xp: Any, layer: Standard, projected: Sequence[Array], h: Array, c: Array | None
+    xp: Any,
+    layer: Standard,
+    projected: Sequence[Array],
+    h: Array,
+    c: Array | None,
+    check_time: Callable[[], None],
+    every: int,
 ) -> tuple[Array, list[Array]]:
     """All steps of all directions.
 
@@ -87,6 +93,8 @@ def run_standard(
         projected: For each direction ``(time, batch, gates · hidden)``, in the form of `in_standard_form` with biases
             added; at least one step.
         h, c: Initial states ``(directions, batch, hidden)``, only read; `c` for LSTM.
+        check_time: Raises where the time of the run is over.
+        every: How many steps are between two calls of it.
 
     Returns:
         Y ``(time, directions, batch, hidden)``, and the last states: h and, for LSTM, c.
@@ -102,9 +110,9 @@ def run_standard(
         inputs, ordered = xp.empty((steps, directions, batch, width), h.dtype), xp.empty_like(y)
         for d, backwards in enumerate(layer.reverse):
             inputs[:, d] = projected[d][::-1] if backwards else projected[d]
-    states = [] if c is None else [_lstm(xp, layer, inputs, h, c, ordered)]
+    states = [] if c is None else [_lstm(xp, layer, inputs, h, c, ordered, check_time, every)]
     if c is None:
-        _gru(xp, layer, inputs, h, ordered)
+        _gru(xp, layer, inputs, h, ordered, check_time, every)
     states.insert(0, (ordered[steps - 1] if steps else h).copy())
     if directions > 1:
         for d, backwards in enumerate(layer.reverse):
@@ -112,7 +120,16 @@ def run_standard(
     return y, [state.reshape(directions, batch, layer.hidden) for state in states]
 
 
-def _lstm(xp: Any, layer: Standard, inputs: Array, h: Array, c: Array, y: Array) -> Array:
+def _lstm(
+    xp: Any,
+    layer: Standard,
+    inputs: Array,
+    h: Array,
+    c: Array,
+    y: Array,
+    check_time: Callable[[], None],
+    every: int,
+) -> Array:
     """The steps of an LSTM: from ``inputs[t]`` and the state before to ``y[t]``. Returns the last cell state."""
     memory = xp.empty((7, *h.shape), h.dtype)
     # The cell state stands behind the gates, so that i · candidate and f · cell are one call.
@@ -123,6 +140,8 @@ def _lstm(xp: Any, layer: Standard, inputs: Array, h: Array, c: Array, y: Array)
     product, half = layer.product, layer.half
     add, multiply, tanh = xp.add, xp.multiply, xp.tanh
     for t in range(y.shape[0]):
+        if t % every == 0:
+            check_time()
         product(h, sums)
         add(by_gate, inputs[t], gates)
         tanh(gates, gates)
@@ -136,7 +155,9 @@ def _lstm(xp: Any, layer: Standard, inputs: Array, h: Array, c: Array, y: Array)
     return cell.copy()
 
 
-def _gru(xp: Any, layer: Standard, inputs: Array, h: Array, y: Array) -> None:
+def _gru(
+    xp: Any, layer: Standard, inputs: Array, h: Array, y: Array, check_time: Callable[[], None], every: int
+) -> None:
     """The steps of a GRU: from ``inputs[t]`` and the state before to ``y[t]``."""
     memory = xp.empty((4, *h.shape), h.dtype)
     gates, update, reset, candidate, rest = memory[:2], memory[0], memory[1], memory[2], memory[3]
@@ -145,6 +166,8 @@ def _gru(xp: Any, layer: Standard, inputs: Array, h: Array, y: Array) -> None:
     recurrent, both, new = by_gate[:2], inputs[:, :2], inputs[:, 2]
     add, subtract, multiply, tanh = xp.add, xp.subtract, xp.multiply, xp.tanh
     for t in range(y.shape[0]):
+        if t % every == 0:
+            check_time()
         product(h, sums)
         add(recurrent, both[t], gates)
         tanh(gates, gates)

@@ -55,6 +55,8 @@ def non_zero(ctx: KernelContext, x: Array) -> Array:
     xp = ctx.xp
     if x.ndim == 0:
         return xp.zeros((0, int(xp.count_nonzero(x).item())), xp.int64)
+    if ctx.device == HOST and x.size > _LARGE:
+        ctx.check_allocation((x.ndim, int(xp.count_nonzero(x))), xp.int64)
     return xp.stack(xp.nonzero(x)).astype(xp.int64)
 
 

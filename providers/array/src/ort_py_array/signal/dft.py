@@ -13,6 +13,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import ALL_FLOATS, KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import normalized_axis
+from ort_py_array.durations import ahead_of_transform
 from ort_py_array.precision import rounded, widened
 from ort_py_array.signal.fourier import Transform, along_middle, as_pairs, as_signal, complex_of, scalar
 
@@ -71,6 +72,7 @@ def _transformed(
     if length == 0 or lead * trail == 0:
         y = xp.zeros(shape, dtype)
     elif signal.size and trail == 1 and lead == 1:  # one signal: nothing to cut, and no copy into place
+        ahead_of_transform(ctx, 1, length)
         y = transform(signal.reshape(-1), length, 0).reshape(shape)
     elif signal.size:
         y = xp.empty((lead, shape[axis], trail), dtype)

@@ -13,6 +13,7 @@ from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext
 from ort_py.devices import HOST
 from ort_py.errors import InvalidArgument
+from ort_py_array.durations import ahead_of_transform
 
 __all__ = ["Transform", "along_middle", "as_pairs", "as_signal", "complex_of", "scalar"]
 
@@ -57,6 +58,8 @@ def along_middle(ctx: KernelContext, transform: Transform, x: Array, length: int
     """Transform `x` of shape ``(lead, n, trail)`` along its middle axis into `out`, in blocks on the context's pool."""
     lead, size, trail = x.shape
     longest = max(size, out.shape[1], 1)
+    # A block is one call; several are asked about one by one.
+    ahead_of_transform(ctx, max(1, min(lead * trail, _ELEMENTS // longest)), length)
     if ctx.device != HOST or longest * lead * trail <= _ELEMENTS:
         out[...] = transform(x, length, 1)
     elif lead > 1:

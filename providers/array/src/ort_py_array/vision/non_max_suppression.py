@@ -17,6 +17,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
+from ort_py_array.durations import ahead_of_sort
 
 __all__ = ["KERNELS", "non_max_suppression"]
 
@@ -99,7 +100,8 @@ def non_max_suppression(ctx: KernelContext) -> KernelCallable:
         # Boxes without area or bounds divide by zero: they overlap nothing.
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             edges = _Boxes.of(boxes.reshape(-1, 4), layout == 1)
-            pairs, chosen = _select_best(edges, scores, least, most, boxes.dtype.type(threshold))
+            ahead_of_sort(ctx, 1, scores.size)  # of all pairs at once
+            pairs, chosen = _select_best(ctx, edges, scores, least, most, boxes.dtype.type(threshold))
         return np.stack((pairs // classes, pairs % classes, chosen % size), -1).astype(np.int64)
 
     return run
@@ -146,32 +148,34 @@ _SPARE = 4
 """How many times more candidates than boxes may be selected are sorted at first, where there are many more still."""
 
 
-def _select_best(edges: _Boxes, scores: Any, least: float | None, most: int, threshold: Any) -> tuple[Any, Any]:
+def _select_best(
+    ctx: KernelContext, edges: _Boxes, scores: Any, least: float | None, most: int, threshold: Any
+) -> tuple[Any, Any]:
     """(pairs, boxes) of what is selected, by pair and in the order of selection."""
     wanted = np.ones(scores.shape, np.bool_) if least is None else scores > scores.dtype.type(least)
     first = max(64, _SPARE * most)
     if scores.shape[2] <= 2 * first:
-        return _select(edges, _Queue.of(scores, wanted), most, threshold)
+        return _select(ctx, edges, _Queue.of(scores, wanted), most, threshold)
     # Usually the best candidates are enough. Those equal to the last of them belong to them, whatever their order.
     bound = np.partition(scores, -first, axis=-1)[..., -first, None]
-    pairs, chosen = _select(edges, _Queue.of(scores, wanted & (scores >= bound)), most, threshold)
+    pairs, chosen = _select(ctx, edges, _Queue.of(scores, wanted & (scores >= bound)), most, threshold)
     short = np.bincount(pairs, minlength=bound.size) < most
     short &= (wanted & ~(scores >= bound)).any(axis=-1).reshape(-1)
     if not short.any():
         return pairs, chosen
     wanted &= short.reshape(*scores.shape[:2], 1)
-    again = _select(edges, _Queue.of(scores, wanted), most, threshold)
+    again = _select(ctx, edges, _Queue.of(scores, wanted), most, threshold)
     done = ~short[pairs]
     pairs, chosen = np.concatenate((pairs[done], again[0])), np.concatenate((chosen[done], again[1]))
     order = np.argsort(pairs, kind="stable")
     return pairs[order], chosen[order]
 
 
-def _select(edges: _Boxes, queue: _Queue, most: int, threshold: Any) -> tuple[Any, Any]:
+def _select(ctx: KernelContext, edges: _Boxes, queue: _Queue, most: int, threshold: Any) -> tuple[Any, Any]:
     """(pairs, boxes) of what is selected, in the order of selection within a pair."""
     waiting = np.flatnonzero(np.diff(queue.starts))
     found = [
-        _select_some(edges, queue, waiting[start : start + _PAIRS], most, threshold)
+        _select_some(ctx, edges, queue, waiting[start : start + _PAIRS], most, threshold)
         for start in range(0, waiting.size, _PAIRS)
     ]
     if not found:
@@ -179,13 +183,16 @@ def _select(edges: _Boxes, queue: _Queue, most: int, threshold: Any) -> tuple[An
     return np.concatenate([pairs for pairs, _ in found]), np.concatenate([boxes for _, boxes in found])
 
 
-def _select_some(edges: _Boxes, queue: _Queue, pairs: Any, most: int, threshold: Any) -> tuple[Any, Any]:
+def _select_some(
+    ctx: KernelContext, edges: _Boxes, queue: _Queue, pairs: Any, most: int, threshold: Any
+) -> tuple[Any, Any]:
     """`_select` for some pairs: a stretch of each one's candidates at a time."""
     place, end = queue.starts[pairs], queue.starts[pairs + 1]
     taken = np.zeros(pairs.size, np.int64)
     rows, boxes = np.zeros(0, np.int64), np.zeros(0, np.int64)  # of what is selected, by row
     active = np.arange(pairs.size)
     while active.size:
+        ctx.check_time()
         length = min(max(32, min(256, isqrt(_OVERLAPS // active.size))), int((end - place)[active].max()))
         positions = place[active, None] + np.arange(length)
         alive = positions < end[active, None]
