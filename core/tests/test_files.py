@@ -163,7 +163,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(path: Path, monkeypatch
     """The content may be neither the former nor the new one."""
     found = [FileIdentity(1, 2, 5, 3, 4), FileIdentity(1, 2, 5, 3, 5)]
     monkeypatch.setattr(FileIdentity, "of_open", staticmethod(lambda file: found.pop(0)))
-    with pytest.raises(OSError, match="it changed while it was read"):
+    with pytest.raises(OSError, match="it changed while it was being read"):
         read_regular(path)
 
 

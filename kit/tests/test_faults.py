@@ -53,7 +53,7 @@ def test_fail_for_good_until_healed() -> None:
     driven = drive(TEXT, faulty(faults))
     faults.fail(math.inf)
     for _ in range(3):
-        with pytest.raises(ExecutionError, match="told to fail"):
+        with pytest.raises(ExecutionError, match="set to fail"):
             driven.run({"x": X})
     faults.heal()
     driven.run({"x": X})
@@ -76,7 +76,7 @@ def test_a_lost_device_stays_lost_until_it_is_reset() -> None:
     faults.lose_device(after=2)
     driven.run({"x": X})
     for _ in range(2):
-        with pytest.raises(DeviceReset, match="as told"):
+        with pytest.raises(DeviceReset, match="as requested"):
             driven.run({"x": X})
     assert not provider.reset_device()
     faults.resets = 1

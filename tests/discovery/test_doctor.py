@@ -62,7 +62,7 @@ CASES = {
         "import time; time.sleep(600)",
         "hung",
         "import",
-        f"it did not come back within {LIMIT:g} s while being imported",
+        f"it did not return within {LIMIT:g} s while being imported",
         "ORT_PY_BLOCK_PROVIDERS=pkg-bad",
     ),
     "raises while imported": Case(
@@ -104,7 +104,7 @@ CASES = {
         f"what failed is numpy {np.__version__}, not pkg-bad",
         f"Update or reinstall numpy ({np.__version__} is installed).",
     ),
-    "computes wrong numbers": Case(WRONG, "wrong", "run", "Relu is off by 1", "report it to its maintainers"),
+    "computes wrong numbers": Case(WRONG, "wrong", "run", "Relu differs by 1", "report it to its maintainers"),
     "crashes when the process ends": Case(
         "import atexit, os; atexit.register(lambda: os._exit(5))\n" + plugin_source(NAME),
         "crashed",

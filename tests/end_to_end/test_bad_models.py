@@ -138,7 +138,7 @@ CASES = {
     "path that leaves the folder": Case(
         external_model("../secret.bin"),
         errors.Fail,
-        r"The external file '\.\./secret\.bin' lies outside the model's folder",
+        r"The external file '\.\./secret\.bin' is outside the model's folder",
         "value 'w'",
         r"the path contains '\.\.'",
         "Move the file into the model's folder",
@@ -146,7 +146,7 @@ CASES = {
     "absolute path": Case(
         external_model("/etc/hostname"),
         errors.Fail,
-        "The external file '/etc/hostname' lies outside the model's folder",
+        "The external file '/etc/hostname' is outside the model's folder",
         "value 'w'",
         "the path is absolute",
         "Move the file into the model's folder",

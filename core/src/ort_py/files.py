@@ -142,14 +142,14 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
     """The content of a regular file.
 
     Raises:
-        OSError: As for `open_regular`, or the file changed while it was read.
+        OSError: As for `open_regular`, or the file changed while it was being read.
         ValueError: The path contains a NUL.
     """
     with open_regular(path) as file:
         identity = FileIdentity.of_open(file)
         content = file.read(identity.size)
         if FileIdentity.of_open(file) != identity or len(content) != identity.size:
-            raise OSError("it changed while it was read")
+            raise OSError("it changed while it was being read")
     return content
 
 

@@ -33,8 +33,8 @@ def refuse_older(path: Sequence[str] | None = None) -> None:
         return
     needed = ".".join(map(str, NEEDED))
     pins = _pins()
-    why = f" These installed packages ask for an older one: {'; '.join(pins)}." if pins else ""
-    fix = "update these packages, or put ort-py into a virtual environment without them" if pins else "update it"
+    why = f" These installed packages require an older one: {'; '.join(pins)}." if pins else ""
+    fix = "update these packages, or install ort-py in a virtual environment without them" if pins else "update it"
     message = (
         f"ort-py needs onnx {needed} or newer, and {folder} has onnx {version}.{why} "
         f"What to do: {fix}: `pip install 'onnx>={needed}'`."

@@ -105,7 +105,7 @@ def test_fallbacks_are_told(observer: Observer, register: Callable[[ProviderFact
     session.run(None, {"x": X})
     (event,) = [event for kind, event in observer.events if kind == "fallback"]
     assert (event.kind, event.provider, event.replacement) == ("run", "FakeExecutionProvider", "CPUExecutionProvider")
-    assert "told to fail in run 1" in event.reason
+    assert "set to fail in run 1" in event.reason
 
 
 def test_compiled_regions_are_told(observer: Observer, register: Callable[[ProviderFactory], None]) -> None:

@@ -100,8 +100,8 @@ def test_a_chain_is_sequential(two_processors: None) -> None:
 def test_small_work_is_sequential(two_processors: None) -> None:
     """Times are taken first; branches of a few microseconds are not worth a thread."""
     session = open_model(BRANCHES, parallel())
-    assert session.threads.executor == "sequential: the times of its steps are being taken"
-    assert warm(session) == "sequential: its steps leave too little to do at the same time"
+    assert session.threads.executor == "sequential: the times of its steps are being measured"
+    assert warm(session) == "sequential: too little of its work can be done at the same time"
 
 
 def test_a_session_tells_that_it_is_parallel(always: None) -> None:
@@ -109,7 +109,7 @@ def test_a_session_tells_that_it_is_parallel(always: None) -> None:
     session = open_model(BRANCHES, parallel())
     session.run(None, x())
     session.run(None, x())
-    assert session.threads.executor == "sequential and parallel in turn: being compared"
+    assert session.threads.executor == "sequential and parallel by turns: the two are being compared"
     assert warm(session).startswith("parallel: ")
     assert "on up to 2 threads" in session.threads.executor
 
@@ -129,7 +129,7 @@ def test_the_comparison_is_made_again(always: None, monkeypatch: pytest.MonkeyPa
     for _ in range(60):
         session.run(None, x())
         seen.add(session.threads.executor.split(":")[0])
-    assert seen == {"sequential", "sequential and parallel in turn", "parallel"}
+    assert seen == {"sequential", "sequential and parallel by turns", "parallel"}
 
 
 def test_results_are_the_same(always: None) -> None:
@@ -255,4 +255,4 @@ def test_a_memory_limit_is_added_up_by_one_thread(always: None) -> None:
     options = parallel()
     options.limits = options.limits.__class__(total_memory_bytes=10_000_000)
     session = open_model(BRANCHES, options)
-    assert warm(session) == "sequential: the times of its steps are being taken"
+    assert warm(session) == "sequential: the times of its steps are being measured"

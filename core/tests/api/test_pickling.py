@@ -98,7 +98,7 @@ def test_touched_file_is_the_same_file(path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (RELU.replace("Relu", "Sqrt"), "its content is another"),
+        (RELU.replace("Relu", "Sqrt"), "its content is different"),
         (RELU.replace("Relu", "Identity"), "bytes and now has"),
     ],
     ids=["content", "size"],
@@ -108,7 +108,7 @@ def test_changed_file_is_refused(text: str, why: str, path: pathlib.Path) -> Non
     content = pickle.dumps(InferenceSession(path, providers=CPU))
     path.write_bytes(model_bytes(text))
     os.utime(path, (1, 1))
-    with pytest.raises(InvalidArgument, match="The model's file was changed after the session was made") as caught:
+    with pytest.raises(InvalidArgument, match="The model's file was changed after the session was created") as caught:
         pickle.loads(content)
     assert why in str(caught.value)
     assert str(path) in str(caught.value)
@@ -121,7 +121,7 @@ def test_file_rewritten_with_its_time_kept_is_refused(path: pathlib.Path) -> Non
     content = pickle.dumps(InferenceSession(path, providers=CPU))
     path.write_bytes(model_bytes(RELU.replace("Relu", "Sqrt")))
     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-    with pytest.raises(InvalidArgument, match="its content is another"):
+    with pytest.raises(InvalidArgument, match="its content is different"):
         pickle.loads(content)
 
 
@@ -142,7 +142,7 @@ def test_other_external_data_is_refused(external: pathlib.Path, again: str, chan
     content = pickle.dumps(session)
     data = external.with_name("data.bin")
     data.write_bytes(np.array([2] * (1 + (change == "size")), np.float32).tobytes())
-    with pytest.raises(InvalidArgument, match="file was changed after the session was made") as caught:
+    with pytest.raises(InvalidArgument, match="file was changed after the session was created") as caught:
         session.set_providers(CPU) if again == "other providers" else pickle.loads(content)
     assert str(data) in str(caught.value)
 
@@ -164,7 +164,7 @@ def test_other_providers_take_the_same_model(path: pathlib.Path) -> None:
     session.set_providers(CPU)
     path.write_bytes(model_bytes(RELU.replace("Relu", "Sqrt")))
     os.utime(path, (1, 1))
-    with pytest.raises(InvalidArgument, match="its content is another"):
+    with pytest.raises(InvalidArgument, match="its content is different"):
         session.set_providers(CPU)
     assert session.run(None, {"x": X})[0].tolist() == np.maximum(X, 0).tolist()
 
@@ -183,7 +183,7 @@ def test_changed_proto_is_refused() -> None:
     proto.graph.node[0].op_type = "Neg"
     with pytest.raises(InvalidArgument, match="cannot be pickled") as caught:
         pickle.dumps(session)
-    assert "was changed after that" in str(caught.value)
+    assert "was changed afterwards" in str(caught.value)
 
 
 @pytest.mark.parametrize(("entry", "kept"), [("", False), ("1", True), ("0", False)])

@@ -82,7 +82,7 @@ def test_missing_input_is_raised_at_once() -> None:
 
 def test_feed_that_is_no_array_is_raised_at_once() -> None:
     """Lists are converted before the call returns, so what cannot be converted is raised."""
-    with pytest.raises(InvalidArgument, match="Input 'x' cannot be made a tensor"):
+    with pytest.raises(InvalidArgument, match="Input 'x' cannot be converted to a tensor"):
         open_model(RELU).run_async(None, {"x": [[1, 2, 3], [4]]}, lambda *_: None, None)
 
 
@@ -146,7 +146,7 @@ def test_callback_must_be_callable(callback: Any) -> None:
 
 def test_names_are_a_list() -> None:
     """A bare string is the usual slip; it is refused at once."""
-    with pytest.raises(TypeError, match="output_names is a list of names"):
+    with pytest.raises(TypeError, match="output_names must be a list of names"):
         open_model(RELU).run_async("y", {"x": X}, lambda *_: None, None)
 
 

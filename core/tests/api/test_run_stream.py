@@ -64,12 +64,12 @@ def test_outputs_are_chosen_by_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        (({"x": 1},), ArgumentTypeError, "takes feeds one after another, not dict"),
-        ((3,), ArgumentTypeError, "takes feeds one after another, not int"),
-        (([], "y"), ArgumentTypeError, "output_names is a list of names"),
+        (({"x": 1},), ArgumentTypeError, "takes an iterable of feeds, not dict"),
+        ((3,), ArgumentTypeError, "takes an iterable of feeds, not int"),
+        (([], "y"), ArgumentTypeError, "output_names must be a list of names"),
         (([], None, 0), InvalidArgument, "depth is 0"),
-        (([], None, 1.5), ArgumentTypeError, "depth is a number of inputs, not 1.5"),
-        (([], None, 2, 3), ArgumentTypeError, "run_options is a RunOptions, not int"),
+        (([], None, 1.5), ArgumentTypeError, "depth must be a number of inputs, not 1.5"),
+        (([], None, 2, 3), ArgumentTypeError, "run_options must be a RunOptions, not int"),
     ],
     ids=["mapping", "number", "names", "depth", "depth type", "options"],
 )

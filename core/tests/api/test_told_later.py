@@ -22,7 +22,7 @@ def result(**changed: Any) -> dict[str, Any]:
 
 
 def test_tuning_results_are_a_list(session: InferenceSession) -> None:
-    with pytest.raises(TypeError, match=r"Tuning results are a list, not \(\)"):
+    with pytest.raises(TypeError, match=r"Tuning results must be a list, not \(\)"):
         session.set_tuning_results(())
 
 
@@ -36,7 +36,7 @@ def test_tuning_results_have_three_parts(session: InferenceSession, part: str) -
 @pytest.mark.parametrize("changed", [{"results": 3}, {"results": {"op": 3}}, {"validators": [1]}])
 def test_parts_of_tuning_results_are_mappings(session: InferenceSession, changed: dict[str, Any]) -> None:
     """From operators to parameters to kernels, and from names of validators to texts."""
-    with pytest.raises(TypeError, match=f"The part '{next(iter(changed))}' of a tuning result is a mapping, not"):
+    with pytest.raises(TypeError, match=f"The part '{next(iter(changed))}' of a tuning result must be a mapping, not"):
         session.set_tuning_results([result(**changed)])
 
 
@@ -57,7 +57,7 @@ def test_foreign_tuning_results(session: InferenceSession) -> None:
 def test_dynamic_options(session: InferenceSession) -> None:
     """They are a mapping, and there is at least one."""
     session.set_ep_dynamic_options({"ep.dynamic.workload_type": "Efficient"})
-    with pytest.raises(TypeError, match="Dynamic options are a mapping"):
+    with pytest.raises(TypeError, match="Dynamic options must be a mapping"):
         session.set_ep_dynamic_options(3)  # type: ignore[arg-type]  # that is the subject
     with pytest.raises(UsageError, match="no dynamic options to set") as caught:
         session.set_ep_dynamic_options({})
@@ -70,5 +70,5 @@ def test_sizes_of_compiled_data() -> None:
     for size in (0, (1 << 64) - 1):
         with pytest.raises(UsageError, match=f"max_data_size is {size}"):
             options.set_ep_context_data_read_func(print, size)
-    with pytest.raises(TypeError, match="a number of bytes are needed"):
+    with pytest.raises(TypeError, match="must be a function and a number of bytes"):
         options.set_ep_context_data_read_func(print, 1 << 64)

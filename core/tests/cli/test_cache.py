@@ -84,7 +84,7 @@ def test_verifying(folder: Path, call: Call) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     outcome = call("cache", "verify", "--folder", folder)
     assert outcome.code == 1
-    assert "00ff.artifact: its description is not what was written" in outcome.out
+    assert "00ff.artifact: its description was changed after it was written" in outcome.out
     assert call("cache", "verify", "--remove", "--folder", folder, "--json").report["damaged"] == 1
     assert call("cache", "verify", "--folder", folder).code == 0
 
@@ -102,7 +102,7 @@ def test_a_cache_that_is_off_is_said(call: Call, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("ORT_PY_CACHE", "off")
     outcome = call("cache", "ls")
     assert outcome.code == 1
-    assert "ORT_PY_CACHE switches it off" in outcome.err
+    assert "ORT_PY_CACHE turns it off" in outcome.err
     assert "--folder" in outcome.err
 
 
@@ -110,7 +110,7 @@ def test_options_of_another_action_are_refused(folder: Path, call: Call) -> None
     """A listing removes nothing, so an option for removal is refused."""
     outcome = call("cache", "ls", "--all", "--folder", folder)
     assert outcome.code == 1
-    assert "Options of `ort-py cache prune` are given to `ls`" in outcome.err
+    assert "Options of `ort-py cache prune` were passed to `ls`" in outcome.err
 
 
 def test_an_action_is_needed(call: Call) -> None:

@@ -29,7 +29,7 @@ def test_levels_are_compared_by_default(call: Call, save: Save) -> None:
     assert outcome.code == 0
     assert "equal within the tolerance" in outcome.out
     assert "at ORT_DISABLE_ALL" in outcome.out
-    assert "'x' is made up with 'N' = 1" in outcome.err
+    assert "'x' is generated with 'N' = 1" in outcome.err
 
 
 @pytest.mark.usefixtures("wrong")
@@ -65,7 +65,7 @@ def test_bisect(call: Call, save: Save) -> None:
 def test_bisect_needs_two_levels(call: Call, save: Save) -> None:
     outcome = call("compare", save(CHAIN), "--bisect", "--a", "all")
     assert (outcome.code, outcome.out) == (1, "")
-    assert "are no two optimisation levels" in outcome.err
+    assert "must be two optimisation levels" in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_islands_borders_and_suggestions_are_shown(call: Call, save: Save) -> No
     text = "g (float[2] x) => (float[2] y) { a = Add(x, x) b = Relu(a) y = Add(b, b) }"
     outcome = call("explain", save(text), "--providers", "FakeExecutionProvider,CPUExecutionProvider")
     assert "islands: 3" in outcome.out
-    assert "borders: 4 values, 32 bytes copied between devices in a run" in outcome.out
+    assert "values that cross borders: 4, of which 32 bytes are copied between devices in a run" in outcome.out
     suggested = outcome.out[outcome.out.index("support that would merge") :].splitlines()
     assert suggested[2].split() == ["Relu", "FakeExecutionProvider", "1", "3", "->", "1"]
 

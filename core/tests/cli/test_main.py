@@ -237,7 +237,7 @@ def test_errors_of_a_plugin_command_are_shown_alike(call: Call, contribute: Cont
     ("command", "text"),
     [
         (Unnamed(), "its command '' is left out: no name"),
-        (Taken(), "its command 'run' is left out: the name is taken"),
+        (Taken(), "its command 'run' is left out: the name is already used"),
         (Raising(), "its command 'raising' is left out: RuntimeError: a plug-in's mistake"),
     ],
     ids=["unnamed", "taken", "raising"],

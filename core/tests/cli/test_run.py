@@ -38,7 +38,7 @@ def test_json_report(call: Call, save: Save) -> None:
 def test_assumed_dimensions_are_noted(call: Call, save: Save) -> None:
     """A size that was not given is 1, and standard error reports it."""
     outcome = call("run", save())
-    assert "note: 'x' is made up with 'N' = 1. Set sizes with --dim NAME=SIZE" in outcome.err
+    assert "note: 'x' is generated with 'N' = 1. Set sizes with --dim NAME=SIZE" in outcome.err
 
 
 def test_repeat_shows_median_and_best(call: Call, save: Save) -> None:

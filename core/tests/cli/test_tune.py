@@ -47,4 +47,4 @@ def test_providers_are_calibrated(call: Call, folder: Path) -> None:
 def test_a_model_or_the_providers(call: Call, arguments: tuple[str, ...]) -> None:
     outcome = call("tune", *arguments)
     assert outcome.code == 1
-    assert "Give one of the two" in outcome.err
+    assert "Pass either MODEL or --calibrate" in outcome.err

@@ -225,7 +225,7 @@ def test_registered_provider_may_be_incompatible(installation: FakeInstallation)
 def test_register_refuses_a_taken_name(installation: FakeInstallation) -> None:
     installation.add(FakeFactory("A"))
     catalog = installation.catalog()
-    with pytest.raises(InvalidArgument, match="A provider called 'A' exists") as caught:
+    with pytest.raises(InvalidArgument, match="A provider called 'A' already exists") as caught:
         catalog.register_provider(FakeFactory("A"))
     assert "distribution pkg-a 1.0" in str(caught.value)
 

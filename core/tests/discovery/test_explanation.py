@@ -56,7 +56,7 @@ def test_an_automatic_choice_is_in_rank_order(zoo: FakeInstallation) -> None:
     assert [one.place for one in found.considered] == [1, 2, 3, 0, 0]
     why = {one.name: one.why for one in found.considered}
     assert why[GPU] == "usable here, and the choice was left to ort-py"
-    assert why[FAST].startswith(f"stands in for {CPU_ROLE}")
+    assert why[FAST].startswith(f"fills the role of {CPU_ROLE}")
     assert why[ABSENT] == "it is unavailable: no device found"
     assert "driver says no" in why[BROKEN]
     assert next(one.fix for one in found.considered if one.name == ABSENT) == "plug one in"
@@ -73,7 +73,7 @@ def test_what_was_not_asked_for_says_so(zoo: FakeInstallation) -> None:
     why = {one.name: one.why for one in found.considered}
     assert found.mode == "preferred"
     assert why[GPU] == "asked for by name"
-    assert why[CPU_ROLE] == "not asked for: it runs what the others leave over"
+    assert why[CPU_ROLE] == "not requested: it runs the nodes that the other providers do not run"
     assert explain(zoo, GPU, strict="node").mode == "required"
     alone = {one.name: one.why for one in explain(zoo, GPU, strict="node").considered}
     assert alone[CPU_ROLE] == "it was not asked for"
@@ -92,7 +92,7 @@ def test_a_pinned_cpu_is_a_reason(zoo: FakeInstallation) -> None:
     """Nothing stands in for it then."""
     found = explain(zoo, CPU_ROLE, pin_plain_cpu=True)
     assert found.taken == [CPU_ROLE]
-    assert "pins the plain" in next(one.why for one in found.considered if one.name == FAST)
+    assert "pin_cpu reserves the role" in next(one.why for one in found.considered if one.name == FAST)
 
 
 def test_a_provider_that_could_not_be_created_is_not_taken(zoo: FakeInstallation) -> None:

@@ -93,13 +93,13 @@ def test_wrong_dimension_names_the_axis() -> None:
 def test_ragged_lists_are_refused() -> None:
     """Lists of different lengths are no tensor."""
     error = refusal(RELU, {"x": [[1.0, 2.0, 3.0], [1.0]]})
-    assert error.what == "Input 'x' cannot be made a tensor of float."
+    assert error.what == "Input 'x' cannot be converted to a tensor of float."
     assert error.fix
 
 
 def test_texts_are_no_numbers() -> None:
     """A list of words for a float input is refused."""
-    assert "cannot be made a tensor of float" in refusal(RELU, {"x": [["a", "b", "c"]]}).what
+    assert "cannot be converted to a tensor of float" in refusal(RELU, {"x": [["a", "b", "c"]]}).what
 
 
 def test_numbers_are_no_texts() -> None:
@@ -110,12 +110,12 @@ def test_numbers_are_no_texts() -> None:
 
 def test_integers_that_do_not_fit_are_refused() -> None:
     """An integer beyond the type's range does not wrap around."""
-    assert "cannot be made a tensor of uint8" in refusal(typed_identity("uint8[N]"), {"x": [300]}).what
+    assert "cannot be converted to a tensor of uint8" in refusal(typed_identity("uint8[N]"), {"x": [300]}).what
 
 
 def test_other_objects_are_refused() -> None:
     """An object that is not an array is refused by its type."""
-    assert refusal(RELU, {"x": object()}).what == "Input 'x' is a object, which is no tensor."
+    assert refusal(RELU, {"x": object()}).what == "Input 'x' is a object, which is not a tensor."
 
 
 def test_none_is_no_tensor() -> None:
@@ -127,7 +127,7 @@ def test_none_is_no_tensor() -> None:
 def test_array_is_no_sequence(dtype: Any) -> None:
     """A sequence wants a list; float64 is what NumPy takes for a type that is not there."""
     error = refusal(typed_identity("seq(float[N])"), {"x": X[0].astype(dtype)})
-    assert error.what == "Input 'x' is a sequence, ndarray was given."
+    assert error.what == "Input 'x' is a sequence, but the feed is a ndarray."
     assert error.fix == "Pass a list of arrays."
 
 
@@ -153,7 +153,7 @@ def test_inner_value_is_no_output() -> None:
 
 def test_string_for_output_names_is_a_type_error() -> None:
     """A bare string would be taken letter by letter."""
-    with pytest.raises(TypeError, match="output_names is a list of names, not the string 'up'"):
+    with pytest.raises(TypeError, match="output_names must be a list of names, not the string 'up'"):
         open_model(TWO_OUTPUTS).run("up", {"x": X[0]})
 
 
@@ -189,5 +189,5 @@ def test_lists_of_several_lengths_for_an_input_without_a_type() -> None:
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    with pytest.raises(InvalidArgument, match="'x' is no tensor"):
+    with pytest.raises(InvalidArgument, match="'x' is not a tensor"):
         session.run(None, {"s": [], "x": [X, X[0]]})

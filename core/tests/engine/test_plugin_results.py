@@ -77,13 +77,13 @@ def read_only(x: Any) -> Any:
 
 
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "list": (lambda x: np.maximum(x, 0).tolist(), "a list in place of an array"),
-    "tuple": (lambda x: (np.maximum(x, 0),), "a tuple in place of an array"),
-    "nothing": (lambda x: None, "None in place of an array"),
-    "wider": (lambda x: np.maximum(x, 0).astype(np.float64), "float64 in place of float32"),
-    "byte order": (lambda x: x.astype(">f4"), ">f4 in place of float32"),
-    "shape": (lambda x: np.maximum(x, 0)[:1].copy(), "the shape [1, 3] in place of [2, 3]"),
-    "rank": (lambda x: np.maximum(x, 0).reshape(-1).copy(), "the shape [6] in place of [2, 3]"),
+    "list": (lambda x: np.maximum(x, 0).tolist(), "a list instead of an array"),
+    "tuple": (lambda x: (np.maximum(x, 0),), "a tuple instead of an array"),
+    "nothing": (lambda x: None, "None instead of an array"),
+    "wider": (lambda x: np.maximum(x, 0).astype(np.float64), "float64 instead of float32"),
+    "byte order": (lambda x: x.astype(">f4"), ">f4 instead of float32"),
+    "shape": (lambda x: np.maximum(x, 0)[:1].copy(), "the shape [1, 3] instead of [2, 3]"),
+    "rank": (lambda x: np.maximum(x, 0).reshape(-1).copy(), "the shape [6] instead of [2, 3]"),
     "strided": (lambda x: np.asfortranarray(np.maximum(x, 0)), "not C-contiguous"),
     "input": (lambda x: x, "memory of its input 0"),
     "view": (lambda x: x[:], "memory of its input 0"),
@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_a_wrong_result_names_the_plugin(register: Register, call: Callable[[Any], Any], text: str) -> None:
     """With the kernel, the node, the provider, what came and what was expected."""
     session = opened(register, RELU, relu(call))
-    with pytest.raises(PluginError, match="A kernel of the plug-in 'core' returned what") as caught:
+    with pytest.raises(PluginError, match="A kernel of the plug-in 'core' returned a result") as caught:
         session.run(None, {"x": X})
     assert text in str(caught.value)
     assert "test_plugin_results" in str(caught.value)
@@ -131,7 +131,7 @@ def test_what_is_declared_may_be(register: Register, call: Callable[[Any], Any],
     [
         (lambda x: (x[:, :1].copy(),), "1 results for 2 outputs"),
         (lambda x: x[:, :1].copy(), "ndarray for 2 outputs"),
-        (lambda x: (x[:, :1].copy(), x[:, :1].copy()), "the shape [2, 1] in place of [2, 2]"),
+        (lambda x: (x[:, :1].copy(), x[:, :1].copy()), "the shape [2, 1] instead of [2, 2]"),
     ],
     ids=["count", "bare", "shape"],
 )

@@ -84,7 +84,7 @@ def test_a_precision_that_nobody_computes_in_is_a_warning(
         lines = _notes("bfloat16", [NAME, *CPU])
     assert lines[0].startswith(REFUSAL)
     assert words in lines[0]
-    assert "precision 'bfloat16' is without effect" in caplog.text
+    assert "precision 'bfloat16' has no effect" in caplog.text
 
 
 def test_float32_is_nobodys_problem(caplog: pytest.LogCaptureFixture) -> None:

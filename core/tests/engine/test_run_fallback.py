@@ -58,7 +58,7 @@ def test_fallback_of_a_run_is_on_record(register: Register) -> None:
     session.run(None, {"x": X})
     (record,) = session.fallback_report
     assert (record.kind, record.provider, record.replacement) == ("run", "FakeExecutionProvider", CPU[0])
-    assert "told to fail in run 1" in record.reason
+    assert "set to fail in run 1" in record.reason
     assert record.node
 
 
@@ -76,7 +76,7 @@ def test_strict_forbids_it(register: Register, level: str) -> None:
     options = ort_py.SessionOptions()
     options.strict = level
     session = open_on_fake(register, FakeBehaviour(cost_us=PAYS, fail_runs=[1]), options)
-    with pytest.raises(ort_py.ExecutionError, match="told to fail in run 1") as caught:
+    with pytest.raises(ort_py.ExecutionError, match="set to fail in run 1") as caught:
         session.run(None, {"x": X})
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert session.state == "ready"
@@ -86,7 +86,7 @@ def test_disable_fallback_forbids_it(register: Register) -> None:
     """`disable_fallback` raises failures, `enable_fallback` answers them again."""
     session = open_on_fake(register, FakeBehaviour(cost_us=PAYS, fail_runs=[1, 2]))
     session.disable_fallback()
-    with pytest.raises(ort_py.ExecutionError, match="told to fail in run 1"):
+    with pytest.raises(ort_py.ExecutionError, match="set to fail in run 1"):
         session.run(None, {"x": X})
     session.enable_fallback()
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.maximum(X, 0))
@@ -107,14 +107,14 @@ def test_failure_while_compiling(register: Register) -> None:
     assert session.placement.counts() == {"CPUExecutionProvider": 1}
     (record,) = session.fallback_report
     assert (record.kind, record.provider) == ("assignment", "FakeExecutionProvider")
-    assert "told to fail in compile" in record.reason
+    assert "set to fail in compile" in record.reason
 
 
 def test_failure_while_being_asked(register: Register) -> None:
     """A provider that raises when asked what it runs gets nothing, on record."""
     session = open_on_fake(register, FakeBehaviour(cost_us=PAYS, fail_capability=True))
     assert session.placement.counts() == {"CPUExecutionProvider": 1}
-    assert "told to fail in get_capability" in session.fallback_report[0].reason
+    assert "set to fail in get_capability" in session.fallback_report[0].reason
 
 
 @pytest.mark.parametrize(

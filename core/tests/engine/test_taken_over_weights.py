@@ -51,7 +51,7 @@ class PackedSum(CompiledRegion):
     def _run(self, x: Any) -> Sequence[Any]:
         packed = self._pack()
         if self._fails:
-            raise RuntimeError("told to fail")
+            raise RuntimeError("set to fail")
         return [x - packed]
 
 

@@ -171,7 +171,7 @@ def test_a_run_that_is_told_to_fail_fails_once() -> None:
     for number in (1, 2, 3):
         provider.on_run_start()
         if number == 2:
-            with pytest.raises(ExecutionError, match="told to fail in run 2"):
+            with pytest.raises(ExecutionError, match="set to fail in run 2"):
                 driven.run({"x": x})
         else:
             np.testing.assert_array_equal(driven.run({"x": x})[0], np.abs(x))

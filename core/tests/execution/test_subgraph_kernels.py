@@ -276,7 +276,9 @@ def test_types_inside_the_graph_are_known() -> None:
 def test_a_wrong_number_of_inputs_is_refused() -> None:
     """The error names the graph, the node and both counts."""
     text = REPEAT.replace("(float[2] v) =>", "(float[2] v, float[2] o) =>")
-    with pytest.raises(InvalidArgument, match=r"The graph 'body' takes 2 input\(s\), its kernel gave 1") as caught:
+    with pytest.raises(
+        InvalidArgument, match=r"The graph 'body' takes 2 input\(s\), but its kernel passed 1"
+    ) as caught:
         driven(text).run({"x": floats(2), "k": floats(2)})
     assert caught.value.location.op_type == "Repeat"
 
@@ -309,7 +311,7 @@ FEEDS = {"x": np.ones(2, np.float32), "k": np.ones(2, np.float32)}
 def test_a_graph_that_is_not_declared_cannot_be_asked_for() -> None:
     """The error says what is declared; the engine has not planned the graph."""
     for declared, text in ((("first",), "it declares 'first'"), ((), "it declares none")):
-        with pytest.raises(PluginError, match="asks for the graph 'body', which it does not declare") as caught:
+        with pytest.raises(PluginError, match="requests the graph 'body', which it does not declare") as caught:
             custom(lambda ctx: lambda x: ctx.subgraph("body") and x, declared).run(FEEDS)
         assert text in str(caught.value)
 

@@ -128,7 +128,7 @@ def test_what_has_the_axis() -> None:
         ([Declared("y", ())], {"x": X}, "output 'y' has 0 axes"),
         ([Declared("y", (3, "n"))], {"x": X}, "output axis 0 of 'y' always has 3"),
         ([Declared("y", None, tensor=False)], {"x": X}, "output 'y' is not a tensor"),
-        ([], {"x": X[:1]}, "axis 0 has 1, which is not to be split"),
+        ([], {"x": X[:1]}, "axis 0 has 1, which is too small to split"),
         ([], {"x": None}, "no input has an axis 0"),
     ],
 )

@@ -86,8 +86,8 @@ def test_a_device_in_front_runs_what_it_can(session: Make, compiles: bool) -> No
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        (FakeBehaviour(fail_capability=True), "told to fail in get_capability"),
-        (FakeBehaviour(compiles=True, fail_compile=True), "told to fail in compile"),
+        (FakeBehaviour(fail_capability=True), "set to fail in get_capability"),
+        (FakeBehaviour(compiles=True, fail_compile=True), "set to fail in compile"),
     ],
 )
 def test_a_provider_that_fails_while_it_is_asked_loses_its_nodes(
@@ -133,7 +133,7 @@ def test_a_failing_run_is_raised_where_fallback_is_off(session: Make) -> None:
     made, factory = session(FakeBehaviour(fail_runs={2}), enable_fallback=0)
     x = floats(3)
     made.run(None, {"x": x})
-    with pytest.raises(ExecutionError, match="told to fail in run 2"):
+    with pytest.raises(ExecutionError, match="set to fail in run 2"):
         made.run(None, {"x": x})
     np.testing.assert_array_equal(made.run(None, {"x": x})[0], expected(x))
     assert factory.created[0].runs == 3

@@ -23,7 +23,7 @@ def test_text_of_a_record() -> None:
 @pytest.mark.parametrize(
     ("record", "text"),
     [
-        (FallbackRecord("run", "X", "r", action="memory freed", count=3), "memory given back, run: r. (3 times)"),
+        (FallbackRecord("run", "X", "r", action="memory freed", count=3), "memory was released, run: r. (3 times)"),
         (
             FallbackRecord("run", "X", "r", replacement="x:1", action="device changed"),
             "another device, run: r. Now: x:1.",

@@ -109,7 +109,7 @@ def test_a_failing_finder_keeps_what_was_found_before_it(site: Path, monkeypatch
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Rude])
     found = scan(GROUP)
     assert _names(found) == [("A", "pkg-a")]
-    assert found.problems == ("looking for distributions ended early: RuntimeError: rude finder",)
+    assert found.problems == ("the search for distributions was aborted: RuntimeError: rude finder",)
 
 
 def test_load_imports_the_value(site: Path) -> None:

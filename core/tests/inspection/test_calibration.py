@@ -64,7 +64,7 @@ def test_a_provider_without_a_product_is_not_measured(register: Register) -> Non
     """The answer says so; the others are measured all the same."""
     register(slow_factory())
     slow, cpu = ort_py.calibrate([SLOW, CPU], seconds=QUICK)
-    assert (slow.rates, slow.remark) == (None, "it runs no MatMul of float32 alone")
+    assert (slow.rates, slow.remark) == (None, "it cannot run a single MatMul of float32")
     assert cpu.rates is not None
     assert slow.to_json() == {"provider": SLOW, "rates": None, "remembered": False, "remark": slow.remark}
     assert slow.figures() == ("-",) * 6

@@ -76,7 +76,7 @@ def test_unknown_rank() -> None:
     """Without a rank it is one element, and that is said."""
     result = generate(NodeArg("x", "tensor(float)", [], rank_known=False), InputRecipe())
     assert result.value.shape == (1,)
-    assert "rank being unknown" in result.assumed
+    assert "rank is unknown" in result.assumed
 
 
 def test_scalar() -> None:
@@ -109,6 +109,6 @@ def test_map(text: str, expected: Any) -> None:
 
 def test_sparse_tensor_is_refused() -> None:
     """An input that cannot be generated is refused with advice."""
-    with pytest.raises(InvalidArgument, match="Nothing can be made up for input 'x'") as caught:
+    with pytest.raises(InvalidArgument, match="No value can be generated for input 'x'") as caught:
         made("sparse_tensor(float)", [2])
     assert "--input x=FILE.npy" in caught.value.fix

@@ -27,7 +27,7 @@ def test_a_session_gives_the_answer_that_was_told_before(register: Register) -> 
     with ort_py.InferenceSession(MODEL) as session:
         assert session.explain_selection() == before
     assert before.taken == [FAKE, SLOW, CPU]
-    assert (before.mode, before.source) == ("automatic", "rank: nobody named providers")
+    assert (before.mode, before.source) == ("automatic", "rank: no providers were named")
 
 
 def test_it_neither_warns_nor_raises() -> None:
@@ -42,7 +42,7 @@ def test_it_neither_warns_nor_raises() -> None:
     assert skipped.error == ""
     assert refused.mode == "required"
     assert "The provider CUDAExecutionProvider is not installed." in refused.error
-    assert "no session can be made: " in str(refused)
+    assert "no session can be created: " in str(refused)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_function_needs_a_model() -> None:
     """The function needs facts about the model; the session has the answer."""
     options = ort_py.SessionOptions()
     options.set_provider_selection_policy_delegate(lambda devices, *_: devices[-1:])
-    with pytest.raises(ort_py.InvalidArgument, match="told about the model"):
+    with pytest.raises(ort_py.InvalidArgument, match="a function that needs the model"):
         ort_py.explain_selection(sess_options=options)
     with ort_py.InferenceSession(MODEL, options) as session:
         assert session.explain_selection().source == "a function of the session options"

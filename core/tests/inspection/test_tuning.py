@@ -147,7 +147,7 @@ def test_a_candidate_that_fails_is_a_row(path: Path, options: ort_py.SessionOpti
     assert report.chosen.milliseconds is not None
     rows = {one.name: one for one in report.candidates}
     assert rows["in order"].milliseconds is not None
-    assert "the same as in order" in {one.remark for one in report.candidates}
+    assert "same placement as in order" in {one.remark for one in report.candidates}
 
 
 def test_the_report_is_a_table_and_data(path: Path, options: ort_py.SessionOptions, register: Register) -> None:

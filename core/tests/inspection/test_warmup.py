@@ -64,16 +64,16 @@ def test_values_are_fed_as_they_are() -> None:
     assert session.warmup({"shape": np.array([2, 3])}).warmed
     with pytest.raises(ort_py.OrtPyError) as caught:
         session.warmup()
-    assert "Made-up inputs are zeros" in caught.value.__notes__[0]
+    assert "Generated inputs are zeros" in caught.value.__notes__[0]
 
 
 def test_sequences_need_values() -> None:
     """A shape does not say what is in a sequence; a list of arrays does."""
     session = open_model(typed_identity("seq(float[2])"))
-    with pytest.raises(InvalidArgument, match="The input 'x' cannot be made up") as caught:
+    with pytest.raises(InvalidArgument, match="The input 'x' cannot be generated") as caught:
         session.warmup()
     assert "seq(tensor(float))" in str(caught.value)
-    assert "as it will be fed" in caught.value.fix
+    assert "as you will feed it" in caught.value.fix
     assert session.warmup({"x": [np.zeros(2, np.float32)]}).warmed
 
 
@@ -99,7 +99,7 @@ def test_overridable_initializers_may_be_named() -> None:
         ({"N": -1}, "A size of 'N' is -1", "whole number"),
         ({"N": [1, 2.5]}, "A size of 'N' is 2.5", "whole number"),
         ({"N": True}, "A size of 'N' is True", "whole number"),
-        ({"N": 2, "x": (5, 3)}, "'N' cannot be 2 and 5 at once", "feed arrays"),
+        ({"N": 2, "x": (5, 3)}, "'N' cannot be 2 and 5 at once", "pass arrays"),
         (None, "The size of the dimension 'N' of the input 'x' is not given", '{"N": [1, 8]}'),
         ({"x": ("M", 3)}, "The size of the dimension 'M' of the input 'x' is not given", '{"M": [1, 8]}'),
     ],

@@ -114,7 +114,7 @@ def test_a_refusal_that_raises_is_a_reason() -> None:
         raise LookupError("no such attribute")
 
     text = refusal_of(definition(14).replace(refuses=broken), add())
-    assert text == "kernel Add(14): its refusal raised LookupError: no such attribute"
+    assert text == "kernel Add(14): its function `refuses` raised LookupError: no such attribute"
 
 
 def test_a_registry_asks_for_each_node() -> None:

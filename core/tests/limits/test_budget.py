@@ -25,7 +25,7 @@ def test_nodes_are_counted_up_to_the_limit() -> None:
     budget = Budget(Limits(nodes_after_inlining=2))
     budget.add_node()
     budget.add_node()
-    with pytest.raises(LimitError, match=r"makes 3 nodes, calls counted; 2 are allowed"):
+    with pytest.raises(LimitError, match=r"makes 3 nodes, including calls; 2 are allowed"):
         budget.add_node()
 
 
@@ -33,7 +33,7 @@ def test_a_total_is_refused_before_anything_is_made() -> None:
     """Numbers of any size are compared, and shown as a power of two."""
     budget = Budget(Limits())
     budget.write_nodes(44)
-    with pytest.raises(LimitError, match=r"about 2\^90 nodes(.|\n)*44 nodes stand in the file"):
+    with pytest.raises(LimitError, match=r"about 2\^90 nodes(.|\n)*44 nodes are in the file"):
         budget.check_nodes(1 << 90)
 
 

@@ -37,7 +37,7 @@ def test_no_route_says_who_was_asked() -> None:
     """The error names both devices and every transfer there is."""
     with pytest.raises(EngineError) as caught:
         TransferTable([FakeTransfer(ZERO)]).route(HOST, Device("moon", 3))
-    assert "Nothing copies arrays from cpu:0 to moon:3." in str(caught.value)
+    assert "No data transfer copies arrays from cpu:0 to moon:3." in str(caught.value)
     assert "FakeTransfer, HostTransfer" in str(caught.value)
     assert "data_transfers()" in str(caught.value)
 

@@ -83,7 +83,7 @@ def test_affinities_are_as_many_as_threads() -> None:
     """Less one: the first thread is the caller's."""
     with pytest.raises(UsageError, match=r"session\.intra_op_thread_affinities") as caught:
         check_session_entries({"session.intra_op_thread_affinities": "1;2"}, 4)
-    assert caught.value.why == ("it takes 3 groups: one for each of the 4 threads but the first",)
+    assert caught.value.why == ("it needs 3 groups, one for each of the 4 threads except the first",)
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,9 @@ def test_a_claim_without_a_kernel_is_refused_by_name() -> None:
     _, found, _ = assign(CHAIN, Boaster(behaviour=FakeBehaviour(operators=())), HostProvider())
     first = next(assigned for node, assigned in found if node.op_type == "Relu")
     assert first.provider == "HostExecutionProvider"
-    assert first.refusals == (("FakeExecutionProvider", "claimed, but has no kernel: no kernel for Relu"),)
+    assert first.refusals == (
+        ("FakeExecutionProvider", "the provider claimed the node, but has no kernel: no kernel for Relu"),
+    )
 
 
 def test_a_provider_that_raises_loses_the_graph_only() -> None:
@@ -209,9 +211,9 @@ def test_a_provider_that_raises_loses_the_graph_only() -> None:
     assert found.counts() == {"HostExecutionProvider": 3}
     ((name, error),) = errors
     assert name == "FakeExecutionProvider"
-    assert "told to fail" in str(error)
+    assert "set to fail" in str(error)
     assert {assigned.refusals[0][1] for _, assigned in found} == {
-        "get_capability raised RuntimeError: told to fail in get_capability"
+        "get_capability raised RuntimeError: set to fail in get_capability"
     }
 
 

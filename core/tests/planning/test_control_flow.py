@@ -54,7 +54,7 @@ def test_a_loop_with_a_missing_carried_input_is_refused() -> None:
     connect(node, node.inputs[:2])
     with pytest.raises(InvalidGraph) as caught:
         drive(LOOP, model=model)
-    assert "Loop and its body do not fit: loop-carried inputs." in str(caught.value)
+    assert "Loop and its body do not match: loop-carried inputs." in str(caught.value)
     assert "'b' has 1, 0 needed" in str(caught.value)
     assert caught.value.location.op_type == "Loop"
 
@@ -63,7 +63,7 @@ def test_a_body_with_too_few_outputs_is_refused() -> None:
     """A node cannot have more outputs than its body makes."""
     model = typed_model(LOOP)
     body_of(model).outputs.pop()
-    with pytest.raises(InvalidGraph, match="do not fit: outputs") as caught:
+    with pytest.raises(InvalidGraph, match="do not match: outputs") as caught:
         drive(LOOP, model=model)
     assert "'the body' has 1, 2 needed" in str(caught.value)
 
@@ -153,7 +153,7 @@ def test_a_sequence_map_whose_body_takes_something_else_is_refused() -> None:
     model = typed_model(MAP)
     node = model.graph.nodes[0]
     connect(node, node.inputs[:1])
-    with pytest.raises(InvalidGraph, match="SequenceMap and its body do not fit: inputs"):
+    with pytest.raises(InvalidGraph, match="SequenceMap and its body do not match: inputs"):
         drive(MAP, model=model)
 
 

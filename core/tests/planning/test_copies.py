@@ -181,5 +181,5 @@ def test_a_missing_copy_is_found_while_planning() -> None:
         def data_transfers(self) -> Collection[IDataTransfer]:  # type: ignore[override]  # looser on purpose
             return ()
 
-    with pytest.raises(Exception, match="Nothing copies arrays from cpu:0 to fake:0"):
+    with pytest.raises(Exception, match="No data transfer copies arrays from cpu:0 to fake:0"):
         drive("g (float[4] x) => (float[4] y) { y = Relu(x) }", Mute(), HostProvider())

@@ -72,6 +72,6 @@ def test_regions_that_wait_for_each_other_are_named() -> None:
     ).graph
     with pytest.raises(EngineError) as caught:
         schedule(graph, [region(graph, "a", "c"), region(graph, "b", "d")])
-    assert "The regions of graph 'g' wait for each other." in str(caught.value)
+    assert "The regions of graph 'g' depend on each other." in str(caught.value)
     assert "a+c" in str(caught.value)
     assert "b+d" in str(caught.value)

@@ -236,7 +236,7 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, caplog: pytest.
     with caplog.at_level(logging.ERROR):
         pressure.look()
     assert member.trims == 1
-    assert "giving memory back failed" in caplog.text
+    assert "releasing memory failed" in caplog.text
 
 
 def test_members_that_are_gone_are_forgotten(tmp_path: Path) -> None:

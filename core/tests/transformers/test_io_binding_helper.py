@@ -72,7 +72,7 @@ def test_torch_types(torch: ModuleType) -> None:
 
 def test_a_type_arrays_do_not_have() -> None:
     """A ValueError that lists those they have."""
-    with pytest.raises(ValueError, match=r"no tensor type 'seq\(tensor\(float\)\)'"):
+    with pytest.raises(ValueError, match=r"The tensor type 'seq\(tensor\(float\)\)'"):
         TypeHelper.ort_type_to_numpy_type("seq(tensor(float))")
 
 

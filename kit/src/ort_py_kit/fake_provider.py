@@ -146,7 +146,7 @@ class FakeProvider(IExecutionProvider):
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         if self.behaviour.fail_capability:
-            raise RuntimeError("told to fail in get_capability")
+            raise RuntimeError("set to fail in get_capability")
         taken: list[int] = []
         refusals: list[Refusal] = []
         for node in graph.nodes:
@@ -173,7 +173,7 @@ class FakeProvider(IExecutionProvider):
 
     def compile(self, region: RegionView) -> CompiledRegion:
         if self.behaviour.fail_compile:
-            raise RuntimeError("told to fail in compile")
+            raise RuntimeError("set to fail in compile")
         compiled = FakeRegion(region, self.kernel_registry(), self.owner, self.transfer)
         self.regions.append(compiled)
         return compiled
@@ -211,7 +211,7 @@ class FakeProvider(IExecutionProvider):
                 self.calls += 1
                 if self._failing:
                     self._failing = False
-                    raise RuntimeError(f"told to fail in run {self.runs}")
+                    raise RuntimeError(f"set to fail in run {self.runs}")
                 for position, value in enumerate(inputs):
                     on_host = position in definition.host_inputs and position < given  # outputs to write to follow
                     self._check(value, f"input {position}", on_host)

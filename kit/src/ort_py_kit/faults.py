@@ -115,12 +115,12 @@ class Faults:
         if self.seconds:
             time.sleep(self.seconds)
         if lost:
-            raise DeviceReset(f"the device was lost, as told, in call {number}")
+            raise DeviceReset(f"the device was lost, as requested, in call {number}")
         if failing:
             raise self._error()
         taken = sum(getattr(value, "nbytes", 0) for value in inputs)
         if limit is not None and taken > limit:
-            raise MemoryError(f"{taken} bytes are more than the {limit} there are, as told")
+            raise MemoryError(f"{taken} bytes exceed the requested limit of {limit}")
 
     def reset(self) -> bool:
         """The effect of `reset_device`."""
@@ -142,7 +142,7 @@ class Faults:
 
 
 def _told_to_fail() -> Exception:
-    return RuntimeError("told to fail")
+    return RuntimeError("set to fail")
 
 
 class FaultyProvider(IExecutionProvider):
@@ -183,7 +183,7 @@ class FaultyProvider(IExecutionProvider):
             return found
         refused = [node.index for node in graph.nodes if node.index % every == every - 1]
         claims = tuple(claim for claim in found.claims if not set(claim.nodes) & set(refused))
-        reasons = tuple(Refusal(index, "told to refuse") for index in refused)
+        reasons = tuple(Refusal(index, "set to refuse") for index in refused)
         return Capability(claims, (*(one for one in found.refusals if one.node not in refused), *reasons))
 
     def compile(self, region: RegionView) -> CompiledRegion:

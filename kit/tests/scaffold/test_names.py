@@ -37,9 +37,9 @@ def test_domains() -> None:
 @pytest.mark.parametrize(
     ("given", "reasons"),
     [
-        ("", ["there is no name in it"]),
-        ("ort-py-", ["there is no name in it"]),
-        ("ExecutionProvider", ["there is no name in it"]),
+        ("", ["it contains no name"]),
+        ("ort-py-", ["it contains no name"]),
+        ("ExecutionProvider", ["it contains no name"]),
         ("2fast", ["begins with '2', not with a letter"]),
         ("-acme", ["begins with '-', not with a letter"]),
         ("acme-", ["ends with '-'"]),

@@ -298,7 +298,8 @@ class InferenceSession(PrivateNames):
         """
         if not isinstance(iobinding, IOBinding):
             raise ArgumentTypeError(
-                f"An IOBinding is wanted, not {type(iobinding).__name__}.", fix="Make one with session.io_binding()."
+                f"The argument must be an IOBinding, not {type(iobinding).__name__}.",
+                fix="Make one with session.io_binding().",
             )
         if iobinding._session is not self:
             raise ValueError("This IOBinding belongs to another session: use the one that made it.")
@@ -357,7 +358,7 @@ class InferenceSession(PrivateNames):
         for vector in (feeds, fetches):
             if not isinstance(vector, OrtValueVector):
                 raise ArgumentTypeError(
-                    f"An OrtValueVector is wanted, not {type(vector).__name__}.", fix="push_back() each."
+                    f"The argument must be an OrtValueVector, not {type(vector).__name__}.", fix="push_back() each."
                 )
         named = dict(zip(feed_names, feeds, strict=True))
         results = self.run_with_ort_values(fetch_names, named, run_options)
@@ -734,7 +735,7 @@ class InferenceSession(PrivateNames):
 def _bare(name: str, value: Any) -> Any:
     if not isinstance(value, OrtValue):
         raise ArgumentTypeError(
-            f"The feed of '{name}' is no OrtValue but {type(value).__name__}.",
+            f"The feed of '{name}' must be an OrtValue, not {type(value).__name__}.",
             where=Location(value=name),
             fix="Use run(), or OrtValue.ortvalue_from_numpy().",
         )

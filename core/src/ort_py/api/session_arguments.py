@@ -63,7 +63,7 @@ def session_options(source: GivenModel, given: Any, arguments: Mapping[str, Any]
     options = SessionOptions() if given is None else copy.copy(given)
     disabled = list(arguments.get("disabled_optimizers") or ())
     if not all(isinstance(name, str) for name in disabled):
-        raise TypeError(f"disabled_optimizers are names, not {disabled!r}.")
+        raise TypeError(f"disabled_optimizers must be names, not {disabled!r}.")
     disabled += entry_of(options, "optimization.disable_specified_optimizers").split(";")
     if any(disabled):
         options.disabled_transforms = (*options.disabled_transforms, *filter(None, disabled))
@@ -101,7 +101,7 @@ def _check_formats(options: SessionOptions, source: GivenModel) -> None:
     on_disk = bool(source.path) or entry_of(options, "ep.context_file_path")
     if entry_of(options, "ep.context_enable") == "1" and not on_disk:
         raise InvalidArgument(
-            "A compiled model was asked for, and nobody knows where to write it.",
+            "A compiled model was requested, but there is no path to write it to.",
             why="the model was given as bytes, and the config entry 'ep.context_file_path' is not set",
             fix="Set 'ep.context_file_path', or give the model's path.",
         )

@@ -138,7 +138,7 @@ class SessionIOBinding:
         content = _expect_value(value)._value
         if isinstance(content, np.ndarray) and not content.flags.writeable:
             raise UsageError(
-                f"The value bound to output '{name}' is over read-only memory.",
+                f"The value bound to output '{name}' uses read-only memory.",
                 where=Location(value=name),
                 fix="Make it with ortvalue_from_shape_and_type().",
             )
@@ -260,11 +260,11 @@ def _at(device: OrtDevice | Device, element_type: Any, shape: Any, address: Any)
     place = place_of(device)
     data_type, sizes = element_type_of(element_type), shape_of(shape)
     if not isinstance(address, int | np.integer):
-        raise ArgumentTypeError(f"An address is an integer, not {address!r}.", fix="Pass e.g. array.ctypes.data.")
+        raise ArgumentTypeError(f"An address must be an integer, not {address!r}.", fix="Pass e.g. array.ctypes.data.")
     if data_type is DataType.STRING or data_type in SUB_BYTE:
         raise UsageError(
             f"Memory at an address cannot hold {data_type.onnx_name} here.",
-            why="strings are Python's, and packed types have a byte an element inside a session",
+            why="strings are Python objects, and a session uses one byte per element for packed types",
             fix="Bind an OrtValue instead.",
         )
     if not address and 0 not in sizes:
@@ -282,7 +282,8 @@ def _expect_name(name: Any) -> None:
 def _expect_value(value: Any) -> OrtValue:
     if not isinstance(value, OrtValue):
         raise ArgumentTypeError(
-            f"An OrtValue is wanted, not {type(value).__name__}.", fix="Make one with OrtValue.ortvalue_from_numpy()."
+            f"The argument must be an OrtValue, not {type(value).__name__}.",
+            fix="Make one with OrtValue.ortvalue_from_numpy().",
         )
     return value
 

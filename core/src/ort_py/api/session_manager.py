@@ -149,7 +149,8 @@ class SessionManager:
     ) -> None:
         if memory_budget is not None and memory_budget < 0:
             raise InvalidArgument(
-                f"A memory budget of {memory_budget} bytes cannot be kept.", fix="Give bytes, or None for no bound."
+                f"A memory budget of {memory_budget} bytes is not possible.",
+                fix="Pass a number of bytes, or None for no limit.",
             )
         self._budget = memory_budget
         self._usual = (sess_options, providers, provider_options)

@@ -40,16 +40,16 @@ def stream(
     """
     if isinstance(iterable, Mapping) or not isinstance(iterable, Iterable):
         raise ArgumentTypeError(
-            f"run_stream takes feeds one after another, not {type(iterable).__name__}.",
+            f"run_stream takes an iterable of feeds, not {type(iterable).__name__}.",
             fix="Pass a list of feeds, or a generator: (feed_of(item) for item in items). For one feed use run().",
         )
     check_run_options(run_options)
     names = name_list(output_names)
     if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool)):
-        raise ArgumentTypeError(f"depth is a number of inputs, not {depth!r}.", fix="Pass a whole number.")
+        raise ArgumentTypeError(f"depth must be a number of inputs, not {depth!r}.", fix="Pass a whole number.")
     if depth is not None and depth < 1:
         raise InvalidArgument(
-            f"depth is {depth}.", why="nothing could be pulled", fix="Pass at least 1, or leave it out."
+            f"depth is {depth}.", why="no input could be read ahead", fix="Pass at least 1, or leave it out."
         )
     if engine.runner is None:
         raise session_closed()

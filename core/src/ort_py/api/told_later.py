@@ -23,7 +23,7 @@ def check_dynamic_options(options: Any) -> None:
         UsageError: It is empty.
     """
     if not isinstance(options, Mapping):
-        raise TypeError(f"Dynamic options are a mapping, not {options!r}.")
+        raise TypeError(f"Dynamic options must be a mapping, not {options!r}.")
     if not options:
         raise UsageError("There are no dynamic options to set.", fix="Pass at least one option.")
 
@@ -38,7 +38,7 @@ def check_tuning_results(results: Any, *, error_on_invalid: bool) -> None:
         UsageError: There is a result, `error_on_invalid` is set, and no provider here accepts any.
     """
     if not isinstance(results, list):
-        raise TypeError(f"Tuning results are a list, not {results!r}.")
+        raise TypeError(f"Tuning results must be a list, not {results!r}.")
     for result in results:
         _expect_tuning_result(result)
     for result in results:
@@ -62,5 +62,5 @@ def _expect_tuning_result(result: Any) -> None:
 
 def _mapping(part: str, given: Any) -> Mapping[Any, Any]:
     if not isinstance(given, Mapping):
-        raise TypeError(f"The part '{part}' of a tuning result is a mapping, not {given!r}.")
+        raise TypeError(f"The part '{part}' of a tuning result must be a mapping, not {given!r}.")
     return given

@@ -87,8 +87,8 @@ def _torch() -> Any:
         import torch  # type: ignore[import-not-found, unused-ignore]  # no dependency, here or in tests
     except Exception as error:  # a broken installation raises OSError
         raise NotFound(
-            "PyTorch cannot be imported, so there are no tensors to give.",
+            "PyTorch cannot be imported, so no tensors can be returned.",
             why=f"{type(error).__name__}: {error}",
-            fix="Install torch, or use InferenceSession.run, which takes and gives NumPy arrays.",
+            fix="Install torch, or use InferenceSession.run, which takes and returns NumPy arrays.",
         ) from error
     return torch

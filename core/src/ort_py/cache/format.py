@@ -100,17 +100,17 @@ def damage(content: Any) -> str:
     start = HEAD_BYTES + length
     head = _HEAD.pack(magic, length, rest, crc, bytes(24))
     if _hash(head, view[HEAD_BYTES:start]) != found or bytes(view[:HEAD_BYTES]) != head[:40] + found:
-        return "its description is not what was written"
+        return "its description was changed after it was written"
     actual = 0
     for at in range(start, len(view), _CHUNK):
         actual = zlib.crc32(view[at : at + _CHUNK], actual)
-    return "" if actual == crc else "its content is not what was written"
+    return "" if actual == crc else "its content was changed after it was written"
 
 
 def _wrong_head(head: Any, size: int) -> str:
     """Describe what the head shows to be wrong with a file of this size; ``""`` if nothing is."""
     if len(head) < HEAD_BYTES:
-        return "it is cut short"
+        return "it is truncated"
     magic, length, rest, _, _ = _HEAD.unpack(head)
     if magic != _MAGIC:
         return "it is not a file of this cache's version"

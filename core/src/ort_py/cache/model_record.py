@@ -212,7 +212,7 @@ def _read_type(record: Any) -> ValueType | None:
         data_type, shape = DataType(rest[0]), None if rest[1] is None else tuple(rest[1])
         return TensorType(data_type, shape) if kind == "t" else SparseTensorType(data_type, shape)
     inner = _read_type(rest[-1])
-    assert inner is not None, "only the whole may be unknown"
+    assert inner is not None, "either all of it or nothing must be unknown"
     if kind == "m":
         return MapType(DataType(rest[0]), inner)
     return SequenceType(inner) if kind == "q" else OptionalType(inner)

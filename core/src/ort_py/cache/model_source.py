@@ -104,7 +104,7 @@ def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str
         NotStorableError: The file was found by another path, or was only just written.
     """
     if folder is None or not Path(path).is_relative_to(folder):
-        raise NotStorableError("its external data was reached by another path")
+        raise NotStorableError("its external data was opened through another path")
     if identity.is_racy(time.time_ns()):
         raise NotStorableError("its external data was written a moment ago")
     return Path(path).relative_to(folder).as_posix()
@@ -125,9 +125,9 @@ class ExternalReader:
         for location, identity in self._identities.items():
             if self.open(location).identity != identity:
                 raise Fail(
-                    f"The external file '{location}' is not what it was.",
+                    f"The external file '{location}' has changed.",
                     where=Location(file=location),
-                    fix="Nothing is wrong: the model is prepared anew.",
+                    fix="No action is needed: the model is prepared again.",
                 )
 
     @property
@@ -139,6 +139,6 @@ class ExternalReader:
         """A file by the model's name for it.
 
         Raises:
-            OrtPyError: As the loader does for a file that is not there, or lies outside the model's folder.
+            OrtPyError: As the loader does for a file that is not there, or is outside the model's folder.
         """
         return self._files.file(location, Location(file=location))

@@ -27,14 +27,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("ls", "prune", "verify"),
-        help="ls: list entries, most recently used first; prune: remove those used longest ago; verify: check all, "
-        "with exit code 1 where one is damaged",
+        help=(
+            "ls: list entries, most recently used first; prune: remove the least recently used ones; verify: check "
+            "all of them, with exit code 1 if one is damaged"
+        ),
     )
     parser.add_argument("--all", action="store_true", help="prune: remove everything")
-    parser.add_argument("--size", type=_size, metavar="SIZE", help="prune: keep at most so much, e.g. 500M")
-    parser.add_argument("--unused", type=float, metavar="DAYS", help="prune: remove what was not used for so many days")
+    parser.add_argument("--size", type=_size, metavar="SIZE", help="prune: keep at most this much, e.g. 500M")
+    parser.add_argument(
+        "--unused", type=float, metavar="DAYS", help="prune: remove entries that were not used for this many days"
+    )
     parser.add_argument("--remove", action="store_true", help="verify: remove the damaged ones")
-    parser.add_argument("--folder", default="", metavar="DIR", help=f"another folder than {FOLDER_VARIABLE} says")
+    parser.add_argument(
+        "--folder", default="", metavar="DIR", help=f"use this folder instead of the one in {FOLDER_VARIABLE}"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -56,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     folder = cache_folder(arguments.folder)
     if folder is None:
         raise InvalidArgument(
-            "There is no cache to look at.",
-            why=f"{FOLDER_VARIABLE} switches it off, or there is no home folder to keep it in",
+            "There is no cache to examine.",
+            why=f"{FOLDER_VARIABLE} turns it off, or there is no home folder for it",
             fix="Name a folder with --folder.",
         )
     store = CacheStore(folder, cache_bytes())
@@ -72,8 +78,8 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for given, action in ((pruning, "prune"), (arguments.remove, "verify")):
         if given and arguments.action != action:
             raise OptionError(
-                f"Options of `ort-py cache {action}` are given to `{arguments.action}`.",
-                why="it would ignore them",
+                f"Options of `ort-py cache {action}` were passed to `{arguments.action}`.",
+                why="it does not use them",
                 fix=f"Leave them out, or run `ort-py cache {action}`.",
             )
 

@@ -24,9 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="path of an ONNX model")
     side = "a level (%(metavar)s may be " + ", ".join(LEVELS) + "), providers (A,B), or both (A,B@basic)"
     parser.add_argument(
-        "--a", type=_side, default="disable", metavar="HOW", help=f"what is expected: {side} (default: %(default)s)"
+        "--a",
+        type=_side,
+        default="disable",
+        metavar="HOW",
+        help=f"the side with the expected results: {side} (default: %(default)s)",
     )
-    parser.add_argument("--b", type=_side, default="all", metavar="HOW", help="what is judged (default: %(default)s)")
+    parser.add_argument(
+        "--b", type=_side, default="all", metavar="HOW", help="the side that is compared with it (default: %(default)s)"
+    )
     parser.add_argument(
         "--tolerance",
         action="append",
@@ -38,8 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bisect",
         action="store_true",
-        help="find the graph transform with which the outputs change from the level of --a to that of --b; both run"
-        " the providers of --b",
+        help=(
+            "find the graph transform that changes the outputs between the level of --a and that of --b; both "
+            "sides use the providers of --b"
+        ),
     )
     add_limits_argument(parser)
     add_input_arguments(parser)

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a provider that must be usable (may be repeated): only such ones then decide the exit code",
+        help="a provider that must be usable (may be repeated): only these providers then determine the exit code",
     )
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="try this provider alone (may be repeated)"

@@ -118,7 +118,7 @@ def _print_borders(placement: ort_py.Placement) -> None:
         return
     known, symbolic = copied_bytes(borders)
     copied = " + ".join([human_bytes(known), *symbolic])
-    say(f"\nborders: {len(borders)} values, {copied} copied between devices in a run")
+    say(f"\nvalues that cross borders: {len(borders)}, of which {copied} are copied between devices in a run")
     largest = sorted(borders, key=lambda border: (border.value.nbytes is not None, -(border.value.nbytes or 0)))
     rows = [
         (

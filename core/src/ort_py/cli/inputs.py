@@ -52,7 +52,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--generate",
         choices=MODES,
-        help="make up the inputs that no file gives (default: random, where no --input is given)",
+        help="generate the inputs that no file provides (default: random, if there is no --input)",
     )
     group.add_argument("--seed", type=int, default=0, help="seed of random inputs (default: %(default)s)")
     group.add_argument(
@@ -61,7 +61,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_dim,
         metavar="NAME=SIZE",
-        help="size of a symbolic dimension of made-up inputs (default: 1); may be repeated",
+        help="size of a symbolic dimension of generated inputs (default: 1); may be repeated",
     )
     group.add_argument(
         "--shape",
@@ -69,14 +69,16 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_shape,
         metavar="NAME=1x3x224x224",
-        help="whole shape of a made-up input; may be repeated",
+        help="whole shape of a generated input; may be repeated",
     )
     pictures = parser.add_argument_group("pictures")
     pictures.add_argument("--size", type=_size, metavar="HxW", help="resize to this instead of the declared size")
-    pictures.add_argument("--layout", choices=LAYOUTS, help="order of axes, where the declared shape does not say it")
+    pictures.add_argument(
+        "--layout", choices=LAYOUTS, help="order of the axes, if the declared shape does not determine it"
+    )
     pictures.add_argument("--scale", choices=("0-1", "0-255"), help="range of values (default: 0-1 for floats)")
     pictures.add_argument("--mean", type=_numbers, default=(), metavar="A,B,C", help="subtracted after scaling")
-    pictures.add_argument("--std", type=_numbers, default=(), metavar="A,B,C", help="divided by after that")
+    pictures.add_argument("--std", type=_numbers, default=(), metavar="A,B,C", help="divided by, after that")
 
 
 def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], arguments: argparse.Namespace) -> Feeds:
@@ -112,7 +114,7 @@ def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], argu
 def say_what_was_assumed(feeds: Feeds) -> None:
     """Say on standard error which shapes were guessed."""
     if feeds.assumed:
-        shapes = "; ".join(f"'{name}' is made up {text}" for name, text in feeds.assumed.items())
+        shapes = "; ".join(f"'{name}' is generated {text}" for name, text in feeds.assumed.items())
         tell(f"note: {shapes}. Set sizes with --dim NAME=SIZE or --shape NAME=1x2x3.")
 
 
@@ -139,7 +141,7 @@ def _read_into(
     if not name:
         if len(required) != 1:
             raise InvalidArgument(
-                f"Which input '{file}' is for is not clear: the model has {len(required)}.",
+                f"It is not clear which input '{file}' is for: the model has {len(required)} inputs.",
                 why=f"its inputs are {', '.join(map(repr, required)) or 'none'}",
                 fix=f"Write --input NAME={file}.",
             )

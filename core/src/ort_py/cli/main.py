@@ -27,14 +27,14 @@ __all__ = ["main"]
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 _COMMANDS = {
-    "run": "run a model on files, a picture or made-up inputs, and show results and times",
-    "info": "what a model file holds: inputs, outputs, operators, weights",
+    "run": "run a model on files, an image or generated inputs, and show results and times",
+    "info": "show the content of a model file: inputs, outputs, operators, weights",
     "explain": "show the provider of each node of a model, and why others refused it",
     "compare": "run a model in two ways and show the first node that computes something else",
     "tune": "measure the best few placements of a model and remember the fastest, or calibrate the providers",
-    "providers": "execution providers: installed, usable here, and if not, why",
-    "doctor": "try every installed provider in a process of its own, and say what to do",
-    "cache": "prepared models and compiled artifacts on disk: list, make smaller, check",
+    "providers": "list the execution providers: installed or not, usable here or not, and why",
+    "doctor": "try every installed provider in a process of its own, and explain what to do about failures",
+    "cache": "list, prune and check the prepared models and compiled artifacts on disk",
 }
 _BROUGHT_BY = {"new": "ort-py-kit"}
 """Commands that other distributions of ort-py contribute, for an error that names the one to install."""
@@ -119,7 +119,10 @@ def _add_plugin_commands(commands: Any) -> None:
     for plugin, contributed in contributions:
         name = str(getattr(contributed, "name", "") or "")
         if not name or name in taken:
-            _warn(f"plug-in '{plugin}': its command '{name}' is left out: {'the name is taken' if name else 'no name'}")
+            _warn(
+                f"plug-in '{plugin}': its command '{name}' is left out: "
+                f"{'the name is already used' if name else 'no name'}"
+            )
             continue
         # Tried on a parser of its own first: a subparser that is half made could not be taken back.
         try:

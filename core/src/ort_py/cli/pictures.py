@@ -157,7 +157,7 @@ def _load(path: Path, form: _Form, size: tuple[int, int] | None) -> np.ndarray[A
             f"'{path}' cannot be read as a picture.",
             where=Location(file=str(path)),
             why=str(error),
-            fix="Open and save it again as PNG.",
+            fix="Open it and save it as PNG.",
         ) from error
     height, width = size or (form.height or converted.height, form.width or converted.width)
     if (width, height) != converted.size:

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--installed",
         action="store_true",
-        help="read metadata only: nothing is loaded or probed",
+        help="read only metadata, without loading or probing anything",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

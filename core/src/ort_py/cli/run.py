@@ -1,4 +1,4 @@
-"""``ort-py run MODEL``: run a model on files, a picture or made-up inputs, and show results, who ran it, how long.
+"""``ort-py run MODEL``: run a model on files, an image or generated inputs, and show results, who ran it, how long.
 
 Nothing is printed to standard output before the model has run: a failure leaves it empty.
 """

@@ -24,7 +24,7 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
         "--providers",
         type=provider_names,
         metavar="A,B",
-        help="providers in order of preference; without it every usable one by rank",
+        help="providers in order of preference (default: every usable one by rank)",
     )
     add_limits_argument(parser)
 
@@ -35,7 +35,9 @@ def add_limits_argument(parser: argparse.ArgumentParser) -> None:
         "--limits",
         choices=_LIMITS,
         default="default",
-        help="bounds on what the model may ask for: 'untrusted' for models from strangers (default: %(default)s)",
+        help=(
+            "limits on the resources of the model: 'untrusted' for models that you do not trust (default: %(default)s)"
+        ),
     )
 
 

@@ -28,13 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--providers",
         type=provider_names,
         metavar="A,B",
-        help="providers in order; without it all by rank",
+        help="providers in order (default: all by rank)",
     )
     add_limits_argument(parser)
     parser.add_argument("--calibrate", action="store_true", help="measure the providers instead of a model")
     parser.add_argument("--seconds", type=float, default=10.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=0, help="threads of a run (default: as a session chooses)")
-    parser.add_argument("--forget", action="store_true", help="measure only: sessions go on as before")
+    parser.add_argument(
+        "--forget", action="store_true", help="only measure, without changing which placement sessions use"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_input_arguments(parser)
 
@@ -49,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.model is None) is not arguments.calibrate:
         raise OptionError(
             "`ort-py tune` measures a model or, with --calibrate, the providers.",
-            fix="Give one of the two: MODEL, or --calibrate.",
+            fix="Pass either MODEL or --calibrate.",
         )
     return _calibrate(arguments) if arguments.calibrate else _tune(arguments)
 

@@ -132,7 +132,7 @@ class _Reader:
         try:
             name = self._slice(first, count).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise _malformed(f"a parameter's name is no UTF-8: {error}") from None
+            raise _malformed(f"a parameter's name is not UTF-8: {error}") from None
         count, first = self._vector(self.field(table, 1), 8)
         if count > _MAX_RANK:
             raise _malformed(f"the parameter {name!r} has {count} dimensions")
@@ -176,7 +176,7 @@ def write_adapter_bytes(content: AdapterContent) -> bytes:
         _write_parameter(out, name, content.parameters[name])
         if len(out) > _LARGEST:
             raise UsageError(
-                f"The adapter passes the {_LARGEST} bytes that its format can hold.",
+                f"The adapter exceeds the {_LARGEST} bytes that its format can hold.",
                 where=f"parameter {name!r}",
                 fix="Write several adapters.",
             )
@@ -208,7 +208,7 @@ def _write_parameter(out: bytearray, name: str, array: np.ndarray[Any, Any]) -> 
 
 def _malformed(why: str) -> UsageError:
     return UsageError(
-        "This is no adapter that can be read.",
+        "The data is not a readable adapter.",
         why=why,
         fix="Write it with AdapterFormat.export_adapter() or with the converter it came from.",
     )

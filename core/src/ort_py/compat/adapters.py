@@ -157,7 +157,7 @@ def _array(name: str, value: OrtValue) -> np.ndarray[Any, Any]:
     if isinstance(value, OrtValue) and isinstance(value.value, np.ndarray):
         return value.value
     raise ArgumentTypeError(
-        f"The parameter '{name}' is no OrtValue that holds a tensor.",
+        f"The parameter '{name}' is not an OrtValue that holds a tensor.",
         why=f"it is a {type(value).__name__}",
         fix="Make one with OrtValue.ortvalue_from_numpy(array).",
     )
@@ -166,4 +166,4 @@ def _array(name: str, value: OrtValue) -> np.ndarray[Any, Any]:
 def _int32(value: int) -> int:
     if isinstance(value, int | np.integer) and -(2**31) <= value < 2**31:
         return int(value)
-    raise ArgumentTypeError(f"A version is a 32-bit number, not {value!r}.", fix="Pass such a number.")
+    raise ArgumentTypeError(f"A version must be a 32-bit number, not {value!r}.", fix="Pass such a number.")

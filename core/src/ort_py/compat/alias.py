@@ -44,7 +44,7 @@ def install_as_onnxruntime() -> ModuleType:
         raise Fail(
             "ort-py cannot stand in for onnxruntime: onnxruntime is imported already.",
             where=f"module {getattr(present, '__file__', None) or PACKAGE}",
-            why="what holds its classes would go on using them",
+            why="code that holds references to its classes would keep using them",
             fix="Call install_as_onnxruntime() first, or start the program with `python -m ort_py.as_onnxruntime`.",
         )
     folder = str(SHIM)
@@ -83,7 +83,7 @@ def run_as_onnxruntime(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("-m", dest="is_module", action="store_true", help="the program is a module, not a file")
     parser.add_argument("program", help="path of a Python file, or name of a module")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="passed to the program")
     parsed = parser.parse_args(arguments)
     install_as_onnxruntime()
     sys.argv = [parsed.program, *parsed.arguments]

@@ -74,7 +74,7 @@ def set_seed(seed: int, /) -> None:
         TypeError: It is something else.
     """
     if not hasattr(seed, "__index__") or not -(2**63) <= int(seed) < 2**63:
-        raise TypeError(f"A seed is a 64-bit integer, not {seed!r}.")
+        raise TypeError(f"A seed must be a 64-bit integer, not {seed!r}.")
     set_process_seed(int(seed))
 
 
@@ -91,7 +91,8 @@ def set_default_logger_severity(severity: int, /) -> None:
     number = _whole("A severity", severity)
     if not 0 <= number < len(_LEVELS):
         raise UsageError(
-            f"There is no log severity {number}.", fix="Use 0 (verbose), 1 (info), 2 (warning), 3 (error) or 4 (fatal)."
+            f"The log severity must be a number from 0 to 4, not {number}.",
+            fix="Use 0 (verbose), 1 (info), 2 (warning), 3 (error) or 4 (fatal).",
         )
     logging.getLogger("ort_py").setLevel(_LEVELS[number])
 

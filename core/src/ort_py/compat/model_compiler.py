@@ -49,10 +49,10 @@ class OrtExternalInitializerInfo:
 
     def __init__(self, filepath: str, file_offset: int, byte_size: int, /) -> None:
         if not isinstance(filepath, str | os.PathLike):
-            raise ArgumentTypeError(f"A file is named by a path, not {filepath!r}.", fix="Pass a str.")
+            raise ArgumentTypeError(f"A file must be given by a path, not {filepath!r}.", fix="Pass a str.")
         for number in (file_offset, byte_size):
             if not isinstance(number, int) or not -_INT64 <= number < _INT64:
-                raise ArgumentTypeError(f"{number!r} is no 64-bit number of bytes.", fix="Pass an int.")
+                raise ArgumentTypeError(f"{number!r} is not a 64-bit number of bytes.", fix="Pass an int.")
         self.filepath, self.file_offset, self.byte_size = os.fspath(filepath), file_offset, byte_size
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class ModelCompiler:
         input_model_path_or_bytes: Path of a model, or its bytes.
         embed_compiled_data_into_model: Accepted for compatibility: compiled data is kept in the artifact cache.
         external_initializers_file_path: File beside the compiled model for its large constants; None keeps them in it.
-        external_initializers_size_threshold: Bytes from which on a constant is large.
+        external_initializers_size_threshold: The size in bytes from which a constant counts as large.
         flags: `OrtCompileApiFlags`, combined with ``|``.
         graph_optimization_level: How far the graph is optimised.
         get_initializer_location_func: Called with name, value and present place of every constant; returns where its
@@ -107,11 +107,11 @@ class ModelCompiler:
         if external_initializers_file_path and get_initializer_location_func is not None:
             raise OptionError(
                 "external_initializers_file_path and get_initializer_location_func are both given.",
-                why="both say where constants go",
+                why="both determine where constants are stored",
                 fix="Pass one of them.",
             )
         if not isinstance(flags, int):
-            raise ArgumentTypeError(f"flags is a number, not {flags!r}.", fix="Combine OrtCompileApiFlags with |.")
+            raise ArgumentTypeError(f"flags must be a number, not {flags!r}.", fix="Combine OrtCompileApiFlags with |.")
         self._source = input_model_path_or_bytes
         self._options = copy.copy(sess_options)
         self._options.graph_optimization_level = graph_optimization_level
@@ -135,12 +135,13 @@ class ModelCompiler:
         """
         if not output_model_path or not isinstance(output_model_path, str | os.PathLike):
             raise ArgumentTypeError(
-                f"The compiled model needs a path, {output_model_path!r} is none.", fix="Pass the file's path."
+                f"The path of the compiled model is {output_model_path!r}, which is not a path.",
+                fix="Pass the file's path.",
             )
         target = Path(output_model_path)
         if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and target.exists():
             raise Fail(
-                "The file for the compiled model exists.",
+                "The file for the compiled model already exists.",
                 where=Location(file=str(target)),
                 why="the flag ERROR_IF_OUTPUT_FILE_EXISTS was set",
                 fix="Remove the file, or leave the flag out.",
@@ -192,7 +193,7 @@ class ModelCompiler:
             UsageError: It is None; a builtin RuntimeError too.
         """
         if not callable(write_func):
-            raise UsageError(f"{write_func!r} is no function.", fix="Pass a function of a name and its data.")
+            raise UsageError(f"{write_func!r} is not a function.", fix="Pass a function of a name and its data.")
 
     def clear_ep_context_data_write_func(self) -> None:
         """Undo `set_ep_context_data_write_func`."""

@@ -23,7 +23,7 @@ def missing(name: str, instead: str) -> NotYetError:
     """
     return NotYetError(
         f"ort-py has no {name} yet.",
-        why="this subpackage of onnxruntime works on models before they run, and ort-py so far runs them",
+        why="this subpackage of onnxruntime transforms models before they run, which ort-py does not do yet",
         fix=instead,
     )
 

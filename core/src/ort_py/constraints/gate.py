@@ -126,7 +126,7 @@ class Gate:
         """The error for a node whose constraint does not hold."""
         spec = self._facts.nodes[node]
         return KernelInputError(
-            f"The inputs of a node do not fit its operator: {text}.",
+            f"The inputs of a node violate a constraint of its operator: {text}.",
             where=spec.location,
             why="the node is part of a compiled region, whose constraints were checked before it ran",
             fix="Check the shapes and values of the inputs that were fed, and the attributes of the node.",

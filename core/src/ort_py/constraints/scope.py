@@ -258,7 +258,7 @@ class NodeScope:
         elif tensor.border is not None:
             self._ledger.require_elements(tensor.border, low, high, text)
         else:
-            raise Unchecked(f"{what} is computed by the run itself")
+            raise Unchecked(f"{what} is computed during the run")
 
     def require_same(self, place: int, shape: Dims, what: str) -> None:
         """State the shape of an input.
@@ -360,7 +360,7 @@ class NodeScope:
         """
         shape = self.shape(place)
         if len(shape) > len(target):
-            raise Violation(f"{what} has {len(shape)} axes, more than the {len(target)} that it is spread over")
+            raise Violation(f"{what} has {len(shape)} axes, more than the {len(target)} that it is broadcast to")
         for size, wanted in zip(shape, target[len(target) - len(shape) :], strict=True):
             fits = any_of(equal(size, 1), equal(size, wanted))
             self.require(fits, what + " of size {} does not broadcast to {}", size, wanted)

@@ -47,7 +47,7 @@ class RegionWeight(ABC):
         """The tensor as a read-only, C-contiguous NumPy array: in memory, a file's pages, or made anew for the caller.
 
         Raises:
-            Fail: The file it is read from again is not what it was.
+            Fail: The file it is read from again has changed.
         """
 
     @abstractmethod

@@ -131,7 +131,9 @@ class ProviderCatalog:
             taken = next((record for record in self.installed() if record.name == described.name), None)
             if taken is not None:
                 raise InvalidArgument(
-                    f"A provider called '{described.name}' exists.", why=taken.origin, fix="Choose another name."
+                    f"A provider called '{described.name}' already exists.",
+                    why=taken.origin,
+                    fix="Choose another name.",
                 )
             self._registered[described.name] = described
         return described
@@ -168,7 +170,7 @@ class ProviderCatalog:
         if entry not in self._loaded:
             being_loaded = (os.getpid(), entry)  # a fork may happen in the middle; the child must not wait forever
             if being_loaded in self._loading:
-                return replace(before, reason="its plug-in asks about it while being loaded")
+                return replace(before, reason="its plug-in asks for the provider while the plug-in is being loaded")
             self._loading.add(being_loaded)
             try:
                 loaded = load_provider(entry, self._hooks, self._plugin_name(entry))

@@ -62,6 +62,6 @@ def fills_cpu_role(record: ProviderRecord, options: Mapping[str, Any]) -> bool:
         return False
     answer = guarded(partial(record.factory.fills_role, options))
     if isinstance(answer, Raised):
-        logger.warning("fills_role() of %s raised %s; it counts as a provider of the CPU", record.name, answer)
+        logger.warning("fills_role() of %s raised %s; it is treated as a CPU provider", record.name, answer)
         return True
     return bool(answer)

@@ -44,7 +44,9 @@ def installed_record(entry: InstalledEntryPoint, entries: Sequence[InstalledEntr
         return record
     named = ", ".join(f"{rival.distribution} {rival.version}".rstrip() for rival in rivals)
     if _owns_name(entry) and not any(_owns_name(rival) for rival in rivals):
-        return replace(record, reason=f"{named} claims the same name and is only used as distribution:{entry.name}")
+        return replace(
+            record, reason=f"{named} claims the same name, so it is available only as distribution:{entry.name}"
+        )
     return replace(
         record,
         state=RecordState.CONFLICT,

@@ -123,7 +123,7 @@ class OrtEpDevice:
             UsageError: The device has none; a builtin RuntimeError too.
         """
         raise UsageError(
-            f"No stream can be made on {self.device.type.name} {self.device.device_id}.",
+            f"No stream can be created on {self.device.type.name} {self.device.device_id}.",
             where=Location(provider=self.ep_name),
             why="work on the host is not queued"
             if self.device.type == OrtHardwareDeviceType.CPU
@@ -145,7 +145,7 @@ def provider_of(devices: Sequence[Any]) -> str:
         InvalidArgument: There is none, or they belong to several providers.
     """
     if not isinstance(devices, Sequence) or not all(isinstance(device, OrtEpDevice) for device in devices):
-        raise TypeError(f"A list of OrtEpDevice is needed, not {devices!r}.")
+        raise TypeError(f"The argument must be a list of OrtEpDevice, not {devices!r}.")
     names: list[str] = list(dict.fromkeys(device.ep_name for device in devices))
     if len(names) != 1:
         raise InvalidArgument(
@@ -164,7 +164,7 @@ def register_execution_provider_library(registration_name: str, library_path: st
         Fail: The file does not exist, or is a native library of onnxruntime's interface.
     """
     if not isinstance(registration_name, str) or not isinstance(library_path, str | os.PathLike):
-        raise TypeError(f"A name and a path are needed, not {registration_name!r} and {library_path!r}.")
+        raise TypeError(f"The arguments must be a name and a path, not {registration_name!r} and {library_path!r}.")
     file = os.fspath(library_path)
     if not os.path.exists(file):  # noqa: PTH110 - `Path.exists` raises where a path is too long
         raise Fail(f"The library '{file}' does not exist.", where=Location(file=file), fix="Check the path.")
@@ -184,7 +184,7 @@ def unregister_execution_provider_library(registration_name: str, /) -> None:
         Fail: No library is registered under the name.
     """
     if not isinstance(registration_name, str):
-        raise TypeError(f"A name is needed, not {registration_name!r}.")
+        raise TypeError(f"The argument must be a name, not {registration_name!r}.")
     raise Fail(
         f"No execution provider library '{registration_name}' is registered.",
         why="providers of ort-py are pip packages and need no registration",

@@ -20,8 +20,8 @@ __all__ = ["ConsideredProvider", "SelectionExplanation", "explained", "why_in_re
 _TAKEN = {
     Origin.NAMED: "asked for by name",
     Origin.AUTOMATIC: "usable here, and the choice was left to ort-py",
-    Origin.STAND_IN: "stands in for {role}: it takes what it runs faster, and {role} runs the rest",
-    Origin.COMPLETION: "not asked for: it runs what the others leave over",
+    Origin.STAND_IN: "fills the role of {role}: it runs the nodes that it runs faster, and {role} runs the rest",
+    Origin.COMPLETION: "not requested: it runs the nodes that the other providers do not run",
 }
 
 
@@ -104,7 +104,7 @@ class SelectionExplanation:
             if one.fix:
                 lines.append(f"      what to do: {one.fix}")
         if self.error:
-            lines.append(f"no session can be made: {self.error}")
+            lines.append(f"no session can be created: {self.error}")
         return "\n".join(lines)
 
 
@@ -176,7 +176,7 @@ def _why_not(record: ProviderRecord, *, named: bool, plain_cpu: bool) -> str:
     if not record.usable:
         return f"it is {record.state.value}: {record.reason}"
     if record.stands_in_for == CPU_ROLE and plain_cpu:
-        return f"the session pins the plain {CPU_ROLE}; nothing stands in for it"
+        return f"the session option pin_cpu reserves the role for the plain {CPU_ROLE}"
     if not record.automatic:
         return "it is used only where it is named"
     return "it was not asked for" if named else "nothing could be selected"

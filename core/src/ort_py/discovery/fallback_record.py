@@ -29,10 +29,10 @@ given back, or in parts; the device reset or exchanged; the provider taken in ag
 _SENTENCES: dict[FallbackAction, str] = {
     "left out": "is not used",
     "run again": "ran once more",
-    "memory freed": "ran once more with memory given back",
+    "memory freed": "succeeded when repeated after memory was released",
     "batch split": "ran in parts",
-    "device reset": "goes on with its device reset",
-    "device changed": "goes on with another device",
+    "device reset": "continues after its device was reset",
+    "device changed": "continues on another device",
     "tried again": "is used again",
     "raised": "failed, and no other provider could take over",
 }

@@ -171,7 +171,7 @@ def _create(one: Selected, context: SessionContext) -> IExecutionProvider:
     if provider.name != one.record.name:
         raise PluginError(
             f"create() of {one.record.name} returned a provider called '{provider.name}'.",
-            why="placement and kernels go by the provider's name, which must be the factory's",
+            why="placement and kernels refer to the provider by name, so its name must be that of its factory",
             fix=f"Report this to the author of {one.record.origin}.",
         )
     return provider

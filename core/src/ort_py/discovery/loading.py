@@ -101,7 +101,10 @@ def _find(record: ProviderRecord, factories: Iterable[ProviderFactory]) -> Provi
     if factory is not None:
         return describe_factory(record, factory)
     if not by_name:
-        reason = f"{record.entry_point} registers no provider: it has no hook ort_py_providers, or that returns none"
+        reason = (
+            f"{record.entry_point} registers no provider: it lacks the hook ort_py_providers, or the hook "
+            "returns nothing"
+        )
     else:
         names = ", ".join(f"'{name}'" for name in sorted(by_name))
         reason = f"{record.entry_point} registers {names}, none of which is called '{record.name}'"

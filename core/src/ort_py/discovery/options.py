@@ -63,13 +63,13 @@ def check_options(
     for name, value in given.items():
         if not isinstance(name, str):
             raise OptionError(
-                f"An option of {provider} is named {name!r}.", fix="Names of options are strings.", where=_at(provider)
+                f"An option name of {provider} is {name!r}.", fix="Names of options are strings.", where=_at(provider)
             )
         spec = specs.get(name)
         if spec is not None:
             values[name] = _convert(provider, spec, value)
         elif name in KNOWN_OPTIONS:
-            ignored[name] = f"an option of onnxruntime that {provider} does not have"
+            ignored[name] = f"onnxruntime has this option, but {provider} does not"
         else:
             _unknown(provider, name, specs, lenient=lenient)
             ignored[name] = f"{provider} has no such option"
@@ -147,4 +147,4 @@ def _at(provider: str) -> Location:
 
 
 _CONVERTERS: dict[type, Any] = {bool: _to_bool, int: _to_int, float: _to_float, str: _to_str}
-_KINDS = {bool: "a yes or no (1, 0, true, false)", int: "a whole number", float: "a number", str: "text"}
+_KINDS = {bool: "a truth value (1, 0, true, false)", int: "a whole number", float: "a number", str: "text"}

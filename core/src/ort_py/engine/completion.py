@@ -46,8 +46,10 @@ def check_completion(
         raise Fail(
             f"{len(on_host)} node(s) would run on the CPU, which the config entry '{NO_CPU}' forbids.",
             where=on_host[0].location,
-            why="no other provider of the session takes them; the first runs on "
-            f"{assignment.nodes[on_host[0]].provider}",
+            why=(
+                "no other provider of the session can run them; the first one would run on "
+                f"{assignment.nodes[on_host[0]].provider}"
+            ),
             fix="Leave the entry out, or name a provider that runs the whole model.",
         )
     if on_host:

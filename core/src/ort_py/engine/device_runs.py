@@ -193,7 +193,9 @@ def _recovered(
     try:
         whole = _on_host(feed)
     except Exception as lost:  # the device is gone, and what was on it
-        error.add_note(f"It could not be answered, as a feed cannot be read any more: {type(lost).__name__}: {lost}")
+        error.add_note(
+            f"The run could not be repeated, because a feed can no longer be read: {type(lost).__name__}: {lost}"
+        )
         raise error from error.__cause__
     return answer(engine, runner, error, names, whole, options)
 

@@ -57,7 +57,7 @@ class KernelEvaluator(TransformContext):
             raise EngineError(
                 "No provider of this session computes on the host.",
                 where=node.location,
-                why="a kernel context for transforms needs one",
+                why="the kernel context for transforms requires one",
                 fix="Add CPUExecutionProvider to the providers.",
             )
         return make_context(node, self._providers[0], self._services)

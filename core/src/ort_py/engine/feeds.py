@@ -86,7 +86,7 @@ def feed_spec(value: PlanInput) -> FeedSpec:
 def no_mapping(feed: Any) -> ArgumentTypeError:
     """The error for a feed that is not a mapping of names to values."""
     return ArgumentTypeError(
-        f"The feed of a run is a mapping of input names to values, not {type(feed).__name__}.",
+        f"The feed of a run must be a mapping of input names to values, not {type(feed).__name__}.",
         fix="Pass e.g. {session.get_inputs()[0].name: array}.",
     )
 
@@ -124,7 +124,7 @@ def _convert(
     if isinstance(declared, SequenceType):
         if not isinstance(value, list | tuple):
             raise UsageError(
-                f"Input '{name}' is a sequence, {type(value).__name__} was given.",
+                f"Input '{name}' is a sequence, but the feed is a {type(value).__name__}.",
                 where=where,
                 fix="Pass a list of arrays.",
             )
@@ -133,7 +133,7 @@ def _convert(
     if isinstance(declared, MapType):
         if not isinstance(value, dict):
             raise UsageError(
-                f"Input '{name}' is a map, {type(value).__name__} was given.", where=where, fix="Pass a dict."
+                f"Input '{name}' is a map, but the feed is a {type(value).__name__}.", where=where, fix="Pass a dict."
             )
         return dict(value)
     if isinstance(declared, TensorType | SparseTensorType):
@@ -142,9 +142,9 @@ def _convert(
         return np.asarray(value)
     except ValueError as error:  # lists of several lengths
         raise UsageError(
-            f"Input '{name}' is no tensor: {error}",
+            f"Input '{name}' is not a tensor: {error}",
             where=where,
-            fix="Pass an array; the model does not say of which type.",
+            fix="Pass an array; the model does not declare its type.",
         ) from None
 
 
@@ -155,7 +155,7 @@ def _convert_tensor(declared: TensorType, value: Any, name: str, refusal: type[I
         found = data_type_of(array.dtype)
     except OrtPyError as error:
         raise UsageError(
-            f"Input '{name}' is no tensor: {error.what}", where=where, why=error.why, fix=_wanted(declared)
+            f"Input '{name}' is not a tensor: {error.what}", where=where, why=error.why, fix=_wanted(declared)
         ) from None
     if array.dtype.kind in "cV":
         refusal = UsageError  # complex numbers and types NumPy lacks never get into onnxruntime
@@ -203,7 +203,7 @@ def _as_array(declared: TensorType, value: Any, name: str) -> np.ndarray[Any, An
             return np.array(value, numpy_dtype(declared.data_type))
         except (ValueError, TypeError, OverflowError) as error:
             raise UsageError(
-                f"Input '{name}' cannot be made a tensor of {declared.data_type.onnx_name}.",
+                f"Input '{name}' cannot be converted to a tensor of {declared.data_type.onnx_name}.",
                 where=Location(value=name),
                 why=str(error),
                 fix="Pass a rectangular nested list or a NumPy array.",
@@ -230,7 +230,7 @@ def _as_array(declared: TensorType, value: Any, name: str) -> np.ndarray[Any, An
                 fix="Bring it to the host first, e.g. with .detach().cpu() or .get().",
             ) from error
     raise UsageError(
-        f"Input '{name}' is a {type(value).__name__}, which is no tensor.",
+        f"Input '{name}' is a {type(value).__name__}, which is not a tensor.",
         where=Location(value=name),
         fix=_wanted(declared),
     )
@@ -242,7 +242,7 @@ def _check_shape(declared: Shape | None, shape: tuple[int, ...], name: str) -> N
     where = Location(value=name)
     if not declared and shape:
         # Exporters write the shape of a scalar where they know none, so onnxruntime lets any tensor in.
-        _logger.warning("input '%s' is declared a scalar, a tensor of shape %s was fed", name, shape)
+        _logger.warning("input '%s' is declared as a scalar, but a tensor of shape %s was fed", name, shape)
         return
     if len(shape) != len(declared):
         raise InvalidArgument(
@@ -265,7 +265,7 @@ def _strings(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     try:
         flat = [item.decode("utf-8") if isinstance(item, bytes) else str(item) for item in array.ravel().tolist()]
     except UnicodeDecodeError as error:
-        error.add_note(f"Input '{name}' holds bytes that are no UTF-8: decode them before.")
+        error.add_note(f"Input '{name}' holds bytes that are not UTF-8: decode them first.")
         raise
     result = np.empty(len(flat), object)
     result[:] = flat

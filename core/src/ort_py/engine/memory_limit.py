@@ -59,7 +59,7 @@ def _check(report: MemoryReport, model: Model | None) -> None:
     raise MemoryLimitError(
         f"The session holds {human_bytes(report.total)} before its first run; {human_bytes(report.limit)} are allowed.",
         why=[
-            f"its constants take {human_bytes(total)}, what kernels made of them {human_bytes(packed)}",
+            f"its constants take {human_bytes(total)}, the values that kernels derived from them {human_bytes(packed)}",
             *(f"constant '{name}' has {human_bytes(size)}" for size, name in largest),
         ],
         fix=MEMORY_FIX,

@@ -85,7 +85,7 @@ def open_again(
         if reference is not None:
             expect_same_model(reference, opened.description.fingerprint, opened.external_files)
         elif opened.description.fingerprint != engine.description.fingerprint:
-            raise InvalidArgument("The model was changed after the session was made.", fix="Pass its bytes.")
+            raise InvalidArgument("The model was changed after the session was created.", fix="Pass its bytes.")
     except BaseException:
         opened.close()
         raise

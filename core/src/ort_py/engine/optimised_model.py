@@ -67,9 +67,9 @@ def move_constants(proto: onnx.ModelProto, folder: Path, name: str, smallest: in
     """Move the bytes of constants of `smallest` bytes or more into a file, and say where they are."""
     if PurePosixPath(name).name != name or PureWindowsPath(name).name != name:
         raise Fail(
-            f"The file for constants is named {name!r}, which is no plain file name.",
+            f"The file for constants is named {name!r}, which is not a plain file name.",
             where=Location(file=name),
-            why="it stands beside the model, and the model may refer to nothing else",
+            why="it is written next to the model, and the model may only refer to files there",
             fix=f"Give the config entry '{_FILE_KEY}' a name without folders.",
         )
     moved = [tensor for tensor in proto.graph.initializer if len(tensor.raw_data) >= max(1, smallest)]

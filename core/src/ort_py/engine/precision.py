@@ -25,7 +25,7 @@ def precision_notes(providers: Sequence[IExecutionProvider], precision: str) -> 
     """
     refusals = {provider.name: _refusal(provider, precision) for provider in providers}
     if precision != "float32" and refusals and None not in refusals.values():
-        _logger.warning("precision '%s' is without effect: no provider of this session computes in it", precision)
+        _logger.warning("precision '%s' has no effect: no provider of this session computes in it", precision)
     return [f"{name} leaves float32 models in float32: {reason}" for name, reason in refusals.items() if reason]
 
 

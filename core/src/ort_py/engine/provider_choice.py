@@ -67,7 +67,7 @@ def choose(
     if not _is_empty(providers):
         if added.has_providers:
             warn_user(
-                "The session options choose providers, and `providers` is given: `providers` counts.", UserWarning
+                "Both the session options and `providers` choose providers: `providers` takes precedence.", UserWarning
             )
     elif added.providers:
         providers, provider_options = [(name, dict(given)) for name, given in added.providers], None
@@ -77,7 +77,7 @@ def choose(
         providers, provider_options = _by_policy(added.policy), None
     if entry_of(options, NO_CPU) == "1" and not _is_empty(providers) and CPU_ROLE in _names(providers):
         raise InvalidArgument(
-            f"{CPU_ROLE} is asked for, and the config entry '{NO_CPU}' forbids it.",
+            f"{CPU_ROLE} is requested, but the config entry '{NO_CPU}' forbids it.",
             fix="Leave one of them out.",
         )
     lenient = not strict and compat_mode() and fallback_enabled
@@ -157,13 +157,13 @@ def _delegated(options: SessionOptions, source: GivenModel | None) -> list[str]:
         raise Fail(
             "The function that chooses the session's devices failed.",
             why=f"{type(error).__name__}: {error}",
-            fix="Let it return a list of the OrtEpDevices it was given.",
+            fix="Return a list of OrtEpDevices from those that were passed to it.",
         ) from error
     if not names:
         raise Fail(
             "The function that chooses the session's devices chose none.",
             why=f"it was given {_shown(devices)}",
-            fix="Let it return at least one device.",
+            fix="Return at least one device.",
         )
     return names
 

@@ -77,4 +77,4 @@ def claims_of(view: GraphView, provider: IExecutionProvider, kernels: KernelRegi
 
 def _note_failure(provider: str, error: Exception) -> None:
     # Partitioning asks again, and reports it.
-    _LOG.debug("%s was asked while optimising and failed: %s", provider, error)
+    _LOG.debug("%s failed while it was asked for its capability during optimisation: %s", provider, error)

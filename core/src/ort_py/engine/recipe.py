@@ -135,8 +135,8 @@ class Recipe:
         elif source is not None and not isinstance(source, bytes):
             source = source.SerializeToString(deterministic=True)
             if content_hash(source) != fingerprint:
-                source, why = None, "the ModelProto it was made from was changed after that"
-                fix = "Create it from the bytes of a model, or leave the message as it is."
+                source, why = None, "the ModelProto that it was created from was changed afterwards"
+                fix = "Create it from the bytes of a model, or do not change the message."
         if source is None:
             raise InvalidArgument("This session cannot be pickled or copied deeply.", where=where, why=why, fix=fix)
         return replace(self, kept=source, fallback_enabled=fallback_enabled)
@@ -164,13 +164,13 @@ def _kept(source: GivenModel, options: SessionOptions) -> tuple[Any, str]:
         try:
             found = os.stat(path)  # noqa: PTH116 - a Path is ten times the cost of the call
         except (OSError, ValueError):
-            return None, "the file was not there"  # loading it says so better
+            return None, "the file did not exist"  # loading it says so better
         return FileReference(path, FileIdentity.of(found)), ""
     # A message is kept as it is and made bytes when they are asked for.
     content, size = source.content, source.nbytes
     wanted = entry_of(options, KEEP_BYTES_KEY)
     if wanted == "0" or (wanted != "1" and size > KEPT_BYTES):
-        return None, f"its model was given as {human_bytes(size)} of bytes, which were not kept"
+        return None, f"its model was passed as {human_bytes(size)} in memory, which were not kept"
     return bytes(content) if isinstance(content, bytearray | memoryview) else content, ""
 
 
@@ -192,16 +192,16 @@ def expect_same_model(
         InvalidArgument: It is another model, or has other external data.
     """
     if not reference.is_unchanged() and fingerprint != reference.fingerprint:
-        raise _changed(reference.path, "its content is another")
+        raise _changed(reference.path, "its content is different")
     for (path, identity), (_, former, digest) in zip(files, reference.external, strict=False):
         if identity != former and (identity.size != former.size or ContentHash("", path, identity) != digest):
-            raise _changed(path, "its content is another")
+            raise _changed(path, "its content is different")
 
 
 def _changed(path: str, why: str) -> InvalidArgument:
     return InvalidArgument(
-        "The model's file was changed after the session was made.",
+        "The model's file was changed after the session was created.",
         where=Location(file=path),
         why=why,
-        fix="Create another session from the file as it is now.",
+        fix="Create a new session from the current file.",
     )

@@ -115,7 +115,9 @@ class RegionCompiler:
             if provider.validate(artifact) is ArtifactValidity.VALID:
                 return provider.restore(artifact)
         except Exception:  # a plug-in's code; what cannot be restored is compiled again, never a failed session
-            _logger.warning("%s could not restore a cached artifact; compiling anew", provider.name, exc_info=True)
+            _logger.warning(
+                "%s could not restore a cached artifact, so the region is compiled again", provider.name, exc_info=True
+            )
         return None
 
     def _keep(self, compiled: CompiledRegion, key: str) -> None:

@@ -76,8 +76,8 @@ def replace_initializers(model: Model, values: Mapping[str, OrtValue]) -> None:
             raise Fail(
                 f"The value given for the initializer '{name}' has another element type.",
                 where=Location(value=name),
-                why=f"the model has {found.weight.data_type.onnx_name}, the value {data_type.onnx_name}",
-                fix="Convert the array before making the OrtValue.",
+                why=f"the model has {found.weight.data_type.onnx_name}, but the value has {data_type.onnx_name}",
+                fix="Convert the array before creating the OrtValue.",
             )
         found.weight = process_store().add(array)
         found.type = TensorType(data_type, found.weight.shape)
@@ -96,7 +96,7 @@ def _array(name: str, value: OrtValue) -> np.ndarray[Any, Any]:
     if isinstance(found, np.ndarray):
         return found
     raise Fail(
-        f"The value given for the initializer '{name}' is no tensor on the host.",
+        f"The value given for the initializer '{name}' is not a tensor on the host.",
         where=Location(value=name),
         why=f"it holds a {type(found).__name__}",
         fix="Pass OrtValue.ortvalue_from_numpy(array).",

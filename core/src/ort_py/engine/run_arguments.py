@@ -29,11 +29,11 @@ def name_list(names: Any) -> list[str]:
         return []
     if isinstance(names, str):
         raise ArgumentTypeError(
-            f"output_names is a list of names, not the string {names!r}.", fix=f"Pass a list: [{names!r}]."
+            f"output_names must be a list of names, not the string {names!r}.", fix=f"Pass a list: [{names!r}]."
         )
     if not isinstance(names, Iterable) or isinstance(names, bytes | bytearray | memoryview | Mapping):
         raise ArgumentTypeError(
-            f"output_names is a list of names, not {type(names).__name__}.",
+            f"output_names must be a list of names, not {type(names).__name__}.",
             fix="Pass names that get_outputs() lists, or None for all; the feed is the second argument of a run.",
         )
     found = list(names)
@@ -46,7 +46,7 @@ def name_list(names: Any) -> list[str]:
 def not_a_name(name: Any) -> ArgumentTypeError:
     """The error for an entry of `output_names` that is not text."""
     return ArgumentTypeError(
-        f"output_names contains {name!r}, which is no name.", fix="Pass names that get_outputs() lists, as texts."
+        f"output_names contains {name!r}, which is not a name.", fix="Pass names that get_outputs() lists, as texts."
     )
 
 
@@ -62,6 +62,6 @@ def check_run_options(options: Any, refusal: type[ArgumentTypeError | UsageError
     """
     if options is not None and not isinstance(options, RunOptions):
         raise refusal(
-            f"run_options is a RunOptions, not {type(options).__name__}.",
+            f"run_options must be a RunOptions, not {type(options).__name__}.",
             fix="Make one with options = ort_py.RunOptions() and set its attributes, or leave it out.",
         )

@@ -33,7 +33,7 @@ def begin_run(providers: Iterable[IExecutionProvider]) -> None:
             provider.on_run_start()
         except Exception as error:  # a plug-in's code; with its provider's name, run fallback can answer it
             raise EPFail(
-                f"{provider.name} failed as a run began: {type(error).__name__}: {error}",
+                f"{provider.name} failed when a run started: {type(error).__name__}: {error}",
                 where=Location(provider=provider.name),
                 why=describe(error),
                 fix="Report this to the provider's author, or leave the provider out.",

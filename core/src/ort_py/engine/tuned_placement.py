@@ -81,7 +81,7 @@ def named_placement(options: SessionOptions, providers: Sequence[IExecutionProvi
     for name in names:
         if name not in known:
             raise OptionError(
-                f"The config entry '{PLACEMENT_KEY}' names '{name}', which is no provider of this session.",
+                f"The config entry '{PLACEMENT_KEY}' names '{name}', which is not a provider of this session.",
                 why=f"it has {', '.join(known)}",
                 fix=f"{did_you_mean(name, known)} Name some of these, or '{IN_ORDER}' for all.".strip(),
             )

@@ -58,7 +58,10 @@ def write_out(
         return []
     Editor(model.graph, state).remove_unused()
     shown = ", ".join(f"{count} of {name}" for name, count in written.items())
-    return [f"fused nodes written out again, since a provider that is asked earlier runs all of their parts: {shown}"]
+    return [
+        "fused nodes were replaced by their original nodes, because a provider with a higher rank runs all of "
+        f"these: {shown}"
+    ]
 
 
 class _Claims:

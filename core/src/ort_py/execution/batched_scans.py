@@ -83,7 +83,7 @@ def _extent(step: BatchedScanStep, states: list[Any], scans: list[Any]) -> tuple
             "Scan of opset 8 needs a batch axis in every state and a batch and a time axis in every scan input.",
             where=step.location,
             why=f"the inputs have the shapes {[tuple(array.shape) for array in (*states, *scans)]}",
-            fix="Add the axes, or convert the model to opset 9 or later, where there is no batch.",
+            fix="Add the axes, or convert the model to opset 9 or later, which has no batch axis.",
         )
     batches = [array.shape[0] for array in (*states, *scans)]
     times = [array.shape[1] for array in scans]
@@ -92,7 +92,7 @@ def _extent(step: BatchedScanStep, states: list[Any], scans: list[Any]) -> tuple
             "The inputs of Scan do not agree.",
             where=step.location,
             why=f"batch sizes {batches}, lengths of the scan inputs {times}",
-            fix="All must agree along axis 0, the scan inputs along axis 1 too.",
+            fix="All of them must agree along axis 0, and the scan inputs also along axis 1.",
         )
     return batches[0], times[0]
 

@@ -39,7 +39,7 @@ def answer(step: RegionStep, slots: list[Any], error: RunDeclined) -> Sequence[A
         raise EPFail(
             f"The region '{step.name}' of {step.provider} declined a run on {step.device}.",
             where=Location(step.location.node, step.location.op_type, step.location.domain, step.provider),
-            why=(error.reason, "the nodes of a region on another device than the host are not run elsewhere"),
+            why=(error.reason, "only regions on the host can be run by other providers"),
             fix="Run this input with other providers, or report it to the author of the provider.",
         ) from error
     frame: Frame = slots[0]

@@ -104,16 +104,16 @@ class ParallelRuns:
         """Describe how the last run that had the threads to itself was executed, and why."""
         size = self._last
         if size is None or size.kind == "timed":
-            return "sequential: the times of its steps are being taken"
+            return "sequential: the times of its steps are being measured"
         if size.kind == "compared":
-            return "sequential and parallel in turn: being compared"
+            return "sequential and parallel by turns: the two are being compared"
         if size.kind == "parallel" and size.program is not None:
             return (
                 f"parallel: {len(size.program.tasks)} tasks on up to {self._lanes} threads, "
                 f"{size.parallel_ns / 1e3:.0f} µs instead of {size.sequential_ns / 1e3:.0f} µs"
             )
         if size.program is None:
-            return "sequential: its steps leave too little to do at the same time"
+            return "sequential: too little of its work can be done at the same time"
         return (
             f"sequential: {size.sequential_ns / 1e3:.0f} µs, "
             f"{size.parallel_ns / 1e3:.0f} µs on several threads when it was tried"

@@ -59,9 +59,9 @@ class Pipelined(Iterator[Result], Generic[Result]):
             shared.begin()
         elif self._process != os.getpid():
             raise InvalidArgument(
-                "A stream of results was begun in another process.",
-                why="its threads, and what they hold, stayed in the parent of this fork",
-                fix="Begin a stream in the process that reads it.",
+                "A stream of results was started in another process.",
+                why="its threads and their data stayed in the parent process of this fork",
+                fix="Start a stream in the process that reads it.",
             )
         try:
             result: Result = shared.take()

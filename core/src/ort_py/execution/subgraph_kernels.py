@@ -45,7 +45,7 @@ def _runner(step: SubgraphKernelStep, bound: BoundSubgraph, frame: Frame) -> Sub
     def run(*inputs: Any) -> list[Any]:
         if len(inputs) != wanted:
             raise InvalidArgument(
-                f"The graph '{bound.name}' takes {wanted} input(s), its kernel gave {len(inputs)}.",
+                f"The graph '{bound.name}' takes {wanted} input(s), but its kernel passed {len(inputs)}.",
                 where=step.location,
                 fix="The model and the operator's specification disagree: check how the model was exported.",
             )

@@ -238,7 +238,7 @@ class RunWatch:
         if total <= allowed:
             return
         largest = _largest(slots)
-        packed = f", {self._held_bytes} of them made of constants" if self._held_bytes else ""
+        packed = f", {self._held_bytes} of them derived from constants" if self._held_bytes else ""
         raise MemoryLimitError(
             f"The run holds {total + self._held_bytes} bytes{packed}; {self._memory_bytes} are allowed.",
             where=step.location,

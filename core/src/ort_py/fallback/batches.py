@@ -99,7 +99,7 @@ def batch_of(axis: int, inputs: Sequence[Declared], outputs: Sequence[Declared],
         )
     (size,) = sizes
     if size < 2:
-        raise CannotSplit(f"axis {axis} has {size}, which is not to be split")
+        raise CannotSplit(f"axis {axis} has {size}, which is too small to split")
     return Batch(feed, axis, size, frozenset(one.name for one in found))
 
 

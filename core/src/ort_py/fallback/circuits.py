@@ -105,8 +105,8 @@ def circuits_of(failures: str, retry_seconds: str) -> Circuits:
         OptionError: An entry is not such a number.
     """
     return Circuits(
-        int(_number(FAILURES_KEY, failures or "1", "a whole number from 1 on", whole=True)),
-        _number(RETRY_KEY, retry_seconds or str(_USUAL_PAUSE), "a number of seconds, 0 for never"),
+        int(_number(FAILURES_KEY, failures or "1", "a whole number, 1 or more", whole=True)),
+        _number(RETRY_KEY, retry_seconds or str(_USUAL_PAUSE), "a number of seconds, or 0 for never"),
     )
 
 

@@ -90,7 +90,7 @@ def _distributions(problems: list[str]) -> Iterator[Distribution]:
     try:
         yield from metadata.distributions()
     except Exception as error:  # a foreign finder on sys.meta_path; what was found before it counts
-        problems.append(f"looking for distributions ended early: {describe(error)}")
+        problems.append(f"the search for distributions was aborted: {describe(error)}")
 
 
 def _entries(distribution: Distribution, name: str, group: str) -> list[InstalledEntryPoint]:

@@ -39,7 +39,7 @@ def validate_plugin(plugin: Any, name: str) -> None:
     registered = guarded(lambda: trial.register(plugin, name))
     if isinstance(registered, Raised):
         raise PluginError(
-            f"Plug-in '{name}' does not fit the hooks of ort-py.",
+            f"Plug-in '{name}' does not match the hooks of ort-py.",
             where=_place(plugin),
             why=str(registered.error),
             fix="See ort_py.hooks.specs for every hook and its arguments.",
@@ -59,7 +59,7 @@ def validate_plugin(plugin: Any, name: str) -> None:
         raise PluginError(
             f"Plug-in '{name}' contains a hook wrapper.",
             where=_place(plugin),
-            why="Each plug-in is called on its own, so there is nothing to wrap.",
+            why="Plug-ins are called one by one, so there is nothing to wrap.",
             fix="Leave out wrapper=True.",
         )
     implemented = {caller.name for caller in callers}

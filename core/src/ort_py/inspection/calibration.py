@@ -92,7 +92,9 @@ def calibrate(
         InvalidArgument: `seconds` is not positive.
     """
     if not seconds > 0:
-        raise InvalidArgument(f"calibrate() is to measure for {seconds!r} seconds.", fix="Give it some, e.g. 10.")
+        raise InvalidArgument(
+            f"calibrate() was asked to measure for {seconds!r} seconds.", fix="Pass a positive number, e.g. 10."
+        )
     names = list(dict.fromkeys(providers if providers is not None else get_available_providers()))
     found: list[CalibratedProvider] = []
     for name in names:
@@ -127,7 +129,7 @@ class _Bench:
         product = self._chains("MatMul", (_SIDE, _SIDE))
         wide = self._chains("Add", (_WIDE,))
         if tiny is None or product is None:
-            return CalibratedProvider(self._name, None, remark="it runs no MatMul of float32 alone")
+            return CalibratedProvider(self._name, None, remark="it cannot run a single MatMul of float32")
         rates = self._rates(tiny, product, wide)
         if not remember:
             return CalibratedProvider(self._name, rates, remark="as was asked")

@@ -81,7 +81,7 @@ def _shape(argument: NodeArg, recipe: InputRecipe) -> tuple[tuple[int, ...], str
     if given is not None:
         return given, ""
     if not argument.rank_known:
-        return (1,), "with shape [1], its rank being unknown"
+        return (1,), "with shape [1], because its rank is unknown"
     sizes: list[int] = []
     guesses: list[str] = []
     for axis, dim in enumerate(argument.shape):
@@ -107,9 +107,9 @@ def _value(value_type: ValueType | None, shape: Sequence[int], mode: str, rng: n
         item = _value(value_type.value, (), mode, rng, name)
         return {key: item.item() if isinstance(item, np.ndarray) else item}
     raise InvalidArgument(
-        f"Nothing can be made up for input '{name}' of type '{value_type or 'unknown'}'.",
+        f"No value can be generated for input '{name}' of type '{value_type or 'unknown'}'.",
         where=Location(value=name),
-        fix=f"Feed it yourself; at the command line with --input {name}=FILE.npy.",
+        fix=f"Pass a value; on the command line with --input {name}=FILE.npy.",
     )
 
 

@@ -43,8 +43,8 @@ def explain_selection(
     added = additions_of(options)
     if added.delegate is not None and not providers and not added.providers:
         raise InvalidArgument(
-            "The options leave the choice to a function, which is told about the model.",
-            fix="Make the session and call its explain_selection().",
+            "The options leave the choice to a function that needs the model.",
+            fix="Create the session and call its explain_selection().",
         )
     strict = strictness(options.strict)
     selection, error = None, ""
@@ -91,7 +91,7 @@ def _explained(
     )
 
 
-_NOBODY = "rank: nobody named providers"
+_NOBODY = "rank: no providers were named"
 
 
 def _source(providers: Any, options: SessionOptions, *, compat: bool) -> str:

@@ -88,7 +88,9 @@ def tune(
         OrtPyError: No placement runs the model: the error of the session's own order.
     """
     if not seconds > 0:
-        raise InvalidArgument(f"tune() is to measure for {seconds!r} seconds.", fix="Give it some, e.g. 10.")
+        raise InvalidArgument(
+            f"tune() was asked to measure for {seconds!r} seconds.", fix="Pass a positive number, e.g. 10."
+        )
     options = copy.copy(sess_options) if sess_options is not None else SessionOptions()
     if entry_of(options, PLACEMENT_KEY) not in ("", IN_ORDER):
         raise OptionError(
@@ -104,7 +106,7 @@ def tune(
         return InferenceSession(model, chosen, providers, provider_options)
 
     say = progress or _silent
-    say("making the session as it is")
+    say("creating the session without changes")
     start = time.perf_counter()
     with opened(()) as session:
         engine = session.engine
@@ -159,7 +161,7 @@ def _tried(
                 trial.row = _row(name, session, names, time.perf_counter() - start)
                 same = seen.setdefault(str([(one.node, one.provider, one.region) for one in session.placement]), name)
                 if same != name:
-                    trial.row = replace(trial.row, remark=f"the same as {same}")
+                    trial.row = replace(trial.row, remark=f"same placement as {same}")
                     continue
                 _first_block(trial, session, feeds, seconds)
         except OrtPyError as error:  # one that cannot run the model is no candidate; the others go on
@@ -232,8 +234,8 @@ def _kept(participants: Participants, title: str, tuned: TunedPlacement) -> str:
     """Remember it; why not, where it cannot be."""
     if not participants.key:
         return (
-            "the model is no file, the session is strict or has one provider, a provider's code lies in no package, or "
-            "the cache is off"
+            "the model is not a file, the session is strict or has only one provider, the code of a provider is "
+            "not in a package, or the cache is off"
         )
     return "" if participants.remember(title, tuned) else "the cache's folder cannot be written"
 

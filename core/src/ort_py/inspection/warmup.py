@@ -92,7 +92,7 @@ def _timed_run(run: Callable[..., list[Any]], feed: WarmupFeed) -> float:
     except Exception as error:
         error.add_note(
             f"While warming up with {_words(feed.shapes)}."
-            + (" Made-up inputs are zeros: give real values where the model depends on them." if feed.made_up else "")
+            + (" Generated inputs are zeros: pass real values if the model depends on them." if feed.made_up else "")
         )
         raise
     return time.perf_counter() - start

@@ -56,7 +56,7 @@ def warmup_feeds(
     given = [shapes if shapes is not None else {}] if shapes is None or isinstance(shapes, Mapping) else shapes
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
         raise ArgumentTypeError(
-            f"Shapes to warm up with are a mapping or a list of mappings, not {type(shapes).__name__}.",
+            f"The shapes to warm up with must be a mapping or a list of mappings, not {type(shapes).__name__}.",
             fix='Pass e.g. {"batch": [1, 8]} or [{"x": (1, 3, 224, 224)}].',
         )
     return [feed for one in given for feed in _feeds(inputs, overridable, one)]
@@ -99,10 +99,10 @@ def _feed(
             continue  # absent, as in a run that does not feed it
         elif not isinstance(_tensor_type(argument), TensorType):
             raise InvalidArgument(
-                f"The input '{name}' cannot be made up.",
+                f"The input '{name}' cannot be generated.",
                 where=Location(value=name),
-                why=f"it is declared {argument.type}, and zeros of a shape are none",
-                fix=f'Give a value as it will be fed: {{"{name}": …}}.',
+                why=f"it is declared {argument.type}, which cannot be generated from a shape",
+                fix=f'Pass a value as you will feed it: {{"{name}": …}}.',
             )
         else:
             feed[name] = _zeros(argument, _whole_shape(argument, partial.get(name), dims))
@@ -142,7 +142,7 @@ def _partial_shape(argument: NodeArg, value: Any) -> tuple[int | str | None, ...
             f"The input '{argument.name}' cannot be warmed up with {value!r}.",
             where=where,
             why=f"it is declared {argument.type}{argument.shape}",
-            fix="Give its shape, e.g. (1, 3, 224, 224), or a value as it will be fed.",
+            fix="Give its shape, e.g. (1, 3, 224, 224), or a value as you will feed it.",
         )
     shape = tuple(item if isinstance(item, str) or item is None else _size(argument.name, item) for item in value)
     declared = argument.shape
@@ -195,7 +195,7 @@ def _learn(dims: dict[str, int], argument: NodeArg, shape: Sequence[Any], *, agr
                 f"The dimension '{said}' cannot be {known} and {found} at once.",
                 where=Location(value=argument.name),
                 why=f"'{argument.name}' has it, declared {argument.shape} and given as {list(shape)}",
-                fix="Give one size; where the model really takes both, feed arrays instead of shapes.",
+                fix="Pass one size. If the model really takes both, pass arrays instead of shapes.",
             )
 
 

@@ -171,7 +171,7 @@ class _BoundContext(KernelContext):
     def subgraph(self, name: str) -> SubgraphCallable | None:
         if name not in self._declared:
             raise PluginError(
-                f"The kernel asks for the graph '{name}', which it does not declare.",
+                f"The kernel requests the graph '{name}', which it does not declare.",
                 where=self.node.location,
                 why=f"it declares {', '.join(map(repr, self._declared)) or 'none'}",
                 fix="Name the attribute in KernelDef.subgraphs.",

@@ -26,7 +26,7 @@ def refusal_of(definition: KernelDef, node: NodeSpec) -> str | None:
         try:
             reason = definition.refuses(node)
         except Exception as error:  # a plug-in's code: the node is left to others, with the reason
-            reason = f"its refusal raised {type(error).__name__}: {error}"
+            reason = f"its function `refuses` raised {type(error).__name__}: {error}"
         reasons += [reason] if reason else []
     return f"kernel {definition}: {', '.join(reasons)}" if reasons else None
 

@@ -84,16 +84,16 @@ class ResultCheck:
     ) -> str:
         on_host = self._device == HOST or position in self._definition.host_outputs
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-            return f"it returned {_described(value)} in place of an array"
+            return f"it returned {_described(value)} instead of an array"
         if isinstance(value, np.ndarray | np.generic) != on_host:
             where = HOST if on_host else self._device
-            return f"it returned an array of {type(value).__module__} in place of one on {where}"
+            return f"it returned an array of {type(value).__module__} instead of one on {where}"
         if value.dtype != numpy_dtype(expected.data_type):
-            return f"it returned {value.dtype} in place of {numpy_dtype(expected.data_type)}"
+            return f"it returned {value.dtype} instead of {numpy_dtype(expected.data_type)}"
         found = tuple(value.shape)
         if shape is not None and not _fits(found, shape):
             sizes = ", ".join("?" if size is None else str(size) for size in shape)
-            return f"it returned the shape {list(found)} in place of [{sizes}]"
+            return f"it returned the shape {list(found)} instead of [{sizes}]"
         return self._memory_fault(position, value, inputs) if isinstance(value, np.ndarray) else ""
 
     def _memory_fault(self, position: int, value: np.ndarray[Any, Any], inputs: Sequence[Any]) -> str:
@@ -112,7 +112,8 @@ class ResultCheck:
     def _wrong(self, name: str, why: str) -> PluginError:
         node = self._node
         return PluginError(
-            f"A kernel of the plug-in '{self._module.partition('.')[0]}' returned what its operator does not give.",
+            f"A kernel of the plug-in '{self._module.partition('.')[0]}' returned a result that its operator does "
+            "not allow.",
             where=Location(node.name, node.op_type, node.domain, self._provider, name, node.path),
             why=(why, f"the kernel is {self._module}, {self._definition}"),
             fix=f"Report this to the author of the plug-in, or leave {self._provider} out of the providers.",

@@ -76,9 +76,9 @@ class Budget:
         if self._node_cap is not None and total > self._node_cap:
             shown = f"{total:,}" if total < 10**15 else f"about 2^{total.bit_length() - 1}"
             raise LimitError(
-                f"Inlining the model's functions makes {shown} nodes, calls counted; {self._node_cap:,} are allowed.",
+                f"Inlining the model's functions makes {shown} nodes, including calls; {self._node_cap:,} are allowed.",
                 where=where,
-                why=f"{self._written:,} nodes stand in the file, and functions that call functions multiply",
+                why=f"{self._written:,} nodes are in the file, and functions that call functions multiply them",
                 fix="If the model is right, raise Limits.nodes_after_inlining and Limits.inlining_factor.",
             )
 
@@ -106,7 +106,7 @@ class Budget:
             raise LimitError(
                 f"Graphs are nested {depth} deep; {allowed} levels are allowed.",
                 where=where,
-                why="each level of If, Loop, Scan or SequenceMap holds a graph of its own",
+                why="each If, Loop, Scan or SequenceMap contains another level of graphs",
                 fix="If the model is right, raise Limits.nesting_depth.",
             )
 
@@ -137,10 +137,10 @@ class Budget:
         self._largest = nlargest(_NAMED, [*self._largest, (nbytes, name)])
         if self.initializer_bytes > allowed:
             raise MemoryLimitError(
-                f"The model's constants take more than the {human_bytes(allowed)} that the session may.",
+                f"The model's constants take more than the {human_bytes(allowed)} that the session may use.",
                 where=where,
                 why=[
-                    f"{human_bytes(self.initializer_bytes)} are there with this one",
+                    f"{human_bytes(self.initializer_bytes)} including this one",
                     *(f"constant '{name}' has {human_bytes(size)}" for size, name in self._largest),
                 ],
                 fix=MEMORY_FIX,

@@ -81,7 +81,7 @@ class Limits:
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise OptionError(
                     f"Limits.{name} is {value!r}.",
-                    why="a limit is a positive number, or None for no limit",
+                    why="a limit must be a positive number, or None for no limit",
                     fix=f"Pass e.g. Limits({name}={type(self).__dataclass_fields__[name].default!r}).",
                 )
 

@@ -58,7 +58,7 @@ class TransferTable:
             if first is not None and second is not None:
                 return (first, second)
         raise EngineError(
-            f"Nothing copies arrays from {source} to {target}.",
+            f"No data transfer copies arrays from {source} to {target}.",
             why=f"asked: {', '.join(type(transfer).__name__ for transfer in self._transfers)}",
             fix="The provider of the device must return an IDataTransfer from data_transfers().",
         )

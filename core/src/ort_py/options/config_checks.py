@@ -44,7 +44,7 @@ def check_key(key: str, scope: str) -> None:
     if hint:
         raise OptionError(
             f"There is no {scope} config key '{key}'.",
-            why="onnxruntime knows none of this name, and one that is close to it",
+            why="onnxruntime has no key of this name, but one with a similar name",
             fix=f"{hint} Set ORT_PY_COMPAT=1 to have unknown keys ignored.",
         )
     if not key.startswith(_FAMILIES):
@@ -73,7 +73,7 @@ def check_session_entries(entries: Mapping[str, str], threads: int) -> None:
     if groups is not None and threads > 1 and len(groups.split(";")) != threads - 1:
         raise UsageError(
             f"The config entry '{_AFFINITIES}' is {groups!r}.",
-            why=f"it takes {threads - 1} groups: one for each of the {threads} threads but the first",
+            why=f"it needs {threads - 1} groups, one for each of the {threads} threads except the first",
             fix="Correct the value, or leave it out.",
         )
 
@@ -93,7 +93,7 @@ def check_run_entries(entries: Mapping[str, str]) -> bool:
     if devices and not devices.startswith("cpu:") and ";cpu:" not in devices:
         raise InvalidArgument(
             f"The config entry '{_SHRINK}' is {entries[_SHRINK]!r}.",
-            why="it takes a device whose memory is kept here: 'cpu:0'",
+            why="the only device whose memory is kept here is 'cpu:0'",
             fix="Correct the value, or leave it out.",
         )
     return bool(devices)

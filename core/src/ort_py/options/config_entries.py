@@ -77,14 +77,15 @@ _SESSION = (
     _entry(
         "session.disable_cpu_ep_fallback",
         Effect.PROGRAM,
-        "`1` makes it an error that a node can run on the CPU only.",
+        "`1` makes it an error if a node can only run on the CPU.",
         kind=_SWITCH,
         default="0",
     ),
     _entry(
         "session.fallback_failures",
         Effect.RUNS,
-        "Failures of a provider in runs until it is left out. Those before are answered by running again.",
+        "The number of failed runs after which a provider is left out. Earlier failures are handled by repeating "
+        "the run.",
         default="1",
         own=True,
     ),
@@ -106,8 +107,8 @@ _SESSION = (
     _entry(
         "session.keep_model_bytes",
         Effect.RUNS,
-        "Whether a session keeps the bytes of its model for pickling: `1` of any model, `0` of none. Where it is not "
-        "set, bytes of up to 64 MiB are kept, not counting large constants.",
+        "Whether a session keeps the bytes of its model for pickling: `1` always, `0` never. If it is not set, "
+        "bytes of up to 64 MiB are kept, not counting large constants.",
         own=True,
     ),
     _entry(
@@ -119,38 +120,38 @@ _SESSION = (
     _entry(
         "session.model_cache",
         Effect.RUNS,
-        "Whether the prepared model is kept in the cache: `1` however quickly it was prepared, and also where it was "
-        "given as bytes; `0` never.",
+        "Whether the prepared model is kept in the cache: `1` always, even if it was prepared quickly or given as "
+        "bytes; `0` never.",
         own=True,
     ),
     _entry(
         "session.model_external_initializers_file_folder_path",
         Effect.MACHINE,
-        "The folder in which external data lies, for a model that is given as bytes; `external_data_folder` comes "
-        "first.",
+        "The folder with the external data of a model that is given as bytes; `external_data_folder` takes precedence.",
     ),
     _entry(
         "session.optimized_model_external_initializers_file_name",
         Effect.RUNS,
-        "A file beside `optimized_model_filepath` into which large constants are written.",
+        "A file next to `optimized_model_filepath` that large constants are written to.",
     ),
     _entry(
         "session.optimized_model_external_initializers_min_size_in_bytes",
         Effect.RUNS,
-        "Bytes from which on a constant is large.",
+        "The size in bytes from which a constant counts as large.",
         default="1024",
     ),
     _entry(
         "session.placement",
         Effect.PROGRAM,
-        "Names of the providers that take part, in order, separated by commas, whatever `ort-py tune` measured; "
-        "`order` for all in their order.",
+        "Names of the providers to use, in order, separated by commas. This overrides what `ort-py tune` measured. "
+        "`order` means all providers in their own order.",
         own=True,
     ),
     _entry(
         "session.plugin_kernels_override",
         Effect.PROGRAM,
-        "`1` lets kernels of plug-ins take the place of the providers' own; else they only fill gaps.",
+        "`1` lets kernels of plug-ins take the place of the providers' own; otherwise they are only used where a "
+        "provider has none.",
         kind=_SWITCH,
         default="0",
         own=True,
@@ -158,7 +159,8 @@ _SESSION = (
     _entry(
         "session.record_ep_graph_assignment_info",
         Effect.RUNS,
-        "`1` makes `InferenceSession.get_provider_graph_assignment_info` answer. `placement` says more, and always.",
+        "`1` makes `InferenceSession.get_provider_graph_assignment_info` available. `placement` has more "
+        "information and is always available.",
         kind=_SWITCH,
         default="0",
     ),
@@ -171,7 +173,7 @@ _SESSION = (
     _entry(
         "session.trim_when_memory_is_short",
         Effect.RUNS,
-        "`0` keeps the session from giving back unused memory when the process has little left.",
+        "`0` prevents the session from releasing unused memory when the process has little left.",
         kind=_SWITCH,
         default="1",
         own=True,
@@ -182,7 +184,7 @@ _RUN = (
     _entry(
         "memory.enable_memory_arena_shrinkage",
         Effect.RUNS,
-        "Devices whose unused memory is given back after the run, like `cpu:0`.",
+        "Devices whose unused memory is released after the run, like `cpu:0`.",
         kind=_matching(r";*(?:(?:cpu|gpu):\d+(?:;+|$))*", "devices like 'cpu:0;gpu:0'", InvalidArgument),
     ),
 )

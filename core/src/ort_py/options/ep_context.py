@@ -48,7 +48,9 @@ class OrtEpContextDataBuffer:
         if self._data is not None or not 0 <= size <= self.max_size:
             raise UsageError(
                 f"{size} bytes cannot be allocated.",
-                why="this was called before" if self._data is not None else f"at most {self.max_size} are allowed",
+                why="allocate() was already called"
+                if self._data is not None
+                else f"at most {self.max_size} are allowed",
                 fix="Allocate once, with the size of the data.",
             )
         self._data = bytearray(size)

@@ -144,8 +144,8 @@ class OptionSet:
             raise TypeError(f"Config entries are strings, not {key!r}: {value!r}.")
         if not key or len(key) > _MAX_KEY:
             raise UsageError(
-                f"A config key has 1 to {_MAX_KEY} characters, this one has {len(key)}.",
-                fix="Use a key of the documentation.",
+                f"A config key must have 1 to {_MAX_KEY} characters; this one has {len(key)}.",
+                fix="Use a key from the documentation.",
             )
         check_key(key, scope)
         self._config[key] = value

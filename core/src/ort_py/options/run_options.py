@@ -33,7 +33,7 @@ def _check_axis(axis: int, name: str) -> None:
     if axis < 0:
         raise OptionError(
             f"{name} cannot be {axis}.",
-            why="counted from the end, it would be another axis for inputs of another rank",
+            why="an axis counted from the end differs between inputs of different ranks",
             fix="Count from the first axis, which is 0.",
         )
 
@@ -46,9 +46,9 @@ class RunOptions(OptionSet):
 
     __slots__ = ("_adapters",)
 
-    log_severity_level = Option(NUMBER, -1, f"The least severity that is logged. {_USE_LOGGING}", effect=Effect.NONE)
-    log_verbosity_level = Option(NUMBER, 0, f"How much verbose logs say. {_USE_LOGGING}", effect=Effect.NONE)
-    logid = Option(TEXT, "", f"A name that stands in each line of the log. {_USE_LOGGING}", effect=Effect.NONE)
+    log_severity_level = Option(NUMBER, -1, f"The lowest severity that is logged. {_USE_LOGGING}", effect=Effect.NONE)
+    log_verbosity_level = Option(NUMBER, 0, f"The level of detail of verbose logs. {_USE_LOGGING}", effect=Effect.NONE)
+    logid = Option(TEXT, "", f"A name that appears in each line of the log. {_USE_LOGGING}", effect=Effect.NONE)
     only_execute_path_to_fetches = Option(
         FLAG,
         False,
@@ -112,7 +112,7 @@ class RunOptions(OptionSet):
         """
         if not isinstance(getattr(adapter, "parameters", None), Mapping):
             raise ArgumentTypeError(
-                f"An adapter is a LoraAdapter, not a {type(adapter).__name__}.",
+                f"An adapter must be a LoraAdapter, not a {type(adapter).__name__}.",
                 fix="Make one with adapter = LoraAdapter(); adapter.Load(path).",
             )
         self._adapters.append(adapter)

@@ -55,14 +55,14 @@ class SessionAttributes(OptionSet):
     enable_cpu_mem_arena = Option(
         FLAG,
         True,
-        "Lets the process keep the memory that runs free, so that the next run need not ask the system for it. "
-        "`InferenceSession.trim` gives it back.",
+        "Lets the process keep memory that runs have released, so that the next run does not have to request it "
+        "from the system. `InferenceSession.trim` releases it.",
         effect=Effect.RUNS,
     )
     enable_mem_pattern = Option(
         FLAG,
         True,
-        "Together with `enable_mem_reuse`, lets runs whose shapes were met before write into memory that is reserved "
+        "Together with `enable_mem_reuse`, lets runs with shapes that occurred before use memory that is reserved "
         "for these shapes.",
         effect=Effect.RUNS,
     )
@@ -86,14 +86,15 @@ class SessionAttributes(OptionSet):
         member_of(ExecutionMode),
         ExecutionMode.ORT_SEQUENTIAL,
         "`ORT_PARALLEL` lets steps that do not depend on each other run at the same time, on at most "
-        "`inter_op_num_threads` of a run's threads, where that is faster. `InferenceSession.threads` says whether.",
+        "`inter_op_num_threads` of a run's threads, if that is faster. `InferenceSession.threads` shows whether "
+        "this happens.",
         effect=Effect.PROGRAM,
         carried=True,
     )
     execution_order = Option(
         member_of(ExecutionOrder),
         ExecutionOrder.DEFAULT,
-        "Chooses among the orders of nodes that are possible. ort-py always takes its own.",
+        "Chooses one of the possible orders of the nodes. ort-py always uses its own order.",
         effect=Effect.NONE,
     )
     graph_optimization_level = Option(
@@ -118,21 +119,21 @@ class SessionAttributes(OptionSet):
         effect=Effect.MACHINE,
         carried=True,
     )
-    log_severity_level = Option(NUMBER, -1, f"The least severity that is logged. {_USE_LOGGING}", effect=Effect.NONE)
-    log_verbosity_level = Option(NUMBER, 0, f"How much verbose logs say. {_USE_LOGGING}", effect=Effect.NONE)
-    logid = Option(TEXT, "", f"A name that stands in each line of the log. {_USE_LOGGING}", effect=Effect.NONE)
+    log_severity_level = Option(NUMBER, -1, f"The lowest severity that is logged. {_USE_LOGGING}", effect=Effect.NONE)
+    log_verbosity_level = Option(NUMBER, 0, f"The level of detail of verbose logs. {_USE_LOGGING}", effect=Effect.NONE)
+    logid = Option(TEXT, "", f"A name that appears in each line of the log. {_USE_LOGGING}", effect=Effect.NONE)
     optimized_model_filepath = Option(
         PATH,
         "",
-        "Writes the graph to this file, as it was optimised and divided among the providers. Nothing is written where "
-        "it is empty.",
+        "Writes the graph to this file, as it was optimised and divided among the providers. If it is empty, "
+        "nothing is written.",
         effect=Effect.RUNS,
         guarded=True,
     )
     profile_file_prefix = Option(
         PATH,
         "onnxruntime_profile_",
-        "How the path of the file with recorded times begins, see `enable_profiling`.",
+        "The beginning of the path of the profile, see `enable_profiling`.",
         effect=Effect.RUNS,
         guarded=True,
     )
@@ -153,41 +154,42 @@ class SessionAttributes(OptionSet):
     limits = Option(
         _LIMITS,
         Limits(),
-        "Bounds of what a model may ask for. Use `Limits.untrusted()` for models from strangers.",
+        "Limits on the resources that a model may use. Use `Limits.untrusted()` for models that you do not trust.",
         effect=Effect.MACHINE,
         own=True,
     )
     memory_limit_bytes = _TotalMemory(
         _BYTES,
         None,
-        "Bytes that the session may hold: constants and the arrays of one run; None for any number. Beyond it "
-        "`MemoryLimitError` is raised, and the session stays usable. It is the field `total_memory_bytes` of `limits`.",
+        "Bytes that the session may hold: constants and the arrays of one run; None for no limit. If it is "
+        "exceeded, `MemoryLimitError` is raised and the session stays usable. This is the field "
+        "`total_memory_bytes` of `limits`.",
         effect=Effect.MACHINE,
         own=True,
     )
     precision = Option(
         one_of("float32", "bfloat16", "float16"),
         "float32",
-        "The type in which providers may compute models of float32. The load report names the providers that keep to "
-        "float32, and why.",
+        "The type in which providers may compute float32 models. The load report lists the providers that still use "
+        "float32, with the reason.",
         effect=Effect.PROGRAM,
         own=True,
     )
     fast_math = Option(
         FLAG,
         False,
-        "Lets compiled regions give a number where the specification asks for NaN, and lets constants be merged though "
-        "intermediate results may overflow, underflow or be rounded. The config entry `session.fast_math` does the "
-        "same.",
+        "Allows compiled regions to return a number where the specification requires NaN. Also allows constants to "
+        "be merged if intermediate results may then overflow, underflow or be rounded differently. The config entry "
+        "`session.fast_math` does the same.",
         effect=Effect.PROGRAM,
         own=True,
     )
     strict = Option(
         one_of("", "provider", "node").optional(),
         None,
-        'Turns fallbacks into errors. With `"provider"` it is an error that a provider which was asked for cannot be '
-        'used; with `"node"`, no CPU provider is added for the nodes that the others do not run, either. `""` allows '
-        "both. None leaves it to the environment variable `ORT_PY_STRICT`.",
+        'Turns fallbacks into errors. With `"provider"` it is an error if a requested provider cannot be '
+        'used; with `"node"`, no CPU provider is added for the nodes that no other provider runs. `""` allows both. '
+        "None leaves it to the environment variable `ORT_PY_STRICT`.",
         effect=Effect.PROGRAM,
         own=True,
     )
@@ -208,23 +210,23 @@ class SessionAttributes(OptionSet):
     cost_model = Option(
         one_of("transfer", "always"),
         "transfer",
-        '`"transfer"` gives nodes to a provider only where that is faster, copies included; `"always"` wherever it '
-        "can run them, in the order of the providers.",
+        '`"transfer"` gives nodes to a provider only where this is faster, including the copies; `"always"` gives '
+        "them wherever it can run them, in the order of the providers.",
         effect=Effect.PROGRAM,
         own=True,
     )
     cache_dir = Option(
         PATH,
         "",
-        'The folder of the cache; `"off"` for no cache. Where it is empty, the environment variable `ORT_PY_CACHE` '
-        "decides.",
+        'The folder of the cache; `"off"` turns it off. If it is empty, the environment variable '
+        "`ORT_PY_CACHE` decides.",
         effect=Effect.RUNS,
         own=True,
     )
     external_data_folder = Option(
         PATH,
         "",
-        "The folder in which external data lies, for a model that is given as bytes.",
+        "The folder with the external data of a model that is given as bytes.",
         effect=Effect.MACHINE,
         own=True,
     )

@@ -107,12 +107,12 @@ class SessionOptions(SessionAttributes):
         """
         for given in (names, values):
             if not isinstance(given, list):
-                raise TypeError(f"names and values are lists, not {type(given).__name__}.")
+                raise TypeError(f"names and values must be lists, not {type(given).__name__}.")
         _expect_equal_lengths(names, values)
         for name, value in zip(names, values, strict=True):
             _expect_text("names", name)
             if not isinstance(value, OrtValue):
-                raise AttributeError(f"The initializer '{name}' is no OrtValue but a {type(value).__name__}.")
+                raise AttributeError(f"The initializer '{name}' must be an OrtValue, not {type(value).__name__}.")
             _expect_new(name, self._added.external_initializers)
             self._added.external_initializers[name] = value
 
@@ -166,7 +166,7 @@ class SessionOptions(SessionAttributes):
             Fail: The file does not exist, or is a native library, which ort-py does not load.
         """
         if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"A library is given by its path, not by {path!r}.")
+            raise TypeError(f"A library must be given by its path, not by {path!r}.")
         file = os.fspath(path)
         if not os.path.exists(file):  # noqa: PTH110 - `Path.exists` raises where a path is too long
             raise Fail(
@@ -228,7 +228,7 @@ class SessionOptions(SessionAttributes):
             TypeError: `policy` is not an `OrtExecutionProviderDevicePolicy`.
         """
         if not isinstance(policy, OrtExecutionProviderDevicePolicy):
-            raise TypeError(f"A policy is an OrtExecutionProviderDevicePolicy, not {policy!r}.")
+            raise TypeError(f"A policy must be an OrtExecutionProviderDevicePolicy, not {policy!r}.")
         self._added.policy, self._added.delegate = policy, None
 
     def set_provider_selection_policy_delegate(
@@ -244,7 +244,7 @@ class SessionOptions(SessionAttributes):
             TypeError: It cannot be called.
         """
         if not callable(delegate):
-            raise TypeError(f"A delegate is a function, not {delegate!r}.")
+            raise TypeError(f"A delegate must be a function, not {delegate!r}.")
         self._added.policy, self._added.delegate = None, delegate
 
     # -- loading -----------------------------------------------------------------------------------------------
@@ -269,7 +269,9 @@ class SessionOptions(SessionAttributes):
         """
         size = _whole(max_data_size)
         if (read_func is not None and not callable(read_func)) or not 0 <= size <= _NO_BOUND:
-            raise TypeError(f"A function and a number of bytes are needed, not {read_func!r} and {max_data_size!r}.")
+            raise TypeError(
+                f"The arguments must be a function and a number of bytes, not {read_func!r} and {max_data_size!r}."
+            )
         if read_func is None or size in (0, _NO_BOUND):
             raise UsageError(
                 "Data of compiled nodes cannot be read this way.",
@@ -300,13 +302,13 @@ def reuses_memory(options: SessionOptions) -> bool:
 
 def _expect_text(what: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{what}: a string is needed, not {value!r}.")
+        raise TypeError(f"{what}: it must be a string, not {value!r}.")
 
 
 def _expect_new(name: str, known: Mapping[str, Any]) -> None:
     if name in known:
         raise UsageError(
-            f"A value for the initializer '{name}' was added before.", fix="Add each name once, or make new options."
+            f"A value for the initializer '{name}' was already added.", fix="Add each name once, or make new options."
         )
 
 
@@ -317,11 +319,11 @@ def _expect_equal_lengths(names: Sequence[Any], others: Sequence[Any]) -> None:
 
 def _whole(value: Any) -> int:
     if not hasattr(value, "__index__"):
-        raise TypeError(f"A size is a whole number, not {value!r}.")
+        raise TypeError(f"A size must be a whole number, not {value!r}.")
     return int(value)
 
 
 def _text_options(options: Any) -> dict[str, str]:
     if not isinstance(options, Mapping) or not all(isinstance(text, str) for pair in options.items() for text in pair):
-        raise TypeError(f"Options of a provider are a mapping of strings to strings, not {options!r}.")
+        raise TypeError(f"The options of a provider must be a mapping of strings to strings, not {options!r}.")
     return dict(options)

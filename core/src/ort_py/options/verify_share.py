@@ -53,6 +53,6 @@ def share_of(option: float | None) -> float:
 def _refusal(source: str, text: str) -> OptionError:
     return OptionError(
         f"{source} is {text}.",
-        why="it is the share of runs that are verified",
+        why="the value is the share of runs that are verified",
         fix="Use a number from 0 to 1, e.g. 0.001 for one run in a thousand.",
     )

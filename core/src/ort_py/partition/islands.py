@@ -204,7 +204,8 @@ def _explain(
         if not whole[label]:
             here, away = table.cost[place, index], table.cost[others[index], index]
             text = (
-                f"does not pay at the edge of its island: about {away:.0f} µs elsewhere, {here:.0f} µs there and a copy"
+                f"does not pay at the edge of its island: about {away:.0f} µs elsewhere, {here:.0f} µs there "
+                "including a copy"
             )
         elif (found := texts.get(label)) is not None:
             text = found

@@ -168,7 +168,7 @@ def expect(node: Node, what: str, where: str, found: int, needed: int) -> None:
     """
     if found != needed:
         raise InvalidGraph(
-            f"{node.op_type} and its body do not fit: {what}.",
+            f"{node.op_type} and its body do not match: {what}.",
             where=node.location,
             why=f"'{where}' has {found}, {needed} needed",
             fix="Make the body's inputs and outputs agree with the node's.",

@@ -66,9 +66,9 @@ def schedule(graph: Graph, regions: Sequence[Region]) -> list[Unit]:
     if len(order) != len(numbered):
         stuck = [unit.name for unit in numbered if waits[unit]]
         raise EngineError(
-            f"The regions of graph '{graph.name}' wait for each other.",
+            f"The regions of graph '{graph.name}' depend on each other.",
             why=stuck[:10],
-            fix="This is a mistake of ort-py: please report it with the model.",
+            fix="This is a defect of ort-py: please report it together with the model.",
         )
     return order
 

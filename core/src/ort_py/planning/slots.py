@@ -146,10 +146,10 @@ class SlotTable:
             slot = self._copy(self._slots[self.home[value]][value], self.home[value], device)
         elif value.graph is self._graph:
             raise EngineError(
-                f"Value '{value.name}' is read before it is made.",
+                f"Value '{value.name}' is read before it is computed.",
                 where=Location(value=value.name),
                 why=f"the nodes of graph '{self._graph.name}' are out of order",
-                fix="This is a mistake of ort-py: please report it with the model.",
+                fix="This is a defect of ort-py: please report it together with the model.",
             )
         else:
             # An outer value: the enclosing plan brings it to this device, once, before the body runs.

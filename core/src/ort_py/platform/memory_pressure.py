@@ -93,12 +93,14 @@ class MemoryPressure:
             self._trimmed_at = now
             self.trims += 1
             members = list(self._members)
-        _logger.warning("memory is short: %s; giving back what %d session(s) keep for speed", reason, len(members))
+        _logger.warning(
+            "memory is short: %s; %d session(s) release the memory that they keep for speed", reason, len(members)
+        )
         for member in members:
             try:
                 member.trim()
             except Exception:  # a plug-in's allocator may fail; the others still have memory to give
-                _logger.exception("giving memory back failed")
+                _logger.exception("releasing memory failed")
 
     def _seen(self) -> list[tuple[str, int]]:
         return [(found.group, found.failures) for group in self._groups if (found := group.look()) is not None]
@@ -141,7 +143,7 @@ def threshold_of(environment: Mapping[str, str] = os.environ) -> float | None:
     if not 0 < found <= 1:
         raise OptionError(
             f"{VARIABLE} cannot be '{text}'.",
-            why="it is the part of the memory limit above which memory is given back",
+            why="the value is the share of the memory limit above which memory is released",
             fix=f"Set it to a number between 0 and 1, e.g. {VARIABLE}=0.8, or to 'off'.",
         )
     return found

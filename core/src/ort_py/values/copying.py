@@ -29,7 +29,7 @@ def copy_tensors(src: Sequence[HeldValue], dst: Sequence[HeldValue], stream: Any
     """
     if len(src) != len(dst) or not src:
         raise UsageError(
-            f"copy_tensors copies pair by pair, {len(src)} source(s) and {len(dst)} target(s) were given.",
+            f"copy_tensors copies pairs of tensors, but {len(src)} source(s) and {len(dst)} target(s) were given.",
             fix="Pass two sequences of the same length.",
         )
     pairs = [

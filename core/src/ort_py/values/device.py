@@ -64,7 +64,7 @@ class OrtDevice:
             TypeError: An argument has the wrong type.
         """
         if not isinstance(ort_device_name, str):
-            raise TypeError(f"The name of a device is a str, not {type(ort_device_name).__name__}.")
+            raise TypeError(f"The name of a device must be a str, not {type(ort_device_name).__name__}.")
         row = DEVICES.get(ort_device_name)
         if row is None:
             raise InvalidArgument(
@@ -163,7 +163,7 @@ def expect_host(device_type: str | OrtDevice, device_id: int = 0, vendor_id: int
     if device.device_type() != OrtDevice.cpu():
         raise UsageError(
             f"There is no memory of device type '{device._kind or device.device_type()}' here.",
-            why="no usable provider offers memory of it for values",
+            why="no usable provider offers memory of this type for values",
             fix="Use device_type='cpu', or see what `ort-py providers` says about the provider of the device.",
         )
     return Device("cpu", device.device_id())

@@ -130,7 +130,7 @@ def memory_of(device: Device) -> DeviceMemory | None:
                 if offered.device != device:
                     raise EngineError(
                         f"{record.name} offers memory of {offered.device} for {device}.",
-                        fix="Its device_memory() must answer for the device it is asked about.",
+                        fix="Its device_memory() must return the memory of the device that was passed to it.",
                     )
                 known[device] = DeviceMemory(offered)
             return known[device]
@@ -178,7 +178,7 @@ def place_of(device_type: str | OrtDevice | Device, device_id: int = 0, vendor_i
         if device.kind == HOST.kind or memory_of(device) is not None:
             return device
     if isinstance(device_type, Device):
-        raise UsageError(f"There is no memory of {device_type} here.", fix="Use device_type='cpu'.")
+        raise UsageError(f"Memory of {device_type} is not available here.", fix="Use device_type='cpu'.")
     return expect_host(device_type, device_id, vendor_id)
 
 

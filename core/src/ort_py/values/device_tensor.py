@@ -160,11 +160,13 @@ class DeviceTensor:
 def _memory(device: Device) -> DeviceMemory:
     memory = memory_of(device)
     if memory is None:  # it was there when the device was looked up
-        raise EngineError(f"The memory of {device} is gone.", fix="Register its provider again.")
+        raise EngineError(f"The memory of {device} is no longer available.", fix="Register its provider again.")
     return memory
 
 
 def _no_strings(device: Device) -> UsageError:
     return UsageError(
-        f"{device} holds no strings.", why="texts are objects of the host", fix="Use device_type='cpu' for strings."
+        f"{device} cannot hold strings.",
+        why="strings are Python objects and exist only on the host",
+        fix="Use device_type='cpu' for strings.",
     )

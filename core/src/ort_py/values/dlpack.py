@@ -81,7 +81,7 @@ def is_uint8(capsule: Any) -> bool:
         ArgumentTypeError: It is not a capsule, or was used already.
     """
     if not is_capsule(capsule):
-        raise ArgumentTypeError(f"{capsule!r} is no DLPack capsule.", fix="Pass what __dlpack__() gives, unused.")
+        raise ArgumentTypeError(f"{capsule!r} is not a DLPack capsule.", fix="Pass what __dlpack__() gives, unused.")
     record = _record(capsule)
     return (record.code, record.bits, record.lanes) == (_UINT, 8, 1)
 
@@ -167,7 +167,8 @@ class _Exporter:
                 capsule = capsule.__dlpack__()
         if not is_capsule(capsule):
             raise ArgumentTypeError(
-                f"{type(self._source).__name__}.__dlpack__() gave no DLPack capsule.", fix="Pass the tensor itself."
+                f"{type(self._source).__name__}.__dlpack__() did not return a DLPack capsule.",
+                fix="Pass the tensor itself.",
             )
         self.first_generation = bool(_is_valid(capsule, _OLD))
         record = _record(capsule)
@@ -217,8 +218,8 @@ def from_dlpack(source: Any) -> tuple[np.ndarray[Any, Any], bool]:
     """
     if not is_capsule(source) and not hasattr(source, "__dlpack__"):
         raise ArgumentTypeError(
-            f"{type(source).__name__} is no DLPack capsule and has no __dlpack__.",
-            fix="Pass a tensor of a library that speaks DLPack, or a capsule that was not used yet.",
+            f"{type(source).__name__} is not a DLPack capsule and has no __dlpack__.",
+            fix="Pass a tensor of a library that supports DLPack, or a capsule that was not used yet.",
         )
     exporter = _Exporter(source)
     try:

@@ -40,7 +40,7 @@ def element_type_of(element_type: Any) -> DataType:
         raise UsageError(error.what, why=error.why, fix=error.fix) from None
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"{element_type!r} names no element type.",
+            f"{element_type!r} is not an element type.",
             why=str(error),
             fix="Pass a NumPy dtype, e.g. numpy.float32, or a number of onnx.TensorProto.",
         ) from None
@@ -59,7 +59,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     try:
         sizes = tuple(operator.index(size) for size in shape)
     except TypeError as error:
-        raise ArgumentTypeError(f"{shape!r} is no shape.", why=str(error), fix="Pass a list of integers.") from None
+        raise ArgumentTypeError(f"{shape!r} is not a shape.", why=str(error), fix="Pass a list of integers.") from None
     if any(size < 0 for size in sizes):
         raise UsageError(f"The shape {list(sizes)} has a negative size.", fix="Pass the sizes the memory has.")
     return sizes

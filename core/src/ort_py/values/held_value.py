@@ -102,7 +102,7 @@ class HeldValue:
         """
         if not isinstance(self._value, SparseTensor):
             raise UsageError(
-                f"This value is {self._described()}, no sparse tensor.", fix="Ask is_sparse_tensor() first."
+                f"This value is {self._described()}, not a sparse tensor.", fix="Ask is_sparse_tensor() first."
             )
         return self._value
 
@@ -191,7 +191,8 @@ class HeldValue:
             source = data
         else:
             raise ArgumentTypeError(
-                f"data is a numpy.ndarray or an OrtValue, not {type(data).__name__}.", fix="Pass numpy.asarray(data)."
+                f"data must be a numpy.ndarray or an OrtValue, not {type(data).__name__}.",
+                fix="Pass numpy.asarray(data).",
             )
         if isinstance(target, DeviceTensor):
             target.write(source, "update_inplace")
@@ -199,7 +200,7 @@ class HeldValue:
         if isinstance(source, DeviceTensor):
             source = source.to_host()
         if not target.flags.writeable:
-            raise UsageError("This value is over read-only memory.", fix="Make it from a writable array.")
+            raise UsageError("This value uses read-only memory.", fix="Create it from a writable array.")
         write_into(source, target, "update_inplace")
 
     # -- as Python sees it -------------------------------------------------------------------------------------

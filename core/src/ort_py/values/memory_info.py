@@ -221,8 +221,8 @@ def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCf
     if not mem_info.is_host:
         raise UsageError(
             f"An allocator for memory '{mem_info.name}' cannot be registered here.",
-            why="only the host's memory is known without a provider",
-            fix="Leave it to the provider, which brings its own allocator.",
+            why="without a provider, only the memory of the host is known",
+            fix="Do not register one: the provider brings its own allocator.",
         )
 
 

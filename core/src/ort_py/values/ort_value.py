@@ -111,7 +111,7 @@ class OrtValue(HeldValue):
             numpy_obj, np.generic
         ):
             raise UsageError(
-                f"A {type(numpy_obj).__name__} says no element type, so no OrtValue can be made of it.",
+                f"A {type(numpy_obj).__name__} has no element type, so no OrtValue can be created from it.",
                 fix="Pass a NumPy array: numpy.asarray(value, dtype).",
             )
         array = np.asarray(numpy_obj)
@@ -140,10 +140,12 @@ class OrtValue(HeldValue):
             UsageError: The widths differ, or the type is that of strings.
         """
         if not isinstance(data, np.ndarray):
-            raise ArgumentTypeError(f"data is a NumPy array, not {type(data).__name__}.", fix="numpy.asarray(data)")
+            raise ArgumentTypeError(
+                f"data must be a NumPy array, not {type(data).__name__}.", fix="numpy.asarray(data)"
+            )
         if not isinstance(onnx_element_type, int | np.integer):
             raise ArgumentTypeError(
-                f"onnx_element_type is a number of onnx.TensorProto, not {onnx_element_type!r}.",
+                f"onnx_element_type must be a number of onnx.TensorProto, not {onnx_element_type!r}.",
                 fix="Pass e.g. onnx.TensorProto.BFLOAT16.",
             )
         data_type = element_type_of(onnx_element_type)
@@ -208,7 +210,7 @@ class OrtValue(HeldValue):
         """
         if not isinstance(sparse_tensor, SparseTensor):
             raise ArgumentTypeError(
-                f"A SparseTensor is wanted, not {type(sparse_tensor).__name__}.",
+                f"The argument must be a SparseTensor, not {type(sparse_tensor).__name__}.",
                 fix="Make one with SparseTensor.sparse_coo_from_numpy().",
             )
         return cls.of(sparse_tensor)

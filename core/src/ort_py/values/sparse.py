@@ -165,7 +165,7 @@ class SparseTensor:
         sizes = shape_of(dense_shape)
         inner, outer = _indices(inner_indices, np.int64), _indices(outer_indices, np.int64)
         if len(sizes) != 2:
-            raise _misfit(f"dense_shape {list(sizes)} is no matrix's", "Pass [rows, columns].")
+            raise _misfit(f"dense_shape {list(sizes)} is not the shape of a matrix", "Pass [rows, columns].")
         if inner.size != len(values) or outer.size not in (sizes[0] + 1, 0) or (not outer.size and len(values)):
             raise _misfit(
                 f"{inner.size} inner and {outer.size} outer indices for {len(values)} values in {sizes[0]} rows",
@@ -174,7 +174,9 @@ class SparseTensor:
         steps_back = bool(np.any(np.diff(outer) < 0)) if outer.size else False
         ends_wrong = bool(outer.size) and (outer[0] != 0 or outer[-1] != len(values))
         if steps_back or ends_wrong or not _within(inner, sizes[1]):
-            raise _misfit(f"an index is outside the shape {list(sizes)}", "Count from 0; outer indices never fall.")
+            raise _misfit(
+                f"an index is outside the shape {list(sizes)}", "Count from 0; outer indices must not decrease."
+            )
         form = OrtSparseFormat.ORT_SPARSE_CSRC
         return cls._made(form, sizes, values, (inner.reshape(-1), outer.reshape(-1)), ort_device)
 
@@ -301,10 +303,12 @@ class SparseTensor:
 
 def _expect_values(values: Any, rank: int) -> None:
     if not isinstance(values, np.ndarray):
-        raise ArgumentTypeError(f"values is a NumPy array, not {type(values).__name__}.", fix="numpy.asarray(values)")
+        raise ArgumentTypeError(
+            f"values must be a NumPy array, not {type(values).__name__}.", fix="numpy.asarray(values)"
+        )
     if values.ndim != rank or not values.flags.c_contiguous:
         raise UsageError(
-            f"values is a contiguous array of rank {rank}.",
+            f"values must be a contiguous array of rank {rank}.",
             why=f"shape {values.shape}, strides {values.strides} bytes",
             fix="Use numpy.ascontiguousarray().",
         )
@@ -321,7 +325,7 @@ def _indices(given: Any, dtype: Any) -> _Array:
             raise TypeError(f"their dtype is {found.dtype}")
         indices = np.ascontiguousarray(found, dtype).reshape(found.shape)
     except (TypeError, ValueError) as error:
-        raise ArgumentTypeError("Indices are an array of integers.", why=str(error), fix="Use astype().") from None
+        raise ArgumentTypeError("Indices must be an array of integers.", why=str(error), fix="Use astype().") from None
     view = indices.view()
     view.flags.writeable = False
     return view

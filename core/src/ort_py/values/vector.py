@@ -89,7 +89,7 @@ class OrtValueVector:
 
     def __getitem__(self, index: int) -> OrtValue:
         if not isinstance(index, int | np.integer) or index < 0:
-            raise ArgumentTypeError(f"{index!r} is no position.", fix="Count from 0.")
+            raise ArgumentTypeError(f"{index!r} is not a position.", fix="Count from 0.")
         return self._values[index]
 
     def __len__(self) -> int:

@@ -46,7 +46,7 @@ def test_a_device_that_can_be_reset(compiles: bool, after: int) -> None:
         assert session.state is SessionState.READY
         (record,) = session.fallback_report
         assert (record.action, record.provider, record.replacement) == ("device reset", FAULTY, "fake:0")
-        assert "the device was lost, as told" in record.reason
+        assert "the device was lost, as requested" in record.reason
         assert faults.reset_calls == 1
 
 
@@ -84,7 +84,7 @@ def test_strict_does_not_reset() -> None:
     faults.resets = 1
     with faulty_session(faults, strict="provider") as session:
         faults.lose_device()
-        with pytest.raises(DeviceReset, match="as told"):
+        with pytest.raises(DeviceReset, match="as requested"):
             session.run(None, {"x": X})
         assert faults.reset_calls == 0
 

@@ -138,10 +138,10 @@ def test_no_trial_where_the_pause_is_zero(faults: Faults) -> None:
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
-        ({"session.fallback_failures": "0"}, "a whole number from 1 on"),
-        ({"session.fallback_failures": "1.5"}, "a whole number from 1 on"),
-        ({"session.fallback_retry_seconds": "-1"}, "a number of seconds, 0 for never"),
-        ({"session.fallback_retry_seconds": "soon"}, "a number of seconds, 0 for never"),
+        ({"session.fallback_failures": "0"}, "a whole number, 1 or more"),
+        ({"session.fallback_failures": "1.5"}, "a whole number, 1 or more"),
+        ({"session.fallback_retry_seconds": "-1"}, "a number of seconds, or 0 for never"),
+        ({"session.fallback_retry_seconds": "soon"}, "a number of seconds, or 0 for never"),
     ],
 )
 def test_wrong_config_entries(entries: dict[str, str], reason: str) -> None:

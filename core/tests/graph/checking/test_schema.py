@@ -162,20 +162,20 @@ def test_two_schemas_of_one_version_conflict() -> None:
         ("Sofmax", 17, "", "domain 'ai.onnx' has no operator Sofmax; did you mean Softmax?"),
         ("relu", 17, "", "did you mean Relu?"),
         ("Qwertzuiop", 17, "", "domain 'ai.onnx' has no operator Qwertzuiop"),
-        ("Gelu", 17, "", "Gelu exists from opset 20 of ai.onnx on, the model imports opset 17"),
+        ("Gelu", 17, "", "Gelu exists from opset 20 of ai.onnx on, but the model imports opset 17"),
         ("Upsample", 17, "", "Upsample exists until opset 9 of ai.onnx, later it is deprecated; the model imports 17"),
         ("ZipMap", 17, "", "domain 'ai.onnx' has no operator ZipMap; domain 'ai.onnx.ml' has"),
         ("X", 1, "nobody", "no installed plug-in defines operators of domain 'nobody'"),
-        ("X", 0, "nobody", "uses domain 'nobody' but imports no opset of it"),
+        ("X", 0, "nobody", "uses domain 'nobody' but imports no opset for it"),
         ("Fusde", 3, "my.ops", "did you mean Fused?"),
-        ("Fused", 1, "my.ops", "Fused exists from opset 2 of my.ops on, the model imports opset 1"),
+        ("Fused", 1, "my.ops", "Fused exists from opset 2 of my.ops on, but the model imports opset 1"),
     ],
 )
 def test_unknown_operators_are_explained(op_type: str, opset: int, domain: str, text: str) -> None:
     """The message suggests another spelling, opset, domain or plug-in."""
     with pytest.raises(InvalidGraph) as caught:
         SchemaRegistry([FUSED]).resolve(node(op_type, opset, domain))
-    assert f"Operator {op_type} is not defined here" in str(caught.value)
+    assert f"Operator {op_type} is not defined" in str(caught.value)
     assert text in str(caught.value)
     assert "node 'n'" in str(caught.value)
     assert caught.value.fix

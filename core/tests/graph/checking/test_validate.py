@@ -195,7 +195,7 @@ def test_unknown_types_are_passed_over() -> None:
         (
             "y = If(c) <then_branch = t (float p) => (float a) { a = Neg(x) }, "
             "else_branch = e () => (float b) { b = Neg(x) }>",
-            "its then_branch has 1 inputs, branches have none",
+            "its then_branch has 1 inputs, but branches have none",
         ),
         (
             "y, z = If(c) <then_branch = t () => (float a) { a = Neg(x) }, "

@@ -157,7 +157,7 @@ LARGE = """g (float[2, 3] x, float[2, 3] other, bool c) => (float[2, 3] y) <floa
 @pytest.mark.parametrize(
     ("names", "inputs", "output", "text"),
     [
-        ("kp", ("x",), "p", "reads 'other', and the new node does not"),
+        ("kp", ("x",), "p", "read 'other', but the new node does not"),
         ("pmy", ("k", "other"), "y", "reads the constant 'w' of 1,600 bytes"),
         ("kp", ("x", "other"), "m", "none of the nodes it replaces writes its output 'm'"),
         ("s", ("x",), "s", "holds a nested graph"),
@@ -167,7 +167,7 @@ def test_what_cannot_be_a_function_is_refused(names: str, inputs: tuple[str, ...
     """The new node must read and write what the old ones did; large constants are not held twice."""
     edited = editor(LARGE)
     nodes = [node for node in map(edited.producer, names) if node is not None]
-    with pytest.raises(InvalidGraph, match="cannot be its function") as caught:
+    with pytest.raises(InvalidGraph, match="cannot become its function") as caught:
         edited.fuse(nodes, NodeTemplate("New", inputs, (output,), domain="org.example"))
     assert text in str(caught.value)
 

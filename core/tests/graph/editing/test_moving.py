@@ -53,7 +53,7 @@ def test_nodes_stand_in_front_of_the_one_that_held_them() -> None:
     assert [node.name for node in outer.readers("q")] == ["y"]
     assert outer.producer("q") == moved
     assert inner.producer("q") is None
-    with pytest.raises(Exception, match="older than its last change"):
+    with pytest.raises(Exception, match="changed after this view was taken"):
         _ = view.nodes[0]
     check(outer)
 

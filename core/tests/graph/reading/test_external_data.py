@@ -58,7 +58,7 @@ def test_the_file_counts_once(files: ExternalFiles) -> None:
 def test_dots_are_refused(files: ExternalFiles, location: str) -> None:
     """No path may climb, in the spelling of any system."""
     text = refused(files, {"location": location}, Fail)
-    assert "lies outside the model's folder" in text
+    assert "is outside the model's folder" in text
     assert "the path contains '..'" in text
 
 
@@ -72,7 +72,7 @@ def test_links_out_of_the_folder_are_refused(files: ExternalFiles, tmp_path: Pat
     """The link is in the folder, what it points to is not."""
     (tmp_path / "model" / "link.bin").symlink_to(tmp_path / "secret")
     text = refused(files, {"location": "link.bin"}, Fail)
-    assert "lies outside the model's folder" in text
+    assert "is outside the model's folder" in text
     assert "it is a link to" in text
 
 
@@ -91,14 +91,14 @@ def test_folders_are_no_data(files: ExternalFiles, tmp_path: Path) -> None:
 def test_ranges_past_the_end_are_refused(files: ExternalFiles) -> None:
     """The text has the range and the size of the file."""
     text = refused(files, {"location": "w.bin", "offset": "90"}, Fail)
-    assert "reaches past the end" in text
-    assert "bytes 90 to 106 are asked for, the file has 100" in text
+    assert "extends beyond the end" in text
+    assert "bytes 90 to 106 are needed, but the file has 100" in text
 
 
 def test_wrong_lengths_are_refused(files: ExternalFiles) -> None:
     """The length must be what type and shape need."""
     text = refused(files, {"location": "w.bin", "length": "12"}, InvalidGraph)
-    assert "length is 12; float[4] takes 16 bytes" in text
+    assert "length is 12; float[4] requires 16 bytes" in text
 
 
 @pytest.mark.parametrize("number", ["-1", "1e3", "٣", "9" * 20, "0x10", " 8"])
@@ -110,7 +110,7 @@ def test_numbers_that_are_none_are_refused(files: ExternalFiles, number: str) ->
 @pytest.mark.parametrize("location", ["", ".", "a\0b"])
 def test_locations_without_a_file_are_refused(files: ExternalFiles, location: str) -> None:
     """An empty location is a mistake of whoever saved the model."""
-    with pytest.raises(InvalidGraph, match="its location names no file"):
+    with pytest.raises(InvalidGraph, match="its location does not name a file"):
         files.weight("w", {"location": location}, DataType.FLOAT, (4,))
 
 
@@ -124,5 +124,5 @@ def test_a_model_without_a_folder_says_how_to_name_one() -> None:
     """Bytes do not say where they come from; the current directory is not guessed."""
     store, budget = WeightStore(), Budget(Limits())
     text = refused(ExternalFiles(None, store, budget), {"location": "w.bin"}, Fail)
-    assert "was given without a folder" in text
+    assert "was passed without a folder" in text
     assert "name the folder of the external data" in text

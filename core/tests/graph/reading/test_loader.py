@@ -205,7 +205,7 @@ def test_outer_graphs_do_not_see_inner_values() -> None:
 def test_cycles_are_problems_with_their_nodes() -> None:
     """The text walks around the cycle."""
     text = problems(load("g (float x) => (float c) { a = Add(x, c)  b = Neg(a)  c = Abs(b) }"))
-    assert "Nodes wait for each other in a cycle" in text
+    assert "Nodes depend on each other in a cycle" in text
     for node in ("'a' (Add)", "'b' (Neg)", "'c' (Abs)"):
         assert node in text
 

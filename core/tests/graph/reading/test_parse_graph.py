@@ -128,7 +128,9 @@ def test_wrong_tensors_are_collected() -> None:
         )
     )
     assert len(graphs.problems) == 3
-    assert "Tensor 'w' has not the amount of data that float[4] needs. (raw_data has 3 bytes" in graphs.problems[0]
+    assert (
+        "Tensor 'w' does not have the amount of data that float[4] needs. (raw_data has 3 bytes" in graphs.problems[0]
+    )
     assert graphs.problems[1].startswith("node 'c' (Constant): Tensor 'w'")
     assert [name for name, _ in written.weights] == ["w"]
 

@@ -49,11 +49,11 @@ def test_a_file_in_memory_is_read_at_its_offset() -> None:
 @pytest.mark.parametrize(
     ("supplied", "what"),
     [
-        (Supplied(external={"w": np.zeros(4, np.float32)}), "does not fit"),
-        (Supplied(external={"w": np.zeros(3, np.int32)}), "does not fit"),
+        (Supplied(external={"w": np.zeros(4, np.float32)}), "does not match"),
+        (Supplied(external={"w": np.zeros(3, np.int32)}), "does not match"),
         (Supplied(external={"w": W, "v": W}), "not an initializer with external data"),
-        (Supplied(files={"w.bin": memoryview(bytes(15))}), "past the end"),
-        (Supplied(files={"v.bin": memoryview(bytes(16))}), "not among those supplied"),
+        (Supplied(files={"w.bin": memoryview(bytes(15))}), "beyond the end"),
+        (Supplied(files={"v.bin": memoryview(bytes(16))}), "not among the files supplied"),
     ],
 )
 def test_what_does_not_fit_is_refused(supplied: Supplied, what: str) -> None:

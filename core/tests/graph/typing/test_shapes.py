@@ -97,7 +97,7 @@ def test_contradicting_shapes_are_ignored_with_a_warning(caplog: pytest.LogCaptu
 
 def test_contradicting_element_types_are_an_error() -> None:
     with pytest.raises(
-        InvalidGraph, match=r"declares tensor\(int64\) where the operator gives tensor\(float\)"
+        InvalidGraph, match=r"declares tensor\(int64\) but the operator gives tensor\(float\)"
     ) as caught:
         typed_model("g (float[2, 3] x) => (int64[2, 3] y) { y = Relu(x) }")
     assert "value 'y'" in str(caught.value)
@@ -453,7 +453,7 @@ def test_sizes_beyond_64_bits_are_unknown() -> None:
     ("body", "text"),
     [
         ("y = LayerNormalization<axis = 2147483648>(x, w)", "its axis is 2147483648"),
-        ("y, z, u = Split<num_outputs = 2>(x)", "it says that it has 2 outputs, and has 3"),
+        ("y, z, u = Split<num_outputs = 2>(x)", "its attribute gives 2 outputs, but it has 3"),
     ],
 )
 def test_nodes_that_would_crash_onnx_are_an_error(body: str, text: str) -> None:

@@ -108,7 +108,7 @@ def test_all_who_hold_an_array_have_the_form_in_its_place(store: WeightStore, tm
 def test_a_form_that_becomes_something_else_is_refused(store: WeightStore) -> None:
     weight = StoredWeight(in_memory(store))
     weight.replaced(lambda: VALUES.astype(np.float64))
-    with pytest.raises(Fail, match=r"float64\[1024\] in place of float32\[1024\]") as caught:
+    with pytest.raises(Fail, match=r"float64\[1024\] instead of float32\[1024\]") as caught:
         weight.array()
     assert "author of the provider" in caught.value.fix
 

@@ -234,7 +234,7 @@ def test_a_changed_file_is_not_read_again(store: WeightStore, tmp_path: Path) ->
     path.write_bytes(bytes(80))
     with pytest.raises(Fail, match="cannot be read from the model's file again") as caught:
         weight.array()
-    assert "it was written or replaced since then" in str(caught.value)
+    assert "it has been written or replaced since then" in str(caught.value)
     assert str(path) in str(caught.value)
 
 
@@ -250,7 +250,7 @@ def test_a_file_rewritten_with_its_time_kept_is_not_read_again(store: WeightStor
     os.utime(path, (1, 1))
     with pytest.raises(Fail, match="cannot be read from the model's file again") as caught:
         weight.array()
-    assert "its status was changed since then" in str(caught.value)
+    assert "its status has changed since then" in str(caught.value)
     part = FilePart(str(path), FileIdentity.of(path.stat()), 0, 64)
     assert store.embedded(path.read_bytes() * 2048, DataType.FLOAT, (32768,), part) is not weight
 

@@ -163,7 +163,7 @@ def test_external_without_a_file_is_refused() -> None:
     """A constant that was inside the model has no file to refer to."""
     proto = model_from_text("g (float[600] x) => (float[600] y) { y = Add(x, w) }")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(600, np.float32), "w"))
-    with pytest.raises(InvalidArgument, match="came from no file") as caught:
+    with pytest.raises(InvalidArgument, match="was not read from a file") as caught:
         model_to_proto(load_model(proto), "external")
     assert "value 'w'" in str(caught.value)
 

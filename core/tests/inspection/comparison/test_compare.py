@@ -213,7 +213,7 @@ def test_a_tolerance_of_the_callers() -> None:
     report = compare(CHAIN, [CPU], wrong_provider("Tanh", off), tolerances={"float": (1e-1, 1e-2)})
     assert report.equal
     assert report.nearest[0].value == "t"
-    assert "nearest to the tolerance" in str(report)
+    assert "closest to the tolerance" in str(report)
 
 
 def test_errors_that_add_up_are_told_from_wrong_nodes() -> None:

@@ -48,7 +48,7 @@ def test_no_record(site: Path) -> None:
     (site / INFO / "RECORD").unlink()
     found = check_files("some-pkg", str(site))
     assert (found.checked, found.fine) == (0, True)
-    assert "no record" in found.note
+    assert "no list of files" in found.note
 
 
 def test_a_record_that_is_no_record(site: Path) -> None:
@@ -59,4 +59,4 @@ def test_a_record_that_is_no_record(site: Path) -> None:
 
 
 def test_another_copy_is_not_taken_for_this_one(site: Path) -> None:
-    assert check_files("some-pkg", str(site / "elsewhere")).note == "its installer left no record of files"
+    assert check_files("some-pkg", str(site / "elsewhere")).note == "its installer left no list of files"

@@ -52,7 +52,7 @@ def test_a_cache_that_others_can_write_to(tmp_path: Path) -> None:
     folder.chmod(0o777)
     cache = machine_facts({"ORT_PY_CACHE": str(folder)}, tmp_path)["cache"]
     assert cache["state"] == "not private"
-    assert "others could write to it" in cache["note"]
+    assert "others can write to it" in cache["note"]
 
 
 def test_a_size_that_is_none(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_provider_that_takes_nothing(offered: Callable[..., None]) -> None:
 def test_failures_are_not_covered_up(offered: Callable[..., None]) -> None:
     """No other provider answers for one that fails."""
     offered("Add", fail_runs={1})
-    with pytest.raises(ort_py.OrtPyError, match="told to fail in run 1"):
+    with pytest.raises(ort_py.OrtPyError, match="set to fail in run 1"):
         try_provider(FAKE, [CPU])
 
 

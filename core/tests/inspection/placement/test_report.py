@@ -116,7 +116,7 @@ def test_the_model_does_not_outlive_the_session(register: Register, tmp_path: Pa
     """Its constants are gone: to_onnx says so."""
     session = opened(register)
     session.close()
-    with pytest.raises(ort_py.InvalidArgument, match="no model to write any more") as caught:
+    with pytest.raises(ort_py.InvalidArgument, match="no longer has a model to write") as caught:
         session.placement.to_onnx(tmp_path / "model.onnx")
     assert "while the session is open" in str(caught.value)
 

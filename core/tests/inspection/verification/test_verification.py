@@ -391,7 +391,7 @@ def test_a_model_that_cannot_be_loaded_again_is_told_once(caplog: Any) -> None:
             session.run(None, {"x": np.ones(8, np.float32)})
             report = session.finish_verification(SECONDS)
         assert counts(report) == {"failed": 1}
-        assert "cannot be loaded once more" in report.reason
+        assert "cannot be loaded again" in report.reason
     assert caplog.text.count("cannot be verified") == 1
 
 

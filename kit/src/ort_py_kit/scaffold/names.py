@@ -90,7 +90,7 @@ def package_names(given: str) -> PackageNames:
 
 def _objections(bare: str) -> list[str]:
     if not bare:
-        return ["there is no name in it"]
+        return ["it contains no name"]
     reasons = []
     strange = sorted({char for char in bare if not re.fullmatch(r"[A-Za-z0-9_-]", char)})
     if strange:

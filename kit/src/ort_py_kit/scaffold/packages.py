@@ -74,7 +74,7 @@ def package_files(kind: str, names: PackageNames, licence: str = "Apache-2.0", a
         "group": "ort_py.providers" if provides else "ort_py.plugins",
         "domain": names.domain,
         "license_metadata": metadata,
-        "license_name": licence if licence != "none" else "No licence is chosen yet: nobody may use it",
+        "license_name": licence if licence != "none" else "No licence is chosen yet, so it may not be used",
         "package": names.package,
         "provider": names.provider,
         "summary": _SUMMARIES[kind].format(names=names),

@@ -116,7 +116,9 @@ def _about_the_graph(
 ) -> list[str]:
     taken, refused = Counter(_claims(answer)), {refusal.node for refusal in answer.refusals}
     count = len(view.nodes)
-    found = [f"{index} is no node of {count}" for index in sorted({*taken, *refused}) if not 0 <= index < count]
+    found = [
+        f"{index} is not one of the {count} nodes" for index in sorted({*taken, *refused}) if not 0 <= index < count
+    ]
     found += [f"node {index} is in {times} claims" for index, times in taken.items() if times > 1]
     found += [f"node {index} is claimed and refused" for index in sorted(refused & set(taken))]
     return found + ["a claim has no nodes" for claim in answer.claims if not claim.nodes]

@@ -101,10 +101,13 @@ class ListingChecks(ProviderChecks):
         foreign = _seen(self.subject())["imported"]
         if foreign:
             fail(
-                f"Loading and probing {self.provider} imports packages of others, though nobody uses it yet.",
+                f"Loading and probing {self.provider} imports packages of others, although the provider is not used "
+                "yet.",
                 [f"{name} (at the {when})" for name, when in foreign],
-                fix="import them in `create` or later; in the probe, importlib.util.find_spec tells whether a package "
-                "is there.",
+                fix=(
+                    "import them in `create` or later; in the probe, use importlib.util.find_spec to find out "
+                    "whether a package is installed."
+                ),
             )
 
     def test_its_probe_starts_no_thread(self) -> None:

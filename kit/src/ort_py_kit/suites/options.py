@@ -97,11 +97,11 @@ def _names(schema: Any) -> list[str]:
 def _problems(option: OptionSpec) -> list[str]:
     found = []
     if not option.name.isidentifier() or option.name != option.name.lower():
-        found.append("is no lower-case name of letters, digits and underscores")
+        found.append("is not a lower-case name of letters, digits and underscores")
     if option.kind not in _KINDS:
         found.append(f"is of kind {option.kind!r}, not one of {', '.join(kind.__name__ for kind in _KINDS)}")
     elif option.default is not None and type(option.default) is not option.kind:
-        found.append(f"has the default {option.default!r}, which is no {option.kind.__name__}")
+        found.append(f"has the default {option.default!r}, which is not a {option.kind.__name__}")
     if option.choices and option.default is not None and option.default not in option.choices:
         found.append(f"has the default {option.default!r}, which is not among its choices")
     if not option.help.strip():

@@ -45,7 +45,7 @@ class ShapeChecks(ProviderChecks):
             usable,
             claimed,
             [(5, True), (5, False)],
-            "reads arrays wrongly that do not lie in one piece",
+            "reads arrays that are not contiguous incorrectly",
             "declare `strided` only for kernels that heed strides; the core copies for the others.",
         )
 

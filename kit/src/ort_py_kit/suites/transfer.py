@@ -85,7 +85,7 @@ class DataTransferSuite(ProviderChecks):
             problems.append("dropping the device's array changed the copy on the host")
         if problems:
             fail(
-                f"What {self.provider} copies is no copy.",
+                f"The copies that {self.provider} makes share memory with the original.",
                 problems,
                 fix="the caller may overwrite a host array as soon as `copy` returns: take a snapshot, or wait.",
             )

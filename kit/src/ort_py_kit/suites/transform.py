@@ -64,7 +64,9 @@ class TransformSuite(ProviderChecks):
     def test_they_are_named(self, rules: Sequence[Transform]) -> None:
         """Each has a name of its own, by which users switch it off, and a level that exists."""
         names = [rule.name for rule in rules]
-        problems = [f"{name!r} is no name of letters, digits and dots" for name in names if not _NAME.fullmatch(name)]
+        problems = [
+            f"{name!r} is not a name of letters, digits and dots" for name in names if not _NAME.fullmatch(name)
+        ]
         problems += [
             f"{name!r} names {names.count(name)} transforms" for name in sorted(set(names)) if names.count(name) > 1
         ]

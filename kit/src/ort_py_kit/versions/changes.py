@@ -94,7 +94,7 @@ def _stated_broadcast(draft: Draft) -> None:
     places = [axis for axis in range(len(shape) - len(other) + 1) if shape[axis : axis + len(other)] == other]
     fitting = [axis for axis in places if axis + len(other) == len(shape)]  # as NumPy aligns them
     if not fitting:
-        raise CannotRewrite(f"{other} is no trailing part of {shape}")
+        raise CannotRewrite(f"{other} is not a trailing part of {shape}")
     draft.attributes["broadcast"] = 1
     if other:
         draft.attributes["axis"] = fitting[0]
@@ -109,7 +109,7 @@ def _gemm_broadcast(draft: Draft) -> None:
         c = c[0]
     shape = np.shape(draft.expected[0])
     if np.shape(c) != shape[len(shape) - np.ndim(c) :]:
-        raise CannotRewrite(f"{np.shape(c)} is no trailing part of {shape}")
+        raise CannotRewrite(f"{np.shape(c)} is not a trailing part of {shape}")
     if np.shape(c) != shape:
         draft.attributes["broadcast"] = 1
     draft.feed(2, c)

@@ -32,7 +32,7 @@ def _attention(n: NodeScope) -> Outputs:
         for shape, count, what in zip(shapes, counts, ("the query", "the key", "the value"), strict=True)
     )
     if n.has(4) or n.has(5) or n.has(6):
-        raise Unchecked("a past changes how many keys there are")
+        raise Unchecked("the number of keys depends on the past")
     for size, wanted, what in (
         (key[0], query[0], "batches"),
         (value[0], query[0], "batches"),
@@ -54,7 +54,7 @@ def _attention(n: NodeScope) -> Outputs:
 def _several(n: NodeScope) -> Outputs:
     """com.microsoft.MultiHeadAttention of separate queries, keys and values, without a past."""
     if any(n.has(place) for place in (6, 7)):
-        raise Unchecked("a past changes how many keys there are")
+        raise Unchecked("the number of keys depends on the past")
     query = n.shape(0)
     if len(query) != 3 or not n.has(1) or not n.has(2):
         raise Unchecked("queries, keys and values are packed")
@@ -103,9 +103,9 @@ def _rotary(n: NodeScope) -> Outputs:
     size: Amount = x[3] if len(x) == 4 else divide(x[2], heads) if heads else cosines[-1] * 2
     turned: Amount = n.integer("rotary_embedding_dim") or size
     n.require(
-        equal(cosines[-1] * 2, turned), "{} cosines for heads of which {} columns are turned", cosines[-1], turned
+        equal(cosines[-1] * 2, turned), "{} cosines for heads in which {} columns are rotated", cosines[-1], turned
     )
-    n.require(at_least(size, turned), "{1} of {0} columns are turned", size, turned)
+    n.require(at_least(size, turned), "{1} of {0} columns are rotated", size, turned)
     if n.has(3):
         if len(cosines) != 2:
             raise Violation("positions choose rows of cosines that do not form a table")
@@ -129,7 +129,7 @@ def _contributed_rotary(n: NodeScope) -> Outputs:
         n.require(equal(remainder(x[2], heads), 0), "{} columns cannot be divided into {} heads", x[2], heads)
     size: Amount = x[3] if len(x) == 4 else divide(x[2], heads) if heads else table[1] * 2
     turned: Amount = n.integer("rotary_embedding_dim") or size
-    n.require(equal(table[1] * 2, turned), "{} cosines for heads of which {} columns are turned", table[1], turned)
+    n.require(equal(table[1] * 2, turned), "{} cosines for heads in which {} columns are rotated", table[1], turned)
     if len(x) == 3 and not heads:
         n.require(
             equal(remainder(x[2], table[1] * 2), 0), "{} columns cannot be split into heads of {}", x[2], table[1] * 2

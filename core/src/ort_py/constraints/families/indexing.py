@@ -78,7 +78,7 @@ def _tuples(n: NodeScope, data: Dims, depth: int, batch: int) -> None:
     if all(size is data[batch] or size == data[batch] for size in data[batch : batch + depth]):
         _indices(n, 1, data[batch])
         return
-    raise Unchecked("indices of axes of several lengths are only known in the run")
+    raise Unchecked("the axes that the indices refer to differ in length, and the indices are known only during a run")
 
 
 def _column(array: Any, column: int) -> Any:

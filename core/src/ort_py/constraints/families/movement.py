@@ -64,7 +64,7 @@ def _reshape(n: NodeScope) -> Outputs:
             size = size if copied is size else choose(equal(size, 0), copied, size)  # noqa: PLW2901 - as above
         sizes.append(size)
     if len(free) > 1:
-        raise Violation(f"the shape {tuple(wanted)} leaves more than one size open")
+        raise Violation(f"the shape {tuple(wanted)} leaves more than one size undetermined")
     whole = product(shape)
     if free:
         rest = product([size for place, size in enumerate(sizes) if place != free[0]])
@@ -95,10 +95,10 @@ def _reshape_of_computed(n: NodeScope, shape: Dims, wanted: Dims, keeps_zero: bo
             if place < len(shape):
                 real = choose(equal(size, 0), shape[place], size)
             else:
-                n.require(any_of(less(size, 0), less(0, size)), "the shape copies an axis that is not there")
+                n.require(any_of(less(size, 0), less(0, size)), "the shape copies an axis that does not exist")
         rest = choose(is_open, 1, real) * rest
         sizes.append(real)
-    n.require(at_least(1, open_sizes), "the shape leaves {} sizes open", open_sizes)
+    n.require(at_least(1, open_sizes), "the shape leaves {} sizes undetermined", open_sizes)
     whole = product(shape)
     is_open = equal(open_sizes, 1)
     fits = choose(is_open, choose(equal(rest, 0), 0, equal(remainder(whole, rest), 0)), equal(whole, rest))

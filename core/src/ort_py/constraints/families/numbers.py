@@ -87,8 +87,8 @@ def _checked(n: NodeScope, value: Amount) -> Amount:
         return function(Code.SINGLE, value, _single)
     if isinstance(value, Size):
         if not value.natural:
-            n.require(less(-_LIMIT, value), "a number of {} takes part in the computation of a shape", value)
-        n.require(less(value, _LIMIT), "a number of {} takes part in the computation of a shape", value)
+            n.require(less(-_LIMIT, value), "a number of {} is used to compute a shape", value)
+        n.require(less(value, _LIMIT), "a number of {} is used to compute a shape", value)
     elif abs(value) >= _LIMIT:
         return UNKNOWN
     return value
@@ -139,7 +139,7 @@ def _check_divisor(n: NodeScope) -> None:
         return
     array = None if divisor.constant is None else divisor.constant()
     if array is None:
-        raise Unchecked("an integer is divided by what the run computes")
+        raise Unchecked("an integer is divided by a value that is computed during the run")
     least, most = int(array.min(initial=1)), int(array.max(initial=1))
     if least <= 0 <= most:
         raise Unchecked("a list of divisors may hold a 0")

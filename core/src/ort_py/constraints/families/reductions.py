@@ -35,7 +35,7 @@ def _place(n: NodeScope) -> Outputs:
     axis = n.axis(n.integer("axis"), len(shape)) if shape else 0
     if not shape:
         return [()]
-    n.require(less(0, shape[axis]), "axis {1} has {0} elements, of which none is the largest", shape[axis], axis)
+    n.require(less(0, shape[axis]), "axis {1} has {0} elements, so there is no largest one", shape[axis], axis)
     keep = n.integer("keepdims", 1) == 1
     made = replaced(shape, axis, 1) if keep else (*shape[:axis], *shape[axis + 1 :])
     return [Tensor(made, bounds=(0, shape[axis] - 1))]

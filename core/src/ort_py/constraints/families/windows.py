@@ -100,7 +100,7 @@ def convolution(n: NodeScope, source: int = 0, weight: int = 1, bias: int = 2) -
     """Conv of any number of spatial axes: ``(n, c, *size)`` and ``(m, c / group, *kernel)``."""
     x, w = n.require_rank(source, 3), n.shape(weight)
     if len(w) != len(x):
-        raise Violation(f"the weights have {len(w)} axes and the input {len(x)}; both need as many")
+        raise Violation(f"the weights have {len(w)} axes and the input {len(x)}; they must have the same number")
     group = n.integer("group", 1)
     if group < 1:
         raise Violation(f"group is {group}; it must be 1 or more")
@@ -117,7 +117,7 @@ def transposed_convolution(n: NodeScope) -> Outputs:
     """ConvTranspose: ``(n, c, *size)`` and ``(c, m / group, *kernel)``."""
     x, w = n.require_rank(0, 3), n.shape(1)
     if len(w) != len(x):
-        raise Violation(f"the weights have {len(w)} axes and the input {len(x)}; both need as many")
+        raise Violation(f"the weights have {len(w)} axes and the input {len(x)}; they must have the same number")
     group, rank = n.integer("group", 1), len(x) - 2
     if group < 1:
         raise Violation(f"group is {group}; it must be 1 or more")
@@ -144,7 +144,7 @@ def transposed_convolution(n: NodeScope) -> Outputs:
         else:
             begin, end = (pads[axis], pads[axis + rank]) if auto_pad == "NOTSET" else (0, 0)
             out.append(full - (begin + end))
-        n.require(at_least(out[-1], 0), "nothing is left along an axis: its size is {}", out[-1])
+        n.require(at_least(out[-1], 0), "an axis of the result has the size {}", out[-1])
     n.spend(product((*x, *w[1:])))
     return [(x[0], w[1] * group, *out)]
 
@@ -166,7 +166,7 @@ def _global_pool(n: NodeScope, source: int = 0) -> Outputs:
     for size in x[2:]:
         # Where there are no pictures at all, none of them lacks pixels.
         least = smallest(x[0] * x[1], 1)
-        n.require(at_least(size, least), "there is nothing in an axis of {} elements to be pooled", size)
+        n.require(at_least(size, least), "an axis of {} elements leaves nothing to pool", size)
     return [(*x[:2], *(1,) * (len(x) - 2))]
 
 

@@ -127,7 +127,7 @@ class _Recovery:
             self._give_up(runner)
             if error is first or failure_of(error, ()).kind is FailureKind.CALLER:
                 raise error
-            first.add_note(f"Answering it did not help. The last attempt: {type(error).__name__}: {error}")
+            first.add_note(f"No attempt to recover helped. The last one: {type(error).__name__}: {error}")
             raise first
         finally:
             del first, error, call  # errors hold this frame, which must not hold them
@@ -243,7 +243,9 @@ class _Recovery:
             for failure in self._left:
                 state.circuits.of(failure.provider).succeeded()
             take_back(engine)
-        _logger.info("planning again did not help: every provider failed alike; the plan before it is used again")
+        _logger.info(
+            "a new plan did not help, because every provider failed in the same way; the previous plan is used again"
+        )
 
 
 def _record(failure: Failure, *, action: Any = "left out", reason: str = "") -> FallbackRecord:

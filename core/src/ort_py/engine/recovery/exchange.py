@@ -35,7 +35,9 @@ def plan_without(engine: Engine, failure: Failure) -> Runner | None:
         return None
     completing = {one.record.name for one in engine.providers.selection.selected if one.origin is Origin.COMPLETION}
     if completing.issuperset(remaining):
-        _stay_alone(engine, failure, f"only {' and '.join(remaining)} could take over, which was not asked for")
+        _stay_alone(
+            engine, failure, f"only {' and '.join(remaining)} could take over, and this provider was not requested"
+        )
         return None
     try:
         program = engine.plan_again(left_out)
@@ -69,13 +71,13 @@ def try_again(engine: Engine, runner: Runner, name: str) -> Runner:
         try:
             program = engine.plan_again(left_out)
         except Exception as refused:  # as above; the provider stays left out
-            _logger.info("%s is not tried again: %s: %s", name, type(refused).__name__, refused)
+            _logger.info("%s is not used again: %s: %s", name, type(refused).__name__, refused)
             breaker.failed()
             return runner
         except BaseException:  # Ctrl-C: whoever comes next may try
             breaker.abandon()
             raise
-        record = FallbackRecord("run", name, "its runs succeed again", replacement=name, action="tried again")
+        record = FallbackRecord("run", name, "its runs succeed again now", replacement=name, action="tried again")
         return _exchange(engine, program, left_out, record, trial=name)
 
 

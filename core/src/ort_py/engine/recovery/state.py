@@ -105,6 +105,6 @@ def expect_device(provider: IExecutionProvider) -> None:
         raise DeviceReset(
             f"The device {provider.device} was lost in this process.",
             where=Location(provider=provider.name),
-            why="it could not be reset, or was lost again and again",
+            why="it could not be reset, or it was lost repeatedly",
             fix="Name another provider, or create the session later.",
         )

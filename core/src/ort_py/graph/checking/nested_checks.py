@@ -34,7 +34,7 @@ def _if(node: Node) -> Iterator[str]:
             continue
         counts[branch] = len(graph.outputs)
         if graph.inputs:
-            yield f"its {branch} has {len(graph.inputs)} inputs, branches have none"
+            yield f"its {branch} has {len(graph.inputs)} inputs, but branches have none"
         if len(graph.outputs) < len(node.outputs):
             yield f"its {branch} has {len(graph.outputs)} outputs, the node has {len(node.outputs)}"
     if len(set(counts.values())) > 1:

@@ -61,7 +61,7 @@ class SchemaRegistry:
             if onnx.defs.has(schema.op_type, domain):
                 raise InvalidArgument(
                     f"A schema is contributed for {title}, which ONNX defines.",
-                    why="the ONNX specification alone says what its operators do",
+                    why="only the ONNX specification defines its operators",
                     fix="Use a domain of your own, such as the name of your package.",
                 )
             versions = self._contributed.setdefault((schema.op_type, domain), {})
@@ -113,7 +113,7 @@ class SchemaRegistry:
         schema = self.lookup(node)
         if schema is None or schema.deprecated:
             raise InvalidGraph(
-                f"Operator {node.op_type} is not defined here.",
+                f"Operator {node.op_type} is not defined.",
                 where=node.location,
                 why=self.explain_unknown(node),
                 fix="Export the model with operators that exist, or install the plug-in that defines them.",
@@ -125,7 +125,7 @@ class SchemaRegistry:
         op_type, domain, opset = node.op_type, node.domain, self.opset(node)
         title = domain or "ai.onnx"
         if not opset:
-            return f"the model uses domain '{title}' but imports no opset of it"
+            return f"the model uses domain '{title}' but imports no opset for it"
         versions = self._versions(op_type, domain)
         if versions:
             return _describe_versions(op_type, title, opset, versions)
@@ -159,7 +159,7 @@ class SchemaRegistry:
 def _describe_versions(op_type: str, title: str, opset: int, versions: dict[int, bool]) -> str:
     first = min(versions)
     if opset < first:
-        return f"{op_type} exists from opset {first} of {title} on, the model imports opset {opset}"
+        return f"{op_type} exists from opset {first} of {title} on, but the model imports opset {opset}"
     gone = min((since for since, deprecated in versions.items() if deprecated and since <= opset), default=None)
     if gone is not None:
         return f"{op_type} exists until opset {gone - 1} of {title}, later it is deprecated; the model imports {opset}"

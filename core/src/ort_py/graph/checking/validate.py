@@ -19,7 +19,7 @@ from ort_py.graph.ir import Model, Node, walk
 __all__ = ["check_types", "validate"]
 
 _MOST_SHOWN = 20
-_FIX = "Export the model again; onnx.checker.check_model tells whether the exporter is at fault."
+_FIX = "Export the model again; onnx.checker.check_model shows whether the exporter is at fault."
 _STANDARD = ("", "ai.onnx.ml")
 """Domains whose unknown operators contradict the specification; those of others are merely not known here."""
 

@@ -25,7 +25,7 @@ def verify(graph: Graph) -> None:
         raise EngineError(
             f"The graph '{graph.name}' is inconsistent.",
             why=problems[:20],
-            fix="This is a fault of what last changed the graph, not of the model: report it.",
+            fix="This is a defect of the last change to the graph, not of the model: please report it.",
         )
 
 
@@ -42,7 +42,7 @@ def graph_problems(graph: Graph) -> list[str]:
                 problems.append(f"value '{value.name}' is defined twice")
             seen.add(value)
             if value.graph is not inner:
-                problems.append(f"value '{value.name}' is in graph '{inner.name}' but says it is in another")
+                problems.append(f"value '{value.name}' is in graph '{inner.name}' but refers to another graph")
             if names.setdefault(value.name, value) is not value:
                 problems.append(f"two values are called '{value.name}'")
         for node in inner.nodes:
@@ -56,7 +56,7 @@ def graph_problems(graph: Graph) -> list[str]:
         if value in seen and uses != wanted:
             problems.append(f"value '{value.name}' lists {len(uses)} uses but has {len(wanted)}")
         elif not uses >= wanted:
-            problems.append(f"outer value '{value.name}' misses uses")
+            problems.append(f"outer value '{value.name}' lacks some of its uses")
     problems.extend(_check_order(graph))
     return problems
 
@@ -76,7 +76,7 @@ def _check_nodes(graph: Graph) -> Iterator[str]:
     names: set[str] = set()
     for node in graph.nodes:
         if node.graph is not graph:
-            yield f"node '{node.name}' is in graph '{graph.name}' but says it is in another"
+            yield f"node '{node.name}' is in graph '{graph.name}' but refers to another graph"
         if node.name in names:
             yield f"two nodes of graph '{graph.name}' are called '{node.name}'"
         names.add(node.name)
@@ -100,7 +100,7 @@ def _check_outputs(graph: Graph) -> Iterator[str]:
     returned = {value for value in graph.outputs if value.graph is graph}
     for value in _values(graph):
         if value.is_graph_output != (value in returned):
-            yield f"value '{value.name}' says the wrong thing about being an output"
+            yield f"value '{value.name}' is wrongly marked as an output or as no output"
     defined = set(_values(graph))
     for value in returned - defined:
         yield f"output '{value.name}' of graph '{graph.name}' has no producer"

@@ -282,7 +282,7 @@ class Editor(ReadingEditor):
             raise InvalidGraph(
                 f"Value '{value.name}' is {known} and would become {found}.",
                 where=Location(value=value.name),
-                fix="A transform must keep element types; put a Cast behind the new node.",
+                fix="A transform must keep element types; add a Cast after the new node.",
             )
         merged = with_sizes(merge_types(known, found, sizes=True), found)
         if merged != known and value.weight is None:

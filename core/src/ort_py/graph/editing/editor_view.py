@@ -50,8 +50,8 @@ class EditorView(WholeGraphView):
         """
         if self._live is None:
             raise EngineError(
-                "This view of the graph is older than its last change.",
-                fix="Take `graph.view` again after each change, and index it anew: positions have moved.",
+                "The graph was changed after this view was taken.",
+                fix="Take `graph.view` again after each change, and look up positions again: they have changed.",
             )
         return self._live
 

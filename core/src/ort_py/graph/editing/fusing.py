@@ -99,7 +99,7 @@ class _Capture:
             return name
         weight = value.weight if value.constant else None
         if weight is None:
-            raise self._refusal(f"what is replaced reads '{value.name}', and the new node does not")
+            raise self._refusal(f"the replaced nodes read '{value.name}', but the new node does not")
         if weight.nbytes > _SMALL:
             raise self._refusal(
                 f"what is replaced reads the constant '{value.name}' of {weight.nbytes:,} bytes, and the new node does "
@@ -126,10 +126,10 @@ class _Capture:
     def _refusal(self, why: str) -> InvalidGraph:
         title = f"{self._template.domain}.{self._template.op_type}" if self._template.domain else self._template.op_type
         return InvalidGraph(
-            f"The nodes that {title} replaces cannot be its function.",
+            f"The nodes that {title} replaces cannot become its function.",
             where=self._removed[0].location if self._removed else Location(op_type=self._template.op_type),
             why=why,
-            fix="Let the new node read and write the same values, or use `replace_nodes`.",
+            fix="Make the new node read and write the same values, or use `replace_nodes`.",
         )
 
 

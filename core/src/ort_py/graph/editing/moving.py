@@ -66,7 +66,10 @@ def constants_read(nodes: Sequence[Node], graph: Graph) -> dict[Value, None]:
                 raise InvalidGraph(
                     f"A node cannot leave graph '{graph.name}': it reads '{value.name}', which stays there.",
                     where=node.location,
-                    fix="Move the node that writes the value as well; what reads an input of a graph belongs to it.",
+                    fix=(
+                        "Also move the node that writes the value. A node that reads an input of its graph cannot "
+                        "leave it."
+                    ),
                 )
             found[value] = None
     return found
@@ -82,7 +85,7 @@ def _reads(node: Node) -> Iterator[Value]:
 def unfit_branch(holder: Node, inner: Graph, attribute: str) -> InvalidGraph:
     """The error for a nested graph whose nodes cannot stand for the node that holds it."""
     return InvalidGraph(
-        f"The graph in attribute '{attribute}' cannot stand for its node.",
+        f"The graph in attribute '{attribute}' cannot replace its node.",
         where=holder.location,
         why=f"it has {len(inner.inputs)} inputs, and {len(inner.outputs)} outputs for {len(holder.outputs)}",
         fix="Only the branches of an If can be put in its place.",

@@ -125,7 +125,7 @@ class NodeMaker:
                 f"A new node reads '{name}', which does not exist.",
                 where=node.location,
                 why="" if value is None else "the node that writes it is removed by the same call",
-                fix="Read existing values, or outputs of templates further in front.",
+                fix="Read existing values, or outputs of earlier templates.",
             )
         return value
 

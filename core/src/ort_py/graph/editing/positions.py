@@ -180,6 +180,6 @@ def _cycle(graph: Graph, stuck: Collection[Node]) -> InvalidGraph:
     return InvalidGraph(
         f"The nodes of graph '{graph.name}' form a cycle.",
         where=nodes[0].location,
-        why=f"these wait for each other or for one that does: {names}{' …' if len(nodes) > 10 else ''}",
-        fix="Do not let new nodes read what depends on them.",
+        why=f"these depend on each other, or on one that does: {names}{' …' if len(nodes) > 10 else ''}",
+        fix="New nodes must not read values that depend on them.",
     )

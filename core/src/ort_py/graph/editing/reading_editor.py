@@ -154,8 +154,8 @@ class ReadingEditor(GraphEditor):
                 raise InvalidGraph(
                     f"Graph '{self.graph.name}' has no node '{name}'.",
                     where=Location(node=name),
-                    why="it was removed before" if name in self.named else "",
-                    fix="Take nodes from the editor of their graph, and ask `node` whether they are still there.",
+                    why="it was removed earlier" if name in self.named else "",
+                    fix="Get nodes from the editor of their graph, and call `node` to check that they still exist.",
                 )
             found[node] = None
         return sorted(found, key=self.list.rank)

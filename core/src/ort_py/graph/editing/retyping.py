@@ -84,7 +84,7 @@ class _Readers:
             try:
                 editor.retype(node)
             except InvalidGraph as error:  # it may be in a branch that is never taken: if not, running it says the same
-                _LOG.debug("not typed anew: %s", error)
+                _LOG.debug("no new types were inferred: %s", error)
             self._push_readers([value for value in node.outputs if value is not None and value in self._state.better])
 
     def _push_readers(self, values: list[Value]) -> None:

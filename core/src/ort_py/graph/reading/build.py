@@ -306,7 +306,7 @@ class ModelBuilder:
                 shown = written.name or next(filter(None, written.outputs), "")
                 self._problem(
                     f"Attribute '{name}' of node '{shown}' ({written.op_type}) refers to the attribute '{wanted}' of "
-                    "a function, but is in none."
+                    "a function, but is not inside a function."
                 )
             elif wanted in context.arguments:
                 attributes[name] = context.arguments[wanted]

@@ -130,7 +130,7 @@ def _cut(content: memoryview) -> tuple[bytes, dict[bytes, tuple[int, int]]]:
     for _ in range(_MOST_FIELDS):
         while position >= message.stop:
             if position > message.stop:
-                raise ValueError("a field reaches past the end of its message")
+                raise ValueError("a field extends beyond the end of its message")
             if not outer:
                 message.parts.append(content[message.copied :])
                 return b"".join(message.parts), pieces
@@ -150,7 +150,7 @@ def _cut(content: memoryview) -> tuple[bytes, dict[bytes, tuple[int, int]]]:
             outer.append(message)
             message = _Message(kind, position, stop, tag_stop)
         elif stop > message.stop:
-            raise ValueError("a tensor reaches past the end of its message")
+            raise ValueError("a tensor extends beyond the end of its message")
         else:
             placeholder = token + len(pieces).to_bytes(4, "little")
             pieces[placeholder] = position, stop

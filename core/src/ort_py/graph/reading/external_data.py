@@ -84,10 +84,10 @@ class ExternalFiles:
         length = _number(entries, "length", needed, where)
         if length != needed:
             raise InvalidGraph(
-                f"External data of '{name}' has not the length that its type and shape need.",
+                f"External data of '{name}' does not have the length that its type and shape require.",
                 where=where,
-                why=f"length is {length}; {data_type.onnx_name}{list(shape)} takes {needed} bytes",
-                fix="The model was saved wrongly; export it again.",
+                why=f"length is {length}; {data_type.onnx_name}{list(shape)} requires {needed} bytes",
+                fix="The model was saved incorrectly; export it again.",
             )
         if self._supplied.files:
             content = self._content(location, where)
@@ -102,10 +102,10 @@ class ExternalFiles:
         found = self._supplied.files.get(location)
         if found is None:
             raise Fail(
-                f"The external file '{location}' is not among those supplied in memory.",
+                f"The external file '{location}' is not among the files supplied in memory.",
                 where=where,
                 why=f"supplied are {', '.join(map(repr, self._supplied.files))}",
-                fix="Supply every file of the model's external data, by the name the model spells.",
+                fix="Supply every file of the model's external data, under the names that are used in the model.",
             )
         return found
 
@@ -126,9 +126,9 @@ class ExternalFiles:
         parts = _parts(location, where)
         if not self._folders:
             raise Fail(
-                "The model has external data, but was given without a folder to find it in.",
+                "The model has external data, but was passed without a folder to read it from.",
                 where=where,
-                why="a model passed as bytes or as a message does not say where it comes from",
+                why="a model passed as bytes or as a message does not include its location",
                 fix="Pass the model's path, or name the folder of the external data.",
             )
         try:
@@ -140,7 +140,7 @@ class ExternalFiles:
                 f"The external file '{location}' does not exist.",
                 where=where,
                 why=f"looked in {str(self._folders[0])!r}",
-                fix="Put the file beside the model; it was saved together with it.",
+                fix="Put the file next to the model; the two were saved together.",
             ) from error
         except EscapeError as error:
             raise _outside(location, where, str(error)) from error
@@ -159,10 +159,10 @@ class ExternalFiles:
 def _expect_inside(name: str, part: tuple[int, int], size: int, where: Location) -> None:
     if part[1] > size:
         raise Fail(
-            f"External data of '{name}' reaches past the end of its file.",
+            f"External data of '{name}' extends beyond the end of its file.",
             where=where,
-            why=f"bytes {part[0]} to {part[1]} are asked for, the file has {size}",
-            fix="The file is incomplete or belongs to another model; fetch it again.",
+            why=f"bytes {part[0]} to {part[1]} are needed, but the file has {size}",
+            fix="The file is incomplete or belongs to another model; download it again.",
         )
 
 
@@ -171,9 +171,9 @@ def _parts(location: str, where: Location) -> tuple[str, ...]:
     windows, posix = PureWindowsPath(location), PurePosixPath(location)
     if not location or "\0" in location or not posix.parts:
         raise InvalidGraph(
-            "A tensor has external data, but its location names no file.",
+            "A tensor has external data, but its location does not name a file.",
             where=where,
-            fix="The model was saved wrongly; export it again.",
+            fix="The model was saved incorrectly; export it again.",
         )
     if posix.is_absolute() or windows.drive or windows.root:
         raise _outside(location, where, "the path is absolute")
@@ -184,9 +184,9 @@ def _parts(location: str, where: Location) -> tuple[str, ...]:
 
 def _outside(location: str, where: Location, why: str) -> Fail:
     return Fail(
-        f"The external file '{location}' lies outside the model's folder.",
+        f"The external file '{location}' is outside the model's folder.",
         where=where,
-        why=(why, "a model may read files in its own folder only"),
+        why=(why, "a model may only read files in its own folder"),
         fix="Move the file into the model's folder and save the model with the plain file name.",
     )
 
@@ -200,6 +200,6 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: Location)
         raise InvalidGraph(
             f"External data has the {key} {text[:40]!r}, which is not a size.",
             where=where,
-            fix="The model was saved wrongly; export it again.",
+            fix="The model was saved incorrectly; export it again.",
         )
     return int(text)

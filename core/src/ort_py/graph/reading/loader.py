@@ -131,7 +131,7 @@ def _header(read: ModelSource) -> Model:
         raise Fail(
             "The model has no IR version.",
             where=where,
-            why="every ONNX model says which version of the format it is in",
+            why="every ONNX model states the version of its format",
             fix="The file is damaged or not an ONNX model; export it again.",
         )
     if proto.ir_version > onnx.IR_VERSION:
@@ -147,7 +147,7 @@ def _header(read: ModelSource) -> Model:
             raise Fail(
                 "The model imports no opset.",
                 where=where,
-                why="without one the versions of its operators are unknown",
+                why="without an opset, the versions of its operators are unknown",
                 fix="Export the model again, or add an opset import to it.",
             )
         imports = {"": 1}

@@ -102,4 +102,4 @@ def _describe_cycle(cycle: list[Node]) -> str:
     shown = [f"'{node.name}' ({node.op_type})" for node in cycle[:6]]
     if len(cycle) > 6:
         shown.append(f"{len(cycle) - 6} more")
-    return f"Nodes wait for each other in a cycle: {' -> '.join([*shown, repr(cycle[0].name)])}."
+    return f"Nodes depend on each other in a cycle: {' -> '.join([*shown, repr(cycle[0].name)])}."

@@ -36,8 +36,8 @@ _SHOWN = 200
 
 _PATH_FIXES = {
     errno.ENAMETOOLONG: "Use a shorter path, or change into a folder on the way; a model itself is passed as bytes.",
-    errno.ENOTDIR: "Check the path: what it takes for a folder is a file.",
-    errno.ELOOP: "Check the path: its links lead to each other.",
+    errno.ENOTDIR: "Check the path: a part of it that should be a folder is a file.",
+    errno.ELOOP: "Check the path: its links form a cycle.",
 }
 
 
@@ -110,7 +110,7 @@ def read_source(
             "No graph was found in the model.",
             where=Location(file=read.path),
             why=f"it has {read.size} bytes",
-            fix="The file is empty or holds something else than a model; fetch or export it again.",
+            fix="The file is empty or is not a model; download or export it again.",
         )
     return read
 
@@ -181,10 +181,10 @@ def expect_unwritten(read: ModelSource) -> None:
 
 def _written_meanwhile(path: str) -> Fail:
     return Fail(
-        f"The file '{path}' changed while it was read.",
+        f"The file '{path}' changed while it was being read.",
         where=Location(file=path),
-        why="its size, its time of writing or its status is not what it was when it was opened",
-        fix="Wait until it is written, then load it; write new versions under another name and rename them.",
+        why="its size, modification time or status changed after it was opened",
+        fix="Wait until it is written completely, then load it. Write new versions under another name and rename them.",
     )
 
 
@@ -224,7 +224,7 @@ def _parse(content: Any, where: Location | str) -> Any:
 def _reasons(content: Any, error: str) -> tuple[str, ...]:
     start = bytes(memoryview(content)[:64])
     if start.startswith(_LFS_POINTER):
-        return ("the file is a Git LFS pointer: it says where the model is, the model is not in it",)
+        return ("the file is a Git LFS pointer: it refers to the model and does not contain it",)
     if start[4:8] == _ORT_IDENTIFIER:
         return ("the file is in onnxruntime's own .ort format, which only onnxruntime reads",)
     if "MaxDepth" in error or "recursion" in error.lower():
@@ -235,10 +235,10 @@ def _reasons(content: Any, error: str) -> tuple[str, ...]:
 def _advice(content: Any) -> str:
     start = bytes(memoryview(content)[:64])
     if start.startswith(_LFS_POINTER):
-        return "Run `git lfs pull` where the file comes from."
+        return "Run `git lfs pull` in the repository that the file comes from."
     if start[4:8] == _ORT_IDENTIFIER:
-        return "Load the .onnx file it was made from."
-    return "The file is truncated, damaged or of another kind; fetch or export it again."
+        return "Load the .onnx file that it was made from."
+    return "The file is truncated, damaged, or not a model; download or export it again."
 
 
 def _fingerprint_of(proto: onnx.ModelProto) -> str:

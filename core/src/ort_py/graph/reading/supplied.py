@@ -48,7 +48,7 @@ class Supplied:
             return None
         if found.shape != shape or data_type_of(found.dtype) != data_type:
             raise Fail(
-                f"The value supplied for the initializer '{name}' does not fit it.",
+                f"The value supplied for the initializer '{name}' does not match it.",
                 where=Location(value=name),
                 why=f"the model declares {data_type.onnx_name}{list(shape)}, supplied is "
                 f"{data_type_of(found.dtype).onnx_name}{list(found.shape)}",
@@ -75,7 +75,8 @@ class Supplied:
                     f"A value is supplied for '{name}', which is not an initializer with external data.",
                     where=Location(value=name),
                     why="its data is in the model itself" if name in places else "the model has no such initializer",
-                    fix=did_you_mean(name, known) or "Use add_initializer() for those in the model itself.",
+                    fix=did_you_mean(name, known)
+                    or "Use add_initializer() for initializers whose data is in the model itself.",
                 )
 
     def fix_dimensions(self, written: WrittenGraph, graph: Any) -> None:

@@ -259,8 +259,8 @@ def _expect_bytes(count: int, data_type: DataType, shape: tuple[int, ...], name:
 
 def _wrong_size(name: str, data_type: DataType, shape: tuple[int, ...], why: str) -> InvalidGraph:
     return InvalidGraph(
-        f"Tensor '{name}' has not the amount of data that {data_type.onnx_name}{list(shape)} needs.",
+        f"Tensor '{name}' does not have the amount of data that {data_type.onnx_name}{list(shape)} needs.",
         where=Location(value=name),
         why=why,
-        fix="The file is damaged or was written wrongly; export the model again.",
+        fix="The file is damaged or was written incorrectly; export the model again.",
     )

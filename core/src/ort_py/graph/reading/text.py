@@ -27,7 +27,7 @@ def text(value: Any) -> str:
     raise InvalidProtobuf(
         "The model has a name or a description that is not UTF-8 text.",
         why=f"it is {bytes(value)[:80]!r}",
-        fix="The file is damaged or was written wrongly; fetch or export it again.",
+        fix="The file is damaged or was written incorrectly; download or export it again.",
     )
 
 

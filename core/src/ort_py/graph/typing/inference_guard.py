@@ -40,7 +40,7 @@ def node_fault(node: Node) -> str | None:
         return f"its axis is {axis}"
     count = node.attributes.get("num_outputs") if node.op_type == "Split" else None
     if isinstance(count, int) and count != len(node.outputs):
-        return f"it says that it has {count} outputs, and has {len(node.outputs)}"
+        return f"its attribute gives {count} outputs, but it has {len(node.outputs)}"
     return None
 
 

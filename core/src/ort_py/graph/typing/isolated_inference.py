@@ -62,9 +62,9 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> bytes:
     if answer is None:
         budget.check_time()
         raise InconsistentGraph(
-            "ONNX's shape inference does not survive this model.",
-            why="it ended the process that it ran in, or took more time or memory than that process may",
-            fix="Do not use this model; numbers of its attributes or shapes are out of all proportion.",
+            "ONNX's shape inference crashes or hangs on this model.",
+            why="it ended its process, or exceeded the time or memory allowed for that process",
+            fix="Do not use this model: some numbers in its attributes or shapes are absurdly large.",
         )
     kind, result = answer
     if kind == child.CONTRADICTION:

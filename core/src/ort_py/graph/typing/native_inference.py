@@ -44,5 +44,5 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> onnx.ModelProt
     from ort_py.graph.typing import isolated_inference  # few sessions need it
 
     if not isolated_inference.available():
-        raise InferenceUnavailable("no process of its own can be started from an embedded or frozen interpreter")
+        raise InferenceUnavailable("an embedded or frozen interpreter cannot start another process")
     return onnx.ModelProto.FromString(isolated_inference.infer_shapes(data, strict=strict, budget=budget))

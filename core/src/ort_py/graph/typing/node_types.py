@@ -90,7 +90,7 @@ def infer_node(
             "A node contradicts its operator.",
             where=node.location,
             why=fault,
-            fix="A transform that makes such a node must check its inputs and attributes first.",
+            fix="A transform must check the inputs and attributes before it creates such a node.",
         )
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
@@ -129,7 +129,7 @@ def infer_node(
             "The inputs of a node contradict its operator.",
             where=node.location,
             why=str(error),
-            fix="A transform that makes such a node must check shapes and types first.",
+            fix="A transform must check shapes and types before it creates such a node.",
         ) from error
     results = [found.get(value.name) if value is not None else None for value in node.outputs]
     return [type_from_proto(proto) if proto is not None else None for proto in results]

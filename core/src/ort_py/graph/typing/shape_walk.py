@@ -129,7 +129,7 @@ class _Walker:
             return
         if shape_conflict(found, value.type):
             if node.graph.owner is None:
-                self.errors.append(f"{node.location}: '{value.name}' is {value.type!r} and computed to be {found!r}")
+                self.errors.append(f"{node.location}: '{value.name}' is {value.type!r} but was inferred as {found!r}")
             return
         merged = merge_types(value.type, found, sizes=True)
         if merged is not None and merged != value.type:

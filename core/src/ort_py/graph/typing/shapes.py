@@ -155,7 +155,7 @@ class _Inference:
                 "Shapes in the model contradict each other.",
                 where=Location(file=self._model.source),
                 why=(*errors, *contradictions),
-                fix="Look at the nodes named; the tool that wrote the model may have dropped a Reshape or Cast.",
+                fix="Check the nodes named above; the tool that wrote the model may have dropped a Reshape or Cast.",
             )
         return types | better
 
@@ -188,9 +188,9 @@ class _Inference:
             inferred = found.get(value)
             if inferred is not None and element_conflict(inferred, declared):
                 raise InconsistentGraph(
-                    f"The model declares {declared} where the operator gives {inferred}.",
+                    f"The model declares {declared} but the operator gives {inferred}.",
                     where=_location(value),
-                    fix="Correct the declared type, or put a Cast in front.",
+                    fix="Correct the declared type, or insert a Cast before it.",
                 )
             sizes = value in self._opaque or (
                 value.graph.owner is None and (self._sizes or value.is_graph_output or value.producer is None)

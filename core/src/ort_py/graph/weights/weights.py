@@ -70,8 +70,8 @@ class FilePart(NamedTuple):
             raise Fail(
                 "A constant cannot be read from the model's file again.",
                 where=Location(file=self.path),
-                why=f"the session was made from this file, and {error}",
-                fix="Leave a model's file as it is while sessions use it, or create the session again.",
+                why=f"the session was created from this file, and {error}",
+                fix="Do not change a model's file while sessions use it, or create the session again.",
             ) from error
         return unpack(memoryview(content), data_type, shape)
 
@@ -81,8 +81,8 @@ class FilePart(NamedTuple):
         if found == self.identity:
             return
         if found[:-1] == self.identity[:-1]:
-            raise OSError("its status was changed since then, and with it perhaps its content")
-        raise OSError("it was written or replaced since then")
+            raise OSError("its status has changed since then, so its content may have changed too")
+        raise OSError("it has been written or replaced since then")
 
 
 def _fill(file: BinaryIO, target: memoryview) -> None:
@@ -146,7 +146,7 @@ class _Loaded:
         """The tensor; loaded where it is not, or not any more.
 
         Raises:
-            Fail: The file it is read from is not what it was.
+            Fail: The file it is read from has changed.
         """
         while True:
             entry = self._loaded.get(None)
@@ -287,14 +287,16 @@ class ArrayWeight(_Loaded):
     def _load(self) -> np.ndarray[Any, Any]:
         restore = self._restore() if self._restore is not None else None
         if restore is None:
-            assert self.source is not None, "only what can be had again is released"
+            assert self.source is not None, "only constants that can be restored are released"
             return self.source.read(self.data_type, self.shape)
         found = restore()
         if (found.dtype, found.shape) != (numpy_dtype(self.data_type), self.shape):
             raise Fail(
-                "A packed constant does not become what it was.",
-                why=f"its region restores {found.dtype}{list(found.shape)} in place of "
-                f"{numpy_dtype(self.data_type)}{list(self.shape)}",
+                "A packed constant cannot be restored to its original form.",
+                why=(
+                    f"its region restores {found.dtype}{list(found.shape)} instead of "
+                    f"{numpy_dtype(self.data_type)}{list(self.shape)}"
+                ),
                 fix="Report this to the author of the provider that compiled the region.",
             )
         return frozen(found)

@@ -83,7 +83,7 @@ class FunctionWriter:
                 f"A node of opset {node.opset} that holds graphs cannot be written into a model of opset "
                 f"{self._imports.get(node.domain, 0)}.",
                 where=node.location,
-                fix="Convert the function it came from to the model's opset (onnx.version_converter).",
+                fix="Convert the function that it came from to the model's opset (onnx.version_converter).",
             )
         names = sorted(node.attributes)
         present = "".join("1" if name else "0" for name in message.output)

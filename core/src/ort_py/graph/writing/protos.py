@@ -195,6 +195,6 @@ def _fill_list(proto: onnx.AttributeProto, values: tuple[Any, ...], empty: int) 
 
 def _no_attribute(name: str, what: str) -> InvalidArgument:
     return InvalidArgument(
-        f"Attribute '{name}' holds {what}, which no ONNX attribute can.",
+        f"Attribute '{name}' holds {what}, which an ONNX attribute cannot hold.",
         fix="Use int, float, str, a NumPy array, a type of ort_py.dtypes, a graph, or a tuple of one of these.",
     )

@@ -170,7 +170,7 @@ class _WeightWriter(GraphWriter):
         # A constant from the cache has no file that a model could refer to: entries come and go.
         if not isinstance(weight, MappedWeight) or not weight.file.path:
             raise InvalidArgument(
-                "A constant that came from no file cannot be written as external data.",
+                "A constant that was not read from a file cannot be written as external data.",
                 where=Location(value=value.name),
                 why=f"its {weight.nbytes:,} bytes were inside the model or were computed by a transform",
                 fix="Ask for the model with weights='inline' or weights='reference'.",

@@ -73,7 +73,7 @@ def bisect(
     report.candidates = len(candidates)
     report.failure, report.outputs = whole.failure, list(whole.outputs)
     if not search.trial(candidates, "none of them")[0].agrees:
-        report.note = "the results differ with all of these transforms off: it is none of them"
+        report.note = "the results differ even without all of these transforms, so none of them is the cause"
         return report
     good, bad = 0, len(candidates)
     while bad - good > 1:
@@ -200,8 +200,8 @@ def _levels(given: Any) -> tuple[GraphOptimizationLevel, GraphOptimizationLevel]
         low = high = GraphOptimizationLevel.ORT_DISABLE_ALL
     if low >= high:
         raise InvalidArgument(
-            f"levels={given!r} are no two optimisation levels, the lower one first.",
-            why=f"levels are, upwards, {', '.join(LEVELS)}",
+            f"levels={given!r} must be two optimisation levels, the lower one first.",
+            why=f"the levels are, from low to high, {', '.join(LEVELS)}",
             fix='Pass e.g. levels=("disable", "all").',
         )
     return low, high

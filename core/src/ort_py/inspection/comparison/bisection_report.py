@@ -98,9 +98,9 @@ class BisectionReport:
             yield f"  {self.note}"
         else:
             yield f"  results change with the transform {self.culprit} (level {self.level})"
-            yield "  it does so alone" if self.alone else "  it needs what transforms before it do"
+            yield "  no other transform is involved" if self.alone else "  only together with the transforms before it"
             if not self.needed:
-                yield "  switching it off is not enough: another transform changes results too"
+                yield "  turning it off is not enough: another transform changes the results too"
             yield from (f"  rewrote {rewrite}" for rewrite in self.rewrites[:_SHOWN])
             yield f"  leave it out with SessionOptions.disabled_transforms = ['{self.culprit}']"
         if self.comparison is not None:

@@ -107,13 +107,13 @@ def configuration_of(given: ConfigurationLike, side: str) -> SessionConfiguratio
             raise InvalidArgument(
                 f"{side}={given!r} is neither an optimisation level nor a provider.",
                 why=f"levels are {', '.join(LEVELS)}; names of providers end in ExecutionProvider",
-                fix=hint or f"Write {side}=['{given}'] where it is a provider's name.",
+                fix=hint or f"If it is the name of a provider, write {side}=['{given}'].",
             )
         return SessionConfiguration(providers=[given])
     if isinstance(given, Sequence) and not isinstance(given, bytes):
         return SessionConfiguration(providers=list(given))
     raise ArgumentTypeError(
         f"{side} cannot be a {type(given).__name__}.",
-        why="it says how a session is made",
+        why="the argument describes how to create a session",
         fix=f'Pass a level ({side}="basic"), a list of providers, SessionOptions, or a SessionConfiguration with both.',
     )

@@ -15,7 +15,7 @@ from ort_py.inspection.generated_inputs import InputRecipe, generate
 __all__ = ["Feeds", "feeds_of"]
 
 Feeds: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-"""One feed, several, or None for made-up values."""
+"""One feed, several, or None for generated values."""
 
 
 def feeds_of(given: Feeds, declared: Sequence[NodeArg], seed: int) -> list[Mapping[str, Any]]:
@@ -38,11 +38,11 @@ def feeds_of(given: Feeds, declared: Sequence[NodeArg], seed: int) -> list[Mappi
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
         raise ArgumentTypeError(
             f"inputs cannot be a {type(given).__name__}.",
-            why="a feed is a mapping of input names to values",
-            fix="Pass one feed, a list of feeds, or None for made-up values.",
+            why="a feed must be a mapping of input names to values",
+            fix="Pass one feed, a list of feeds, or None for generated values.",
         )
     if not given:
         raise InvalidArgument(
-            "There are no feeds to compare with.", fix="Pass at least one, or None for made-up values."
+            "There are no feeds to compare with.", fix="Pass at least one, or None for generated values."
         )
     return list(given)

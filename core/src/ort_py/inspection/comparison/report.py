@@ -185,7 +185,8 @@ class ComparisonReport:
         yield f"  a: {self.a}"
         yield f"  b: {self.b}"
         yield (
-            f"  step by step, b reading what a computed: {self.compared} values compared, {self.differing} differ; "
+            f"  step by step, where b reads the values that a computed: {self.compared} values compared, "
+            f"{self.differing} differ; "
             f"{self.unmatched} of {self.steps} steps of b have no counterpart"
         )
         if self.random:
@@ -200,8 +201,8 @@ class ComparisonReport:
             yield from _titled("NaN first: ", self.nan_origin, brief=self.nan_origin is self.first)
         elif self.first is None:
             for one in self.nearest[:1]:
-                yield f"  nearest to the tolerance, at {one.deviation.excess:.2g} of it: {one.title}: {one.deviation}"
-        yield "  outputs, each side running by itself"
+                yield f"  closest to the tolerance, at {one.deviation.excess:.2g} of it: {one.title}: {one.deviation}"
+        yield "  outputs, where each side runs on its own"
         shown = sorted(self.outputs, key=lambda one: one.deviation.agrees)[:_OUTPUTS]  # those that differ first
         for output in shown:
             run = f" of run {output.run}" if self.runs > 1 else ""

@@ -28,9 +28,9 @@ def tolerances_of(given: Mapping[str, tuple[float, float]] | None) -> Tolerances
     for name, pair in (given or {}).items():
         if name not in _BY_NAME:
             raise InvalidArgument(
-                f"There is no element type '{name}' to give a tolerance for.",
+                f"The element type '{name}' of a tolerance does not exist.",
                 why=f"there are {', '.join(_BY_NAME)}",
-                fix=did_you_mean(name, _BY_NAME) or "Write a type's name as ONNX does.",
+                fix=did_you_mean(name, _BY_NAME) or "Use the names of types in ONNX.",
             )
         try:
             relative, absolute = (float(number) for number in pair)
@@ -39,7 +39,7 @@ def tolerances_of(given: Mapping[str, tuple[float, float]] | None) -> Tolerances
         if not (relative >= 0 and absolute >= 0):
             raise InvalidArgument(
                 f"The tolerance of {name} is {pair!r}.",
-                why="it is a pair of a relative and an absolute error, each at least 0",
+                why="a tolerance is a pair of a relative and an absolute error, each at least 0",
                 fix=f'Write e.g. {{"{name}": (1e-3, 1e-4)}}.',
             )
         table[_BY_NAME[name]] = (relative, absolute)

@@ -112,7 +112,7 @@ def _try(notes: Notes, address: str, distribution: str) -> dict[str, Any]:
     try:
         trial = try_provider(address, completing_for(address))
     except Refused as error:
-        return {"verdict": "untried", "cause": f"it takes no node of the trial models: {error}"}
+        return {"verdict": "untried", "cause": f"it runs no node of the test models: {error}"}
     except (Exception, SystemExit) as error:  # a plug-in's code: whatever it raises is the finding
         # What the error itself advises is for somebody else's model; this one is known to be right.
         blame = _blame(error, distribution, "running a small model", _modules_of(address))
@@ -122,7 +122,7 @@ def _try(notes: Notes, address: str, distribution: str) -> dict[str, Any]:
         found |= {
             "verdict": "wrong",
             "stage": "run",
-            "cause": f"{trial.model} is off by {trial.max_error:g} from what it must be",
+            "cause": f"{trial.model} differs by {trial.max_error:g} from the correct result",
             "fix": f"Leave it out with {BLOCK}={distribution}, and report it to its maintainers.",
         }
         found["run"]["max_error"] = str(trial.max_error)  # infinity is no number in JSON
@@ -140,7 +140,7 @@ def _blame(error: BaseException, distribution: str, doing: str, modules: Sequenc
     cause = f"{doing} raised {_first_line(error)}"
     culprit = culprit_of(error, distribution, modules)
     if culprit is not None:
-        return {"cause": f"{cause}; what failed is {culprit}, not {distribution}", "fix": f"{culprit.advice}."}
+        return {"cause": f"{cause}; the failure is in {culprit}, not in {distribution}", "fix": f"{culprit.advice}."}
     block = "" if distribution == "ort-py-core" else f", or leave it out with {BLOCK}={distribution}"
     return {"cause": cause, "fix": f"Update or reinstall {distribution}{block}."}
 

@@ -97,7 +97,7 @@ def _with_files(tried: ProviderDiagnosis, files: FileCheck) -> ProviderDiagnosis
     fix = f"pip install --force-reinstall --no-deps {tried.distribution}=={tried.version}"
     if tried.usable:
         return replace(tried, verdict=Verdict.MODIFIED, cause=what, fix=fix)
-    return replace(tried, cause=f"{tried.cause}; {what}", fix=f"{fix}, then look again. {tried.fix}".strip())
+    return replace(tried, cause=f"{tried.cause}; {what}", fix=f"{fix}, then try again. {tried.fix}".strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _judged(blank: ProviderDiagnosis, ended: _Ended, seconds: float) -> Provider
             known,
             verdict=Verdict.HUNG,
             stage=ended.stage,
-            cause=f"it did not come back within {seconds:g} s while {doing}",
+            cause=f"it did not return within {seconds:g} s while {doing}",
             fix=f"Update {blank.distribution} or its driver, or {block}.",
             output=ended.output,
         )

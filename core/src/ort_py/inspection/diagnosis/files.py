@@ -28,7 +28,7 @@ def check_files(distribution: str, location: str) -> FileCheck:
     except (OSError, ValueError) as error:  # a record that cannot be read or parsed
         return FileCheck(note=f"its record cannot be read: {error}")
     if files is None:
-        return FileCheck(note="its installer left no record of files")
+        return FileCheck(note="its installer left no list of files")
     checked, modified, missing = 0, [], []
     for file in files:
         if file.hash is None or file.hash.mode not in hashlib.algorithms_available:

@@ -83,7 +83,7 @@ def _cache(environment: Mapping[str, str]) -> dict[str, Any]:
         return facts | {"state": "unusable", "note": str(error)}
     if private:
         return facts | {"state": "private", "note": ""}
-    return facts | {"state": "not private", "note": "others could write to it: nothing is cached; see `ort-py cache`"}
+    return facts | {"state": "not private", "note": "others can write to it, so nothing is cached; see `ort-py cache`"}
 
 
 def _version(name: str) -> str:

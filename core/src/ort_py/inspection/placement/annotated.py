@@ -63,7 +63,7 @@ def annotated_model(
         data: bytes = proto.SerializeToString()
     except (ValueError, EncodeError) as error:
         raise LimitError(
-            f"The annotated model passes the {PROTOBUF_LIMIT:,} bytes that protobuf can hold.",
+            f"The annotated model exceeds the {PROTOBUF_LIMIT:,} bytes that protobuf can hold.",
             why=str(error),
             fix="Write the placement as a page or as JSON instead.",
         ) from error

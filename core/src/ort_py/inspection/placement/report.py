@@ -191,7 +191,7 @@ class Placement:
         model = None if self._assignment is None else _model_of(self._assignment)
         if model is None or self._assignment is None:
             raise InvalidArgument(
-                "The placement has no model to write any more.",
+                "The placement no longer has a model to write.",
                 why="its session was closed, or it was unpickled" if len(self) else "no node is placed",
                 fix="Call to_onnx() while the session is open.",
             )

@@ -64,7 +64,7 @@ def first_inside(
                     value_info(proto.graph.output.add(), value.name, value.type)
         report = _compared(proto.SerializeToString(), engine, known, look)
     except OrtPyError as error:
-        _logger.debug("looking inside a region failed: %s: %s", type(error).__name__, error)
+        _logger.debug("examining the inside of a region failed: %s: %s", type(error).__name__, error)
         return None
     return report.first
 

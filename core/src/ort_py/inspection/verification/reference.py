@@ -36,7 +36,7 @@ def open_reference(engine: Engine) -> Engine:
         OrtPyError: The NumPy provider cannot run the model.
     """
     options = reference_options(engine.options)
-    return open_again(engine, "The model cannot be loaded once more.", options, [CPU_ROLE], None)
+    return open_again(engine, "The model cannot be loaded again.", options, [CPU_ROLE], None)
 
 
 def reference_options(options: SessionOptions) -> SessionOptions:

@@ -93,23 +93,28 @@ def search(
             excused.append((outcome, difference))
         if excused:
             outcome, first = min(excused, key=lambda one: one[0] is not Outcome.TIE)
-            words = "a tie, decided by" if outcome is Outcome.TIE else "errors within the tolerance add up in"
+            words = "a tie, decided by" if outcome is Outcome.TIE else "errors within the tolerance accumulate in"
             return _told(first, outcome, f"{words} {first.title}: {first.deviation}")
         if not _gives_the_same(engine, feed, found, tolerances, {one.name for one in differing}):
             return Finding(
                 Outcome.MISMATCH,
-                f"{outputs}; the session gives another result for the same inputs now, and no node of it is wrong",
+                f"{outputs}; the session now returns another result for the same inputs, and none of its nodes is "
+                "wrong",
             )
         look()
     except _OutOfTimeError:
-        return Finding(Outcome.MISMATCH, f"{outputs}; the node was looked for, but not found in {SEARCH_SECONDS:.0f} s")
+        return Finding(Outcome.MISMATCH, f"{outputs}; the wrong node was not found within {SEARCH_SECONDS:.0f} s")
     except OrtPyError as error:
         if stopped():
             raise Stopped from error
-        return Finding(Outcome.MISMATCH, f"{outputs}; looking for the node failed: {type(error).__name__}: {error}")
+        return Finding(
+            Outcome.MISMATCH, f"{outputs}; the search for the wrong node failed: {type(error).__name__}: {error}"
+        )
     if decides(reference, [one.name for one in differing]):
-        return Finding(Outcome.TIE, f"{outputs}; no node is wrong: one that decides made more of a rounding error")
-    return Finding(Outcome.DRIFT, f"{outputs}; no node is wrong: errors within the tolerance add up")
+        return Finding(
+            Outcome.TIE, f"{outputs}; no node is wrong: a node that makes a decision amplified a rounding error"
+        )
+    return Finding(Outcome.DRIFT, f"{outputs}; no node is wrong: errors within the tolerance accumulate")
 
 
 def _step_by_step(

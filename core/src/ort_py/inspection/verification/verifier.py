@@ -235,7 +235,9 @@ class Verifier:
         outputs = tuple(one.name for one in differing)
         if session is None or self._closed:
             text = "; ".join(map(str, differing))
-            _logger.warning("run %d of %s: %s; closed before it was found why", picked.number, self._title, text)
+            _logger.warning(
+                "run %d of %s: %s; the session was closed before the cause was found", picked.number, self._title, text
+            )
             raise Stopped
         finding = search(
             reference, session.engine, picked.feed, found, differing, self._tolerances, stopped=lambda: self._closed

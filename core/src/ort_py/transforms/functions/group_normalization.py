@@ -68,7 +68,7 @@ class FuseGroupNormalization(PatternRule):
         if not isinstance(channels, int) or not isinstance(groups, int) or inner.shape[0] != shape[0]:
             return f"channels of {list(shape)} or groups of {list(inner.shape)} are not known"
         if groups < 1 or channels % groups:
-            return f"{channels} channels are no {groups} groups"
+            return f"{channels} channels cannot be divided into {groups} groups"
         for name in ("scale", "bias"):
             array = match.array(name)
             wanted = (channels, *[1] * (len(shape) - 2))
