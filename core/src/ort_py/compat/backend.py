@@ -57,7 +57,8 @@ class OnnxRuntimeBackendRep(BackendRep):
             return self._session.run(None, {name: inputs[index] for index, name in enumerate(names)}, options)
         if len(names) != 1:
             raise UsageError(
-                f"The model has {len(names)} inputs, one value was given.", fix="Pass a list with a value for each."
+                f"The model has {len(names)} inputs, but one value was given.",
+                fix="Pass a list with one value for each input.",
             )
         return self._session.run(None, {names[0]: inputs}, options)
 
@@ -136,7 +137,7 @@ class OnnxRuntimeBackend(Backend):
             NotYetError: Always; a builtin NotImplementedError too.
         """
         raise NotYetError(
-            "Single nodes cannot be run through this interface.", fix="Make a model of the node, and run it."
+            "Single nodes cannot be run through this interface.", fix="Wrap the node in a model and run the model."
         )
 
 

@@ -43,7 +43,7 @@ def _element(ort_type: str) -> tuple[int, np.dtype[Any]]:
     if name not in _ELEMENTS:
         known = ", ".join(f"tensor({one})" for one in _ELEMENTS)
         raise OptionError(
-            f"There is no tensor type '{ort_type}' that arrays have.", why=f"known are {known}", fix="Use NodeArg.type."
+            f"The tensor type '{ort_type}' has no NumPy dtype.", why=f"known are {known}", fix="Use NodeArg.type."
         )
     return _ELEMENTS[name]
 

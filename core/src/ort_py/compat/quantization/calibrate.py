@@ -100,7 +100,7 @@ class TensorData:
             if name not in self._ALLOWED:
                 raise ValueError(f"TensorData has no {name!r}; there are {', '.join(sorted(self._ALLOWED))}.")
             if name in self._FLOATS and getattr(value, "dtype", None) not in (np.float16, np.float32):
-                raise ValueError(f"{name} is an array of float16 or float32, not {value!r}.")
+                raise ValueError(f"{name} must be an array of float16 or float32, not {value!r}.")
         self._values = kwargs
 
     def __getattr__(self, name: str) -> Any:
@@ -159,7 +159,7 @@ class TensorsData:
         self.data: dict[str, TensorData] = {}
         for name, value in data.items():
             if not isinstance(name, str):
-                raise TypeError(f"Tensors are named by texts, not {name!r}.")
+                raise TypeError(f"Names of tensors must be strings, not {name!r}.")
             self.data[name] = self._made(name, value)
 
     def _made(self, name: str, value: Any) -> TensorData:
@@ -169,7 +169,7 @@ class TensorsData:
             return TensorData(lowest=value[0], highest=value[1])
         if isinstance(value, tuple) and len(value) == 4:
             return TensorData(lowest=value[0], highest=value[1], hist=value[2], bins=value[3])
-        raise TypeError(f"{name}: a TensorData, or a tuple of two or four values, is needed, not {value!r}.")
+        raise TypeError(f"{name}: it must be a TensorData or a tuple of two or four values, not {value!r}.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.data)
