@@ -64,7 +64,7 @@ def test_memory_goes_by_the_bytes_of_a_call() -> None:
     driven = drive(TEXT, faulty(faults))
     faults.memory_bytes = 20
     driven.run({"x": X})
-    with pytest.raises(ExecutionError, match="24 bytes are more than the 20"):
+    with pytest.raises(ExecutionError, match="24 bytes exceed the requested limit of 20"):
         driven.run({"x": floats(6)})
 
 

@@ -100,7 +100,7 @@ CASES = {
         errors.InconsistentGraph,
         "The model is not valid ONNX",
         FILE,
-        "Nodes wait for each other in a cycle: .*Add.*Relu|Relu.*Add",
+        "Nodes depend on each other in a cycle: .*Add.*Relu|Relu.*Add",
         "Export the model again",
     ),
     "unknown operator": Case(
@@ -133,7 +133,7 @@ CASES = {
         r"The external file 'weights\.bin' does not exist",
         r"value 'w', file 'weights\.bin'",
         "looked in",
-        "Put the file beside the model",
+        "Put the file next to the model",
     ),
     "path that leaves the folder": Case(
         external_model("../secret.bin"),

@@ -38,7 +38,7 @@ def test_name_may_be_left_out_for_a_single_input(tmp_path: Path) -> None:
 def test_name_is_needed_for_several_inputs(tmp_path: Path) -> None:
     """With two inputs, which one is meant must be said."""
     path = saved(tmp_path, np.ones(3))
-    with pytest.raises(InvalidArgument, match="It is not clear which input(.|\n)*the model has 2") as caught:
+    with pytest.raises(InvalidArgument, match=r"It is not clear which input(.|\n)*the model has 2") as caught:
         feeds([X, Y], "--input", path)
     assert caught.value.fix == f"Write --input NAME={path}."
 

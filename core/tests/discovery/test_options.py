@@ -141,5 +141,5 @@ def test_provider_without_options() -> None:
 
 
 def test_names_are_strings() -> None:
-    with pytest.raises(OptionError, match="An option name of .* is 3"):
+    with pytest.raises(OptionError, match=r"An option name of .* is 3"):
         check_options("FakeExecutionProvider", SCHEMA, {3: 1})  # type: ignore[dict-item]  # the mistake under test

@@ -55,7 +55,7 @@ RULES: dict[str, tuple[str, str, str]] = {
     "DoesNothing": ("test_models_are_changed", "no transform changed anything", "correct pattern"),
     "TakesToo": ("test_others_stay", "changed it", "what the pattern does not say"),
     "NeverRests": ("test_they_come_to_rest", "finds something in its own result", "what you have written"),
-    "Unnamed": ("test_they_are_named", "is no name", "correct `name`"),
+    "Unnamed": ("test_they_are_named", "is not a name", "correct `name`"),
     "Remembers": ("test_they_serve_threads", "another graph", "local variables"),
 }
 
