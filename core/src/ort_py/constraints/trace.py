@@ -184,7 +184,7 @@ def _checked(node: NodeSpec, number: int, inputs: list[Tensor | None], found: Tr
     except Unchecked as reason:
         found.unchecked.append(ConstraintFinding(number, str(reason)))
     except MALFORMED as error:
-        found.violations.append(ConstraintFinding(number, f"its attributes are not what the operator takes: {error!r}"))
+        found.violations.append(ConstraintFinding(number, f"its attributes do not match the operator: {error!r}"))
     return ()
 
 

@@ -73,10 +73,13 @@ class RequiredOutputs:
             if (wanted is not None and shape != wanted) or (kind is not None and dtype != kind):
                 right = f"{'?' if wanted is None else list(wanted)} of {'any type' if kind is None else kind}"
                 raise EPFail(
-                    f"A compiled region makes an output of shape {list(shape)} of {dtype} where the operators give "
-                    f"{right}.",
+                    f"A compiled region makes an output of shape {list(shape)} of {dtype} where the operators "
+                    f"require {right}.",
                     why=f"output {place} of the region",
-                    fix="This is a mistake in the provider that compiled the region: report it with the model.",
+                    fix=(
+                        "This is a defect of the provider that compiled the region: please report it together with "
+                        "the model."
+                    ),
                 )
 
 

@@ -88,7 +88,7 @@ def read_assignment(
         providers: Providers of this session.
 
     Raises:
-        ValueError: A kernel or a provider is not what it was.
+        ValueError: A kernel or a provider has changed.
         cache.model_record.BROKEN: The record does not fit together.
     """
     result = Assignment()
@@ -105,7 +105,7 @@ def read_assignment(
     rows = [(*row[:5], tuple((asked, why) for asked, why in row[5])) for row in record["rows"]]
     known = {provider.name for provider in providers}
     if not {row[0] for row in rows if _RUNNERS[row[1]] is not RunnerKind.CONTROL_FLOW} <= known:
-        raise ValueError("it needs a provider that this session has not")
+        raise ValueError("it needs a provider that this session does not have")
     result.specs = _specs(read.graphs[0], result.regions)
     identities = [tuple(kernel) for kernel in record["kernels"]]
     made: list[NodeAssignment | None] = [None] * len(rows)
@@ -130,7 +130,7 @@ def read_assignment(
 def _kernel(kernels: KernelRegistry, provider: str, node: NodeSpec, identity: tuple[Any, ...]) -> KernelDef:
     found = kernels.find(provider, node).kernel
     if found is None or _identity(found) != identity:
-        raise ValueError(f"{provider} runs {node.op_type} with another kernel now")
+        raise ValueError(f"{provider} now runs {node.op_type} with another kernel")
     return found
 
 

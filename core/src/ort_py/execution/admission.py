@@ -88,7 +88,7 @@ class ShapeCheck:
             # Kernels answer as they do for all runs of these shapes; where there are none, the engine says so.
             raise RunDeclined(f"'{admission.empty}' is empty, which the provider does not compute", early=True)
         if admission.late and not self.admissions.late_broadcasts:
-            reason = "an operand is repeated along an axis that was not known to have the size 1"
+            reason = "an operand is broadcast along an axis whose size of 1 was not known when the region was compiled"
             raise RunDeclined(f"{admission.late}: {reason}, which the provider does not compute", early=True)
         return admission
 

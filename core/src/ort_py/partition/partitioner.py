@@ -142,7 +142,9 @@ class _Placing:
         answer = self.answers[place]
         match = self.kernels.find(answer.provider.name, self.view.nodes[index])
         if match.kernel is None:
-            self.choice.reasons[place, index] = f"claimed, but has no kernel: {'; '.join(match.refusals)}"
+            self.choice.reasons[place, index] = (
+                f"the provider claimed the node, but has no kernel: {'; '.join(match.refusals)}"
+            )
             return False
         self.result.nodes[self.graph.nodes[index]] = NodeAssignment(
             answer.provider.name,
@@ -169,7 +171,7 @@ class _Placing:
             refusals = self._refusals(index, len(self.answers))
             if node.domain == "" and node.op_type in CONTROL_FLOW:
                 self.result.nodes[node] = NodeAssignment(
-                    CORE, RunnerKind.CONTROL_FLOW, reason="control flow is a step of the core", refusals=refusals
+                    CORE, RunnerKind.CONTROL_FLOW, reason="the core runs control flow itself", refusals=refusals
                 )
             else:
                 self.result.unassigned[node] = refusals
@@ -202,7 +204,7 @@ def _notes(graph: Graph, choice: Choice) -> list[str]:
         figures = ", ".join(f"{name} about {cost:.0f} µs" for name, cost in choice.costs.items())
         notes.append(f"{where}placement {next(iter(choice.costs))} of {figures}")
     notes += [
-        f"{where}{operator} cuts: {nodes} node(s) that no provider of the device takes lie between {islands} islands"
+        f"{where}{operator} cuts: {nodes} node(s) that no provider of the device runs separate {islands} islands"
         for operator, nodes, islands in choice.cuts[:3]
     ]
     return notes

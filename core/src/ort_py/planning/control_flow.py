@@ -156,7 +156,7 @@ def _scan_count(node: Node, body: BodyPlanner, given: Sequence[Value | None]) ->
         raise InvalidGraph(
             f"Scan has {len(given)} input(s), {scan_count} of which would be scanned.",
             where=node.location,
-            fix="num_scan_inputs counts the last inputs, at least one.",
+            fix="num_scan_inputs is the number of inputs at the end that are scanned, at least one.",
         )
     return scan_count
 
