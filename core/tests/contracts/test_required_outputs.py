@@ -21,9 +21,9 @@ def test_unknown_shapes_and_types_may_be_anything() -> None:
 @pytest.mark.parametrize(
     ("shapes", "dtypes", "text"),
     [
-        ([(3,), (2,)], [FLOAT, FLOAT], r"\[2\] of float32 where the operators give \[2\] of int64"),
-        ([(4,), (2,)], [FLOAT, INT], r"\[4\] of float32 where the operators give \[3\] of float32"),
-        ([(3,), ()], [FLOAT, INT], r"\[\] of int64 where the operators give \[2\] of int64"),
+        ([(3,), (2,)], [FLOAT, FLOAT], r"\[2\] of float32 where the operators require \[2\] of int64"),
+        ([(4,), (2,)], [FLOAT, INT], r"\[4\] of float32 where the operators require \[3\] of float32"),
+        ([(3,), ()], [FLOAT, INT], r"\[\] of int64 where the operators require \[2\] of int64"),
     ],
 )
 def test_a_difference_is_a_failure_of_the_provider(shapes: Any, dtypes: Any, text: str) -> None:

@@ -128,7 +128,7 @@ def test_outputs_of_another_shape_are_an_error_of_the_provider() -> None:
     """The first results of new shapes are compared with what the operators give."""
     instance = admitted(admissions_of(SUM), lambda _: Doubling(shape=(2, 4)), declines=True)
     instance.bind([rows(3), rows(1)], [None])
-    with pytest.raises(EPFail, match=r"shape \[2, 4\] of float32 where the operators give \[3, 4\] of float32"):
+    with pytest.raises(EPFail, match=r"shape \[2, 4\] of float32 where the operators require \[3, 4\] of float32"):
         instance()
 
 
@@ -136,5 +136,5 @@ def test_outputs_of_another_type_are_an_error_of_the_provider() -> None:
     """So are results of another element type."""
     instance = admitted(admissions_of(SUM), lambda _: Doubling(dtype=np.float64), declines=True)
     instance.bind([rows(3), rows(1)], [None])
-    with pytest.raises(EPFail, match=r"of float64 where the operators give \[3, 4\] of float32"):
+    with pytest.raises(EPFail, match=r"of float64 where the operators require \[3, 4\] of float32"):
         instance()

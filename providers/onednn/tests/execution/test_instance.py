@@ -38,5 +38,5 @@ def test_a_plan_of_other_outputs_never_runs(monkeypatch: pytest.MonkeyPatch, wro
     with open_session(data) as session:
         (found,) = session.run(None, {"x": x})
         (record,) = session.fallback_report
-    assert "where the operators give [3, 4] of float32" in record.reason
+    assert "where the operators require [3, 4] of float32" in record.reason
     np.testing.assert_allclose(found, np.full((3, 4), np.exp(0.25)), rtol=1e-6)
