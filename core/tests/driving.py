@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream, KernelDef
 from ort_py.devices import Device
-from ort_py.engine.results import finish_result
+from ort_py.engine.runner import finish_result
 from ort_py.execution.frame import FramePool
 from ort_py.execution.program import Program
 from ort_py.execution.sequential import run_frame

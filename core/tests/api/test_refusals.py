@@ -11,7 +11,7 @@ import ort_py
 from core.tests.small_models import CPU, RELU, model_bytes, open_model
 from ort_py import EPFail, InvalidArgument, KernelNotFoundError, OptionError
 from ort_py.contracts import ProviderFactory
-from ort_py.engine.evaluation import KernelEvaluator
+from ort_py.engine.preparation import KernelEvaluator
 from ort_py.errors import EngineError
 from ort_py.graph.view import ModelGraphView, node_spec
 from ort_py.kernels.binding import KernelServices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ort_py.engine.evaluation import KernelEvaluator
+from ort_py.engine.preparation import KernelEvaluator
 from ort_py.execution.row_splitter import RowSplitter
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.registry import KernelRegistry

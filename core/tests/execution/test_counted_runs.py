@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ort_py.errors import Location
-from ort_py.execution import counted_runs as module
-from ort_py.execution.counted_runs import CountedRuns, is_light, short_run
+from ort_py.execution import executors as module
+from ort_py.execution.executors import CountedRuns, is_light, short_run
 from ort_py.planning.plan import ExecutionPlan, IfStep, KernelStep, NestedPlan, RegionStep, Step
 from ort_py.platform.native_threads import ActiveRuns
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from core.tests.driving import Driven, HostProvider, drive, floats
 from core.tests.execution.random_graphs import feeds, graphs
 from ort_py.contracts import KernelDef
-from ort_py.engine.results import finish_result
+from ort_py.engine.runner import finish_result
 from ort_py.errors import ExecutionError, Fail, InvalidArgument, KernelInputError, LimitError, OrtPyError
 from ort_py.execution.parallel import run_tasks
 from ort_py.execution.row_splitter import RowSplitter

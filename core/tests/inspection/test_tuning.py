@@ -18,7 +18,7 @@ from core.tests.small_models import model_bytes
 from ort_py.contracts import IExecutionProvider, ProviderFactory, SessionContext
 from ort_py.devices import HOST, Device
 from ort_py.engine.tuned_placement import TunedPlacement
-from ort_py.inspection.tuning_candidates import tuning_orders
+from ort_py.inspection.tuning import tuning_orders
 from ort_py_kit.fake_device import FakeBehaviour, FakeFactory
 
 CPU = "CPUExecutionProvider"

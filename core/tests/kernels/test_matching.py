@@ -10,8 +10,7 @@ import pytest
 
 from ort_py.contracts import KernelDef, NodeSpec, tensors
 from ort_py.dtypes import DataType
-from ort_py.kernels.matching import match_kernel, overlap, refusal_of
-from ort_py.kernels.registry import KernelRegistry
+from ort_py.kernels.registry import KernelRegistry, match_kernel, overlap, refusal_of
 from ort_py_kit.kernel_runner import make_node_spec
 
 

@@ -22,7 +22,7 @@ from ort_py.contracts import (
 )
 from ort_py.devices import HOST
 from ort_py.errors import KernelNotFoundError
-from ort_py.kernels.matching import match_kernel
+from ort_py.kernels.registry import match_kernel
 from ort_py_kit.fake_array import FakeArray
 from ort_py_kit.fake_memory import FakeDevice, FakeTransfer
 from ort_py_kit.fake_module import module_of

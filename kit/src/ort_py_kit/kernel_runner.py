@@ -18,8 +18,8 @@ from ort_py.dtypes import data_type_of
 from ort_py.errors import KernelNotFoundError
 from ort_py.graph.checking.resolved_schema import formal_at
 from ort_py.graph.checking.schema import SchemaRegistry
-from ort_py.kernels.matching import match_kernel
-from ort_py.values.typing_of_values import value_type_of
+from ort_py.kernels.registry import match_kernel
+from ort_py.values.ort_value import value_type_of
 
 __all__ = ["LocalKernelContext", "check_ownership", "make_node_spec", "reference_outputs", "run_kernel"]
 

@@ -7,7 +7,7 @@ Comes after `contracts` and `hooks`, before every room that needs a provider. Kn
 * `loading`, `probing`: import a light plug-in in a guard, find its factory, ask whether it is usable here.
 * `catalog`: all of that, once a process, on demand; `listing`: the user's questions to it.
 * `request`, `options`, `environment`: what the user asks for, checked.
-* `ranking`, `selection`, `refusals`: which providers a session gets, in which order, and why not others.
+* `records`, `selection`, `refusals`: which providers a session gets, in which order, and why not others.
 * `instances`: create and close them for one session.
 """
 
@@ -24,8 +24,7 @@ from ort_py.discovery.listing import (
     register_provider,
 )
 from ort_py.discovery.options import CheckedOptions, check_options
-from ort_py.discovery.ranking import ranked
-from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState
+from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState, ranked
 from ort_py.discovery.request import ProviderRequest, parse_request
 from ort_py.discovery.selection import Origin, Selected, Selection, select_providers
 

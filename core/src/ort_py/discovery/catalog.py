@@ -15,8 +15,7 @@ from ort_py.contracts import ProviderFactory
 from ort_py.discovery.entry_points import installed_record, or_blocked, scan_providers
 from ort_py.discovery.loading import broken, describe_factory, load_provider
 from ort_py.discovery.probing import probe
-from ort_py.discovery.ranking import ranked
-from ort_py.discovery.records import ProviderRecord, RecordState
+from ort_py.discovery.records import ProviderRecord, RecordState, ranked
 from ort_py.errors import InvalidArgument, PluginError
 from ort_py.hooks.entry_points import InstalledEntryPoint, Scan
 from ort_py.hooks.guard import Raised, describe, guarded

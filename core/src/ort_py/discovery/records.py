@@ -2,10 +2,15 @@
 
 Comes before everything else of this room. *Installed* is known from metadata; the other states are known after its
 plug-in was loaded and probed. Records are frozen: a new state is a new record.
+
+`ranked` puts them in the automatic order, the same on every run and every machine with the same packages: device class
+first (NPU, GPU, other accelerators, CPU), then the declared rank, then the name. The provider that can run everything,
+CPUExecutionProvider, is the last of these; behind it stand those that are used by name only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 from enum import Enum
 
@@ -14,7 +19,7 @@ from ort_py.devices import Device, DeviceClass
 from ort_py.hooks.entry_points import InstalledEntryPoint
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["CPU_ROLE", "ProviderRecord", "RecordState"]
+__all__ = ["CPU_ROLE", "ProviderRecord", "RecordState", "ranked"]
 
 CPU_ROLE = "CPUExecutionProvider"
 """Name of the role that fast CPU providers may fill, and of the provider that completes every session."""
@@ -113,3 +118,16 @@ class ProviderRecord:
     def __str__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
         return f"{self.name} ({self.origin}) is {self.state.value}{reason}"
+
+
+_CLASSES = (DeviceClass.NPU, DeviceClass.GPU, DeviceClass.ACCELERATOR, DeviceClass.CPU)
+
+
+def ranked(records: Iterable[ProviderRecord]) -> list[ProviderRecord]:
+    """Records in the order in which providers are asked for their nodes."""
+    return sorted(records, key=_key)
+
+
+def _key(record: ProviderRecord) -> tuple[bool, bool, int, int, str, str]:
+    device_class = _CLASSES.index(record.device_class or DeviceClass.CPU)
+    return not record.automatic, record.name == CPU_ROLE, device_class, -record.rank, record.name, record.distribution

@@ -28,8 +28,7 @@ from ort_py.discovery.environment import compat_mode, strictness
 from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.discovery.known_names import is_known
 from ort_py.discovery.options import check_options
-from ort_py.discovery.ranking import ranked
-from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState
+from ort_py.discovery.records import CPU_ROLE, ProviderRecord, RecordState, ranked
 from ort_py.discovery.refusals import FAULTY, Skip, misspelt, none_usable, not_installed, refuse
 from ort_py.discovery.request import ProviderRequest, parse_request
 from ort_py.discovery.user_warnings import warn_user

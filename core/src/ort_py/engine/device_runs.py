@@ -18,9 +18,8 @@ from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
 from ort_py.engine.engine import Engine
 from ort_py.engine.feeds import device_feed
-from ort_py.engine.results import finish_result
 from ort_py.engine.run_arguments import check_run_options
-from ort_py.engine.runner import Runner
+from ort_py.engine.runner import Runner, finish_result
 from ort_py.engine.runs import answer, execute, run
 from ort_py.errors import EngineError, MissingInputError
 from ort_py.execution.program import Program

@@ -22,8 +22,7 @@ from ort_py.engine.completion import check_completion
 from ort_py.engine.contributions import schemas_when_needed
 from ort_py.engine.description import ModelDescription, describe
 from ort_py.engine.load_report import LoadReport
-from ort_py.engine.memory_limit import settle_memory
-from ort_py.engine.memory_report import MemoryReport, memory_report
+from ort_py.engine.memory_report import MemoryReport, memory_report, settle_memory
 from ort_py.engine.participants import Participants
 from ort_py.engine.provider_choice import choose
 from ort_py.engine.provider_set import ProviderSet

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from ort_py.contracts import IExecutionProvider, Transform
+import numpy as np
+
+from ort_py.contracts import Array, IExecutionProvider, KernelContext, NodeSpec, Transform, TransformContext
+from ort_py.devices import HOST
 from ort_py.engine.contributions import Contributions
-from ort_py.engine.evaluation import KernelEvaluator
 from ort_py.engine.provider_wishes import wishes
 from ort_py.engine.unfusing import write_out
+from ort_py.errors import EngineError
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.checking.validate import check_types
 from ort_py.graph.editing.edit import Editor
@@ -23,15 +27,17 @@ from ort_py.graph.ir import Model, Node, walk
 from ort_py.graph.reading.functions import expand_schema_function
 from ort_py.graph.reading.names import Names
 from ort_py.graph.typing.shapes import infer_types
-from ort_py.kernels.binding import KernelServices
+from ort_py.kernels.binding import KernelServices, bind_kernel, make_context
+from ort_py.kernels.registry import KernelRegistry
 from ort_py.limits import Limits, looking
+from ort_py.limits.limits import INITIALIZER_BYTES_ALWAYS_ALLOWED
 from ort_py.options import SessionOptions
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py.transforms.switches import switched_off
 
-__all__ = ["expand_functions", "optimise", "transforms_of"]
+__all__ = ["KernelEvaluator", "expand_functions", "optimise", "transforms_of"]
 
 _LOG = logging.getLogger("ort_py.session")
 
@@ -103,3 +109,65 @@ def expand_functions(model: Model, nodes: Mapping[Node, object], schemas: Schema
         infer_types(model, schemas)
         check_types(model, schemas)
     return len(others) < len(nodes) or any(expanded)
+
+
+class KernelEvaluator(TransformContext):
+    """Evaluates with the provider that would run a node last: the completing one is asked first.
+
+    Args:
+        providers: The session's providers in rank order.
+        kernels: Their kernels.
+        services: What kernels are bound with.
+        held: Bytes of the model's constants.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[IExecutionProvider],
+        kernels: KernelRegistry,
+        services: KernelServices,
+        held: int = 0,
+    ) -> None:
+        self._providers = [provider for provider in reversed(providers) if provider.device == HOST]
+        self._kernels = kernels
+        self._services = services
+        self._left = _room(services.limits, held)
+
+    def evaluate(self, node: NodeSpec, inputs: Sequence[Array | None]) -> Sequence[Array] | None:
+        for provider in self._providers:
+            match = self._kernels.find(provider.name, node)
+            if match.kernel is None:
+                continue
+            constants = {index: value for index, value in enumerate(inputs) if value is not None}
+            bound = bind_kernel(node, match.kernel, provider, self._services, constants)
+            with np.errstate(all="ignore"):
+                result: Any = bound.call(*inputs)
+            return [result] if len(node.outputs) == 1 else list(result)
+        return None
+
+    def kernel_context(self, node: NodeSpec) -> KernelContext:
+        if not self._providers:
+            raise EngineError(
+                "No provider of this session computes on the host.",
+                where=node.location,
+                why="the kernel context for transforms requires one",
+                fix="Add CPUExecutionProvider to the providers.",
+            )
+        return make_context(node, self._providers[0], self._services)
+
+    def reserve(self, nbytes: int) -> bool:
+        if nbytes > self._left:
+            return False
+        self._left -= nbytes
+        return True
+
+
+def _room(limits: Limits, held: int) -> int:
+    """Bytes that constants may grow by: as many as a file of no size may hold, and a part of what the session has left.
+
+    Computed anew in each run they would take that memory too, but one after the other.
+    """
+    bounds = [limits.initializer_cap(0), limits.single_allocation_bytes, INITIALIZER_BYTES_ALWAYS_ALLOWED]
+    if limits.total_memory_bytes is not None:
+        bounds.append(max(0, limits.total_memory_bytes - held) // 4)
+    return min(bound for bound in bounds if bound is not None)

@@ -6,7 +6,8 @@ program: the engine prepares one for the providers that are in use here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
 from ort_py.contracts import IExecutionProvider, SessionContext
 from ort_py.discovery import (
@@ -21,7 +22,6 @@ from ort_py.discovery import (
 from ort_py.engine.contributions import Contributions, provider_failure, quietly
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.participants import Participants
-from ort_py.engine.precision import precision_notes
 from ort_py.engine.provider_choice import selection_notes
 from ort_py.engine.recovery.state import expect_device
 from ort_py.engine.run_callbacks import wants_runs
@@ -32,7 +32,7 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks.manager import HookManager
 from ort_py.options import SessionOptions, is_on, without_effect
 
-__all__ = ["ProviderSet"]
+__all__ = ["ProviderSet", "precision_notes"]
 
 
 class ProviderSet:
@@ -224,3 +224,26 @@ class ProviderSet:
         self.selection = self.selection.joined_by([one])
         self.records = [found for found, _ in self._usable]
         return one.record.name not in self._unusable
+
+
+_logger = logging.getLogger("ort_py.session")
+
+
+def precision_notes(providers: Sequence[IExecutionProvider], precision: str) -> list[str]:
+    """Return a line for each provider that does not compute in the requested precision. If none does, log a warning.
+
+    Args:
+        providers: The session's, in rank order.
+        precision: `SessionOptions.precision`.
+    """
+    refusals = {provider.name: _refusal(provider, precision) for provider in providers}
+    if precision != "float32" and refusals and None not in refusals.values():
+        _logger.warning("precision '%s' has no effect: no provider of this session computes in it", precision)
+    return [f"{name} leaves float32 models in float32: {reason}" for name, reason in refusals.items() if reason]
+
+
+def _refusal(provider: IExecutionProvider, precision: str) -> str | None:
+    try:
+        return provider.precision_refusal(precision)
+    except Exception as error:  # a plug-in's code: whatever it raises, the session is made
+        return f"asking it raised {type(error).__name__}: {error}"

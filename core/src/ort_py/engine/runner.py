@@ -1,7 +1,7 @@
 """One program ready to be called: its feeds checked, its frames pooled, its results handed over.
 
-The border between user values and slots. Immutable but for the pool, so that a session that plans again swaps the
-whole runner and runs under way keep theirs.
+The border between user values and slots: results are fresh, writable, C-contiguous and alias nothing. Immutable but for
+the pool, so that a session that plans again swaps the whole runner and runs under way keep theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ort_py.engine.feeds import FeedSpec, convert_feed, feed_spec, no_mapping
-from ort_py.engine.results import finish_result
 from ort_py.engine.run_arguments import name_list, not_a_name
 from ort_py.errors import InvalidArgument, Location, MissingInputError
 from ort_py.execution.bound_outputs import BoundOutputs
@@ -25,7 +24,7 @@ from ort_py.execution.program import Program
 from ort_py.platform.memory_pressure import MemoryPressure
 from ort_py.suggestions import close_names, did_you_mean
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "finish_result"]
 
 
 class Runner:
@@ -248,3 +247,23 @@ def _equal(found: np.dtype[Any], wanted: np.dtype[Any] | None) -> bool:
     NumPy takes None for float64 here, so it is asked about first.
     """
     return wanted is not None and found == wanted
+
+
+def finish_result(value: Any, copy: bool) -> Any:
+    """The caller's form of a slot's content.
+
+    Args:
+        value: Array, NumPy scalar, list, dict or None.
+        copy: It may share memory with something that outlives the run.
+    """
+    if isinstance(value, np.ndarray):
+        if copy or not value.flags.carray:
+            return np.array(value, order="C")
+        return value
+    if isinstance(value, np.generic):
+        return np.array(value)  # NumPy's functions return scalars for 0-d arrays
+    if isinstance(value, list):
+        return [finish_result(item, copy) for item in value]
+    if isinstance(value, dict):
+        return dict(value)
+    return value

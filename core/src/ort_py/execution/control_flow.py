@@ -1,9 +1,10 @@
-"""If, Loop, Scan and SequenceMap as instructions: bodies run in child frames of the same run.
+"""If, Loop, Scan, SequenceMap and kernels that hold graphs, as instructions: graphs run in child frames of the run.
 
 Specification: ONNX If-1…25, Loop-1…25, Scan-9…25 and SequenceMap-17; `batched_scans` has Scan-8. Only the iterations
 themselves loop in Python; slices and stacks are array operations. The specification leaves the order of the elements of
-SequenceMap open; here it is theirs. Comes after `bodies`, which holds what these have in common with kernels that hold
-graphs.
+SequenceMap open; here it is theirs. While a kernel that holds graphs is called, the handle of each graph
+(`ort_py.kernels.subgraphs`) is bound to this frame and this thread, so kernels stay stateless and two threads never
+share a frame. Comes after `bodies`, which holds what all of these have in common.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import numpy as np
 from ort_py.errors import InvalidArgument
 from ort_py.execution.bodies import enter, leave, one_integer, run_body, store, truth
 from ort_py.execution.stacking import stack
-from ort_py.planning.plan import NONE_SLOT, IfStep, LoopStep, ScanStep, SequenceMapStep
+from ort_py.kernels.subgraphs import BoundSubgraph, SubgraphRunner, running
+from ort_py.planning.plan import NONE_SLOT, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
 
 if TYPE_CHECKING:
+    from ort_py.execution.frame import Frame
     from ort_py.execution.instructions import Instruction, Slots
 
-__all__ = ["compile_if", "compile_loop", "compile_scan", "compile_sequence_map"]
+__all__ = ["compile_if", "compile_loop", "compile_scan", "compile_sequence_map", "compile_subgraph_kernel"]
 
 
 def compile_if(step: IfStep) -> Instruction:
@@ -191,3 +194,38 @@ def compile_sequence_map(step: SequenceMapStep) -> Instruction:
         store(s, step.outputs, collected, step.release)
 
     return instruction
+
+
+def compile_subgraph_kernel(step: SubgraphKernelStep) -> Instruction:
+    """Call the kernel with its graphs ready to run."""
+    call, arguments, several = step.call, step.arguments, len(step.outputs) != 1
+
+    def instruction(s: Slots) -> None:
+        frames = [(enter(s, body), body) for _, body in step.subgraphs]
+        runners = {
+            bound: _runner(step, bound, frame) for (bound, _), (frame, _) in zip(step.subgraphs, frames, strict=True)
+        }
+        with running(runners):
+            result = call(*[s[slot] for slot in arguments])
+        for frame, body in reversed(frames):
+            leave(frame, body)
+        store(s, step.outputs, result if several else (result,), step.release)
+
+    return instruction
+
+
+def _runner(step: SubgraphKernelStep, bound: BoundSubgraph, frame: Frame) -> SubgraphRunner:
+    wanted = len(frame.program.plan.inputs)
+
+    def run(*inputs: Any) -> list[Any]:
+        if len(inputs) != wanted:
+            raise InvalidArgument(
+                f"The graph '{bound.name}' takes {wanted} input(s), but its kernel passed {len(inputs)}.",
+                where=step.location,
+                fix="The model and the operator's specification disagree: check how the model was exported.",
+            )
+        if frame.watch is not None:
+            frame.watch.before(step)  # a graph may have no step at all
+        return run_body(frame, inputs)
+
+    return run

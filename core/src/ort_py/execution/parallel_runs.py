@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_py.execution.parallel import run_tasks
-from ort_py.execution.sequential import run
-from ort_py.execution.step_times import run_timed
+from ort_py.execution.row_splitter import splits
+from ort_py.execution.sequential import cause_of, placed, run
 from ort_py.execution.task_program import TaskProgram
 from ort_py.execution.thread_pool import pool_of
 from ort_py.planning.dependencies import Dependencies
@@ -28,7 +28,7 @@ from ort_py.platform.native_threads import Told, active_runs
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
 
-__all__ = ["ParallelRuns"]
+__all__ = ["ParallelRuns", "run_timed"]
 
 _TIMED_RUNS = 2
 """Sequential runs whose steps are timed; the first ones make what later ones find made."""
@@ -195,3 +195,45 @@ class ParallelRuns:
         with self._lock.held():
             size.kind, size.runs, size.compared = "compared", 0, 0
             size.sequential_ns = size.parallel_ns = 1 << 62
+
+
+def run_timed(frame: Frame) -> tuple[list[int], list[int]]:
+    """`sequential.run` of a main frame.
+
+    Returns:
+        Nanoseconds of each step, and the largest number of threads that its rows were split over.
+    """
+    times: list[int] = []
+    wide: list[int] = []
+    if frame.streams:
+        with frame.current_streams():
+            frame.context.run(_run, frame, times, wide)
+    else:
+        frame.context.run(_run, frame, times, wide)
+    return times, wide
+
+
+def _run(frame: Frame, times: list[int], wide: list[int]) -> None:
+    watch, slots, clock, plan = frame.watch, frame.slots, time.perf_counter_ns, frame.program.plan
+    recorder = None if watch is None else watch.recorder
+    trace = None if recorder is None else recorder.begin_run(plan, slots)
+    complete = False
+    try:
+        for index, (step, instruction) in enumerate(zip(plan.steps, frame.program.instructions, strict=True)):
+            if watch is not None:
+                watch.before(step)
+            splits.most = 1
+            start = clock()
+            try:
+                instruction(slots)
+            except Exception as error:  # kernels and regions may raise anything; it is placed and chained
+                raise placed(error, step, slots) from cause_of(error)
+            end = clock()
+            times.append(end - start)
+            wide.append(splits.most)
+            if trace is not None:
+                trace.note(index, start, end, slots)
+        complete = True
+    finally:
+        if recorder is not None and trace is not None:
+            recorder.end_run(trace, complete=complete)

@@ -11,6 +11,7 @@ from ort_py.execution.control_flow import (
     compile_loop,
     compile_scan,
     compile_sequence_map,
+    compile_subgraph_kernel,
 )
 from ort_py.execution.instructions import (
     Instruction,
@@ -21,7 +22,6 @@ from ort_py.execution.instructions import (
     compile_wait,
 )
 from ort_py.execution.planned_runs import PlannedRuns
-from ort_py.execution.subgraph_kernels import compile_subgraph_kernel
 from ort_py.planning.plan import (
     BatchedScanStep,
     ContiguousStep,

@@ -16,17 +16,17 @@ from dataclasses import field, replace
 from typing import Any
 
 from ort_py.api.session import InferenceSession
+from ort_py.devices import HOST, Device
 from ort_py.discovery import CPU_ROLE
 from ort_py.engine.participants import Participants
 from ort_py.engine.tuned_placement import IN_ORDER, PLACEMENT_KEY, TunedPlacement
 from ort_py.errors import InvalidArgument, OptionError, OrtPyError
 from ort_py.inspection.generated_inputs import InputRecipe, generate
-from ort_py.inspection.tuning_candidates import tuning_orders
 from ort_py.inspection.tuning_report import TunedCandidate, TuningReport
 from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
 
-__all__ = ["tune"]
+__all__ = ["tune", "tuning_orders"]
 
 FINALISTS = 3
 """Candidates that are measured against each other in the end."""
@@ -242,3 +242,36 @@ def _kept(participants: Participants, title: str, tuned: TunedPlacement) -> str:
 
 def _silent(text: str) -> None:
     """Ignore progress messages."""
+
+
+def tuning_orders(
+    names: Sequence[str], devices: Mapping[str, Device], completing: str, reserve: Sequence[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Orders to try besides the session's own, by what they are in words; each order once.
+
+    Args:
+        names: The session's providers, in order.
+        devices: Where each computes.
+        completing: The provider that can complete all others, if it is among them.
+        reserve: Providers that the session does not have because another one fills the CPU role, best first. Each is
+            tried alone, and behind all others but the completing one.
+    """
+    last = (completing,) if completing in names else ()
+    host = tuple(name for name in names if devices[name] == HOST)
+    orders: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        orders[f"{name} alone"] = tuple(dict.fromkeys((name, *last)))
+    if len(host) < len(names):
+        orders["the host alone"] = host
+    for name in names:
+        if name not in last and len(names) > len(last) + 1:
+            orders[f"without {name}"] = tuple(other for other in names if other != name)
+    others = tuple(name for name in names if name not in last)
+    for name in reserve:
+        orders[f"{name} alone"] = (name, *last)
+        orders[f"{name} beside the others"] = (*others, name, *last)
+    found: dict[tuple[str, ...], str] = {tuple(names): ""}
+    for text, order in orders.items():
+        if order:
+            found.setdefault(order, text)
+    return {text: order for order, text in found.items() if text}

@@ -1,7 +1,8 @@
 """All kernels of a session's providers, by (provider, domain, operator).
 
-A provider's own kernels come first and may not conflict; kernels that plug-ins add to another's provider fill gaps,
-and replace only where the session allows it. A provider's catalogue is asked for an operator when it is first met.
+A provider's own kernels come first and may not conflict; kernels that plug-ins add to another's provider fill gaps, and
+replace only where the session allows it. A provider's catalogue is asked for an operator when it is first met. A kernel
+that does not fit a node is refused with every reason.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from ort_py.contracts import KernelCatalog, KernelDef, KernelLookup, KernelMatch, NodeSpec
-from ort_py.errors import KernelConflictError
-from ort_py.kernels.matching import match_kernel, overlap
+from ort_py.errors import KernelConflictError, operator_title
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["KernelRegistry", "Registration"]
+__all__ = ["KernelRegistry", "Registration", "match_kernel", "overlap", "refusal_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +118,49 @@ class _ProviderLookup(KernelLookup):
 
     def find(self, node: NodeSpec) -> KernelMatch:
         return self._registry.find(self._provider, node)
+
+
+def refusal_of(definition: KernelDef, node: NodeSpec) -> str | None:
+    """Explain why a kernel of the node's operator does not fit it; None if it fits."""
+    reasons: list[str] = []
+    if not definition.since <= node.since_version <= definition.last:
+        reasons.append(f"the node needs version {node.since_version}")
+    for variable, allowed in definition.types.items():
+        bound = node.type_bindings.get(variable)
+        if bound is not None and bound not in allowed:
+            reasons.append(f"{variable} is {bound}")
+    if not reasons and definition.refuses is not None:
+        try:
+            reason = definition.refuses(node)
+        except Exception as error:  # a plug-in's code: the node is left to others, with the reason
+            reason = f"its function `refuses` raised {type(error).__name__}: {error}"
+        reasons += [reason] if reason else []
+    return f"kernel {definition}: {', '.join(reasons)}" if reasons else None
+
+
+def match_kernel(candidates: Iterable[KernelDef], node: NodeSpec) -> KernelMatch:
+    """The first candidate that fits, else every refusal. Candidates never overlap, so order does not matter."""
+    refusals: list[str] = []
+    for definition in candidates:
+        refusal = refusal_of(definition, node)
+        if refusal is None:
+            return KernelMatch(definition)
+        refusals.append(refusal)
+    if not refusals:
+        refusals.append(f"no kernel for {operator_title(node.op_type, node.domain)}")
+    return KernelMatch(None, tuple(refusals))
+
+
+def overlap(left: KernelDef, right: KernelDef) -> str | None:
+    """Describe in words the nodes that two kernels of one operator both claim; None if no node could match both."""
+    first, last = max(left.since, right.since), min(left.last, right.last)
+    if first > last:
+        return None
+    shared: list[str] = []
+    for variable in sorted(left.types.keys() & right.types.keys()):
+        both = left.types[variable] & right.types[variable]
+        if not both:
+            return None
+        shared.append(f"{variable}: {', '.join(sorted(both))}")
+    versions = f"version {first}" if first == last else f"versions {first} to {last}"
+    return f"{versions} for {'; '.join(shared) or 'every type'}"

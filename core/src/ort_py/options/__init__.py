@@ -5,7 +5,7 @@ reading order:
 
 * `spec`: the record of one option, from which everything about it is made.
 * `option_set`: options as typed attributes, config entries, copies, pickling, and what the engine asks of options.
-* `session_attributes`, `run_options`, `config_entries`, `ignored_entries`: the table.
+* `session_attributes`, `run_options`, `config_entries`: the table.
 * `session_options`: the attributes with the methods of onnxruntime; `added` holds what these add.
 * `config_checks`, `verify_share`: checks of keys and values.
 * `ep_context`: the buffers that callbacks for compiled models get.

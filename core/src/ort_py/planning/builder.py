@@ -17,13 +17,12 @@ from ort_py.kernels.results import result_check
 from ort_py.partition.assignment import Region, RunnerKind
 from ort_py.planning.aliasing import outputs_to_copy
 from ort_py.planning.constants import ConstantPool
-from ort_py.planning.control_flow import emit_control_flow
+from ort_py.planning.control_flow import emit_control_flow, emit_subgraph_kernel, subgraph_input_device
 from ort_py.planning.lifetimes import with_releases
 from ort_py.planning.plan import ExecutionPlan, KernelStep, PlanInput, PlanOutput, RegionStep
 from ort_py.planning.resources import PlanResources
 from ort_py.planning.schedule import schedule
 from ort_py.planning.slots import SlotTable
-from ort_py.planning.subgraph_kernels import emit_subgraph_kernel, subgraph_input_device
 
 __all__ = ["GraphPlanner", "build_plan", "plan_region"]
 

@@ -1,17 +1,19 @@
-"""Steps for If, Loop, Scan and SequenceMap: where bodies get their values and where their results are left.
+"""Steps for If, Loop, Scan, SequenceMap and kernels that hold graphs: the places of values of bodies and of results.
 
 A branch of If leaves its results on the same devices as the other. A Scan goes over one sequence along any axis since
-opset 9, over a batch of sequences in opset 8. Comes after `bodies`, which holds what these have in common with kernels
-that hold graphs.
+opset 9, over a batch of sequences in opset 8. A kernel says in its declaration which values of its graphs it gives and
+takes on the host; all others are on its provider's device. Comes after `bodies`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ort_py.contracts import Subgraph
 from ort_py.devices import HOST, Device
 from ort_py.errors import InvalidGraph
-from ort_py.graph.ir import Node, Value
+from ort_py.graph.ir import Graph, Node, Value
+from ort_py.kernels.binding import BoundKernel
 from ort_py.planning.bodies import (
     BodyPlanner,
     allocation_checker,
@@ -25,9 +27,10 @@ from ort_py.planning.bodies import (
     nest,
     slice_types,
 )
-from ort_py.planning.plan import BatchedScanStep, IfStep, LoopStep, ScanStep, SequenceMapStep
+from ort_py.planning.plan import BatchedScanStep, IfStep, LoopStep, ScanStep, SequenceMapStep, SubgraphKernelStep
+from ort_py.planning.resources import PlanResources
 
-__all__ = ["emit_control_flow"]
+__all__ = ["emit_control_flow", "emit_subgraph_kernel", "subgraph_input_device"]
 
 _BATCH_AND_TIME = (0, 1)
 
@@ -195,3 +198,54 @@ def emit_control_flow(planner: BodyPlanner, node: Node) -> None:
         InvalidGraph: A body has the wrong number of inputs or outputs.
     """
     _EMIT[node.op_type](planner, node)
+
+
+def subgraph_input_device(resources: PlanResources, owner: Node, graph: Graph, position: int) -> Device:
+    """Device on which the kernel of `owner` supplies an input of one of its graphs."""
+    assigned = resources.assignment.nodes[owner]
+    assert assigned.kernel is not None
+    for subgraph in assigned.kernel.subgraphs:
+        if owner.attributes.get(subgraph.name) is graph and position in subgraph.host_inputs:
+            return HOST
+    return resources.device_of(assigned)
+
+
+def emit_subgraph_kernel(planner: BodyPlanner, node: Node, bound: BoundKernel, arguments: tuple[int, ...]) -> None:
+    """Emit the step of a node whose kernel runs graphs.
+
+    Args:
+        planner: Planner of the node's graph.
+        node: The node.
+        bound: Its kernel.
+        arguments: Slots of the node's inputs.
+    """
+    resources = planner.resources
+    assigned = resources.assignment.nodes[node]
+    declared = {subgraph.name: subgraph for subgraph in bound.definition.subgraphs}
+    nested = []
+    for handle in bound.subgraphs:
+        body = body_planner(planner, node, handle.name)
+        devices = _output_devices(body, declared[handle.name], resources.device_of(assigned))
+        nested.append((handle, nest(planner, body, devices)))
+    # The kernel may hand on what a graph returned, which may be a view or an outer value: nothing is known of layouts.
+    outputs = tuple(
+        planner.slots.discard()
+        if value is None
+        else planner.slots.define(value, resources.output_device(node, position), strided=True)
+        for position, value in enumerate(node.outputs)
+    )
+    planner.slots.steps.append(
+        SubgraphKernelStep(
+            inputs=(*arguments, *captured_slots(*(plan for _, plan in nested))),
+            outputs=outputs,
+            location=node.location,
+            provider=assigned.provider,
+            call=bound.call,
+            arguments=arguments,
+            subgraphs=tuple(nested),
+        )
+    )
+
+
+def _output_devices(body: BodyPlanner, subgraph: Subgraph, device: Device) -> list[Device]:
+    return [HOST if position in subgraph.host_outputs else device for position in range(len(body.graph.outputs))]

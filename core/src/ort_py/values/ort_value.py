@@ -14,9 +14,13 @@ import numpy as np
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import (
     DataType,
+    MapType,
     OptionalType,
+    SequenceType,
+    SparseTensorType,
     TensorType,
     ValueType,
+    data_type_of,
     numpy_dtype,
     parse_value_type,
 )
@@ -28,11 +32,9 @@ from ort_py.values.device_tensor import DeviceTensor
 from ort_py.values.element_types import SUB_BYTE, array_at, element_type_of, shape_of, writable_view
 from ort_py.values.held_value import HeldValue
 from ort_py.values.memory_info import OrtMemoryInfo
-from ort_py.values.packed import unpack
 from ort_py.values.sparse import SparseTensor
-from ort_py.values.typing_of_values import value_type_of
 
-__all__ = ["OrtValue"]
+__all__ = ["OrtValue", "unpack", "value_type_of"]
 
 
 class OrtValue(HeldValue):
@@ -266,3 +268,60 @@ def _expect_contiguous(array: Any) -> None:
 def _texts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Strings as object arrays of ``str``; object arrays are shared as they are."""
     return array if array.dtype == object and array.flags.c_contiguous else array.astype(object, order="C")
+
+
+_SIGNED = frozenset({DataType.INT4, DataType.INT2})
+
+
+def unpack(raw: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, Any]:
+    """Unpack as many elements as the array has bytes, from its leading bytes; the other bytes are not read.
+
+    onnxruntime keeps the shape of the byte array, so a caller who packs must pass twice the bytes that it reads.
+
+    Args:
+        raw: Array of one-byte elements, C-contiguous.
+        data_type: A packed type.
+    """
+    bits = data_type.bits
+    each = 8 // bits
+    count = raw.size
+    packed = raw.reshape(-1).view(np.uint8)[: -(-count // each)]
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = ((packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(-1)[:count].reshape(raw.shape)
+    dtype = numpy_dtype(data_type)
+    if data_type is DataType.FLOAT4E2M1:
+        return codes.view(dtype)
+    if data_type in _SIGNED:
+        sign = np.uint8(1 << (bits - 1))
+        return ((codes ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype)
+    return codes.astype(dtype)
+
+
+def value_type_of(value: Any) -> ValueType | None:
+    """The type of an array, sparse tensor, list or dict; None where it cannot be known: nothing, or an empty list."""
+    if isinstance(value, np.ndarray | np.generic):
+        return TensorType(data_type_of(value.dtype), tuple(value.shape))
+    if isinstance(value, SparseTensor):
+        return SparseTensorType(value.element_type, tuple(value.dense_shape()))
+    if isinstance(value, list | tuple):
+        element = value_type_of(value[0]) if value else None
+        # Elements of a sequence may differ in shape, so that of the first says nothing about the rest.
+        return (
+            None
+            if element is None
+            else SequenceType(TensorType(element.data_type) if isinstance(element, TensorType) else element)
+        )
+    if isinstance(value, dict) and value:
+        key, item = next(iter(value.items()))
+        inner = value_type_of(item) or TensorType(_data_type_of_scalar(item))
+        return MapType(
+            _data_type_of_scalar(key), TensorType(inner.data_type) if isinstance(inner, TensorType) else inner
+        )
+    return None
+
+
+def _data_type_of_scalar(value: Any) -> DataType:
+    if isinstance(value, np.generic):
+        return data_type_of(value.dtype)
+    # Python's float is what a map of float32 holds once it is a dict; ZipMap's maps are of that kind.
+    return {int: DataType.INT64, float: DataType.FLOAT, bool: DataType.BOOL}.get(type(value), DataType.STRING)
