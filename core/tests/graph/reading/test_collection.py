@@ -1,0 +1,58 @@
+"""Collection is off while a graph is built, and what was made meanwhile is collected when it is garbage."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from ort_py.graph.reading import collection
+from ort_py.graph.reading.collection import paused_collection
+
+pytestmark = pytest.mark.quick
+
+
+class _Part:
+    """Refers to itself, so that only a collection frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_it_is_off_inside_and_on_behind() -> None:
+    """A block that finds it off leaves it off."""
+    with paused_collection():
+        assert not gc.isenabled()
+        with paused_collection():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_what_became_garbage_is_collected_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs that are built and dropped one after the other do not pile up: few of a hundred are there at the end."""
+    monkeypatch.setattr(collection, "_LEAST", 2000)
+    gc.collect()
+    monkeypatch.setattr(collection, "_uncounted", collection._Uncounted())
+    monkeypatch.setattr(collection._uncounted, "_old", 0)
+    seen: list[weakref.ref[_Part]] = []
+    for _ in range(100):
+        with paused_collection():
+            parts = [_Part() for _ in range(1000)]
+            seen.append(weakref.ref(parts[0]))
+            del parts
+        collection._uncounted._old = 0  # a heap of tests is large: a quarter of it is more than is made here
+    assert sum(one() is not None for one in seen) < 10
+
+
+def test_a_large_heap_is_not_collected_for_a_small_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Python itself does it: a quarter of the old objects have to be new."""
+    monkeypatch.setattr(collection, "_LEAST", 10)
+    uncounted = collection._Uncounted()
+    uncounted.collect()
+    uncounted._old = 10**9
+    uncounted.add(1000)
+    before = gc.get_stats()[-1]["collections"]
+    uncounted.collect()
+    assert gc.get_stats()[-1]["collections"] == before
