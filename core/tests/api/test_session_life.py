@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pathlib
 import threading
+import tracemalloc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import ort_py
 from core.tests.small_models import CPU, RELU, model_bytes, open_model
@@ -293,3 +295,27 @@ def test_provider_options_are_listed_as_text() -> None:
     session = open_model(RELU)
     assert session.get_providers() == CPU
     assert session.get_provider_options() == {"CPUExecutionProvider": {}}
+
+
+def test_a_closed_session_holds_no_weights_of_bytes() -> None:
+    """Bytes from which another session could be made go too, although the closed one is still referred to."""
+    weights = numpy_helper.from_array(np.ones((1024, 1024), np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, 1024]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    data = model.SerializeToString()
+    del weights, graph, model
+    InferenceSession(data, providers=CPU).close()  # what is loaded once
+    gc.collect()
+    tracemalloc.start()
+    try:
+        session = InferenceSession(data, providers=CPU)
+        session.run(None, {"x": np.ones((2, 1024), np.float32)})
+        used = tracemalloc.get_traced_memory()[0]
+        session.close()
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert used - left > len(data) * 0.9
+    assert left < len(data) / 4

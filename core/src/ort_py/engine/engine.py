@@ -420,6 +420,7 @@ class Engine:
             close_regions(self.assembled)
         # Programs hold the constants. Without them and the graph, weights go with the last engine that uses them.
         self.assembled, self._assembler, self._model = None, None, None
+        self.recipe = self.recipe.closed()
         self.providers.close()
 
     def _settle(self) -> None:

@@ -113,6 +113,12 @@ class Recipe:
             return self
         return replace(self, kept=kept, reason="")
 
+    def closed(self) -> Recipe:
+        """The recipe of a closed engine: the model by its file, or not at all, since bytes would keep its weights."""
+        if self.kept is None or isinstance(self.kept, FileReference):
+            return self
+        return replace(self, kept=None, reason="the session was closed, and released the model that it was made from")
+
     def to_pickle(
         self, fingerprint: ContentHash, files: Sequence[tuple[str, FileIdentity]], *, fallback_enabled: bool, where: str
     ) -> Recipe:
