@@ -32,7 +32,7 @@ def open_on_device(runtime: str, model: str, feeds: Mapping[str, Any], device: M
             runs are captured and replayed), ``compiled`` (PyTorch only).
 
     Raises:
-        RuntimeError: The runtime is not installed, or has not this device.
+        RuntimeError: The runtime is not installed, or does not have this device.
     """
     return _Torch(model, feeds, device) if runtime == "torch" else _Bound(runtime, model, feeds, device)
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.partitioning [NODES] [--providers N] [--every K]`: seconds to decide who runs each node.
+"""`python -m benchmarks.partitioning [NODES] [--providers N] [--every K]`: seconds to assign each node to a provider.
 
 A chain with side branches, and providers of the test kit: the first compile regions or bring kernels and refuse every
 K-th node, the last runs everything. The floor is 0.6 s for 20,000 nodes and four providers. The view and the kernels'

@@ -21,7 +21,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "core" / "src"
 TABLE = SOURCES / "ort_py" / "compat" / "absent.toml"
 SUBPACKAGES = ("quantization", "tools", "transformers")
 GENERATED = "ort_flatbuffers_py"
-"""Classes that a compiler of file formats wrote: nobody imports them but onnxruntime's own converter."""
+"""Classes that a compiler of file formats wrote: only onnxruntime's own converter imports them."""
 _ENUMERATIONS = {"Enum", "IntEnum", "IntFlag"}
 
 

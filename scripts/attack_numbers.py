@@ -11,7 +11,7 @@ import random
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # `tests.support` is no package that is installed
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # `tests.support` is not a package that is installed
 
 from tests.support.child_trials import failures, run_trials
 from tests.support.extreme_numbers import draw, mutated

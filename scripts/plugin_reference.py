@@ -177,7 +177,7 @@ def _plain(text: str) -> str:
 
 
 def _hooks() -> str:
-    """The hooks themselves, which are no names that anybody imports."""
+    """The hooks themselves, which are not names that anybody imports."""
     tree = ast.parse((_path("ort_py.hooks") / "specs.py").read_text(encoding="utf-8"))
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("ort_py_")]
     return "### Hooks\n\n" + "\n".join(_bullet(_signature(node), _text(node)) for node in found)

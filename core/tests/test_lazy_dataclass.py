@@ -148,7 +148,7 @@ def test_instances_are_copied_and_pickled() -> None:
 
 
 def test_a_method_in_the_class_stays() -> None:
-    """As the standard decorator does it."""
+    """The result equals that of the standard decorator."""
 
     @dataclass(frozen=True)
     class Own:

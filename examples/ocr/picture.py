@@ -1,6 +1,6 @@
 """The sample picture: a page with lines of several sizes, one of them slanted and one upside down.
 
-Drawn anew each time with the font that Pillow brings, so no binary is kept and no system font is needed.
+Drawn again each time with the font that Pillow brings, so no binary is kept and no system font is needed.
 """
 
 from __future__ import annotations

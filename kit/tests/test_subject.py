@@ -29,7 +29,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def test_what_it_registered_goes_again() -> None:
-    """Provider and plug-in, as if they had never been there; a second subject registers them anew."""
+    """Provider and plug-in, as if they had never been there; a second subject registers them again."""
     catalog = default_catalog()
     for _ in range(2):
         subject = Subject(NAME, plugin=MODULE)

@@ -47,7 +47,7 @@ ONE_IDEA = {
 
 
 class LongModule(UserWarning):
-    """A module of more than 400 lines that nobody has looked at for a second idea."""
+    """A module of more than 400 lines that was not yet reviewed for a second idea."""
 
 
 @pytest.mark.filterwarnings("default:.* lines:UserWarning")

@@ -9,7 +9,7 @@ import pytest
 
 
 def test_the_page_is_current() -> None:
-    """Written anew it is the same; on another onnx than the one it names, whose schemas differ, it cannot be."""
+    """Written again it is the same; on another onnx than the one it names, whose schemas differ, it cannot be."""
     text = operator_table.TARGET.read_text(encoding="utf-8")
     named = text.partition("schemas of onnx ")[2].split(" ")[0]
     if named != version("onnx"):

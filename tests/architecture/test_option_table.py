@@ -38,7 +38,7 @@ def attributes_read() -> set[str]:
 
 
 def test_the_page_is_current() -> None:
-    """Written anew it is the same."""
+    """Written again it is the same."""
     text = option_table.TARGET.read_text(encoding="utf-8")
     assert text == option_table.page(), "run `python -m scripts.option_table`"
 

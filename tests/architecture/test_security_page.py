@@ -38,5 +38,5 @@ def test_every_guarantee_has_a_row() -> None:
 
 
 def test_every_limit_is_on_the_page() -> None:
-    """Whoever runs a service finds every field of `Limits` explained on the page."""
+    """The page explains every field of `Limits`, for those who run a service."""
     assert [field.name for field in fields(Limits) if f"`{field.name}`" not in PAGE] == []

@@ -52,7 +52,7 @@ def check(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(program)
     environment = dict(os.environ)
     home = Path(ort_py.__file__).parents[1]
-    if home.name != "site-packages":  # mypy finds installed packages itself, and refuses to be told where they are
+    if home.name != "site-packages":  # mypy finds installed packages itself, and does not accept a path to them
         environment["MYPYPATH"] = str(home)
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "program.py"]
     return subprocess.run(

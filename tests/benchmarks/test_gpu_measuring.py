@@ -151,7 +151,7 @@ def test_families_say_what_they_move(family: Family) -> None:
 
 
 def test_a_familys_work(tmp_path: Path) -> None:
-    """float16 has half the bytes; products that are no node of ONNX's are counted by hand."""
+    """float16 has half the bytes; products that are not ONNX nodes are counted by hand."""
     family = Family("product", "y = MatMul (x, w)", {"x": (4, 8)}, (4, 2), weights={"w": (8, 2)}, bound="operations")
     _, feeds, work = family.make(tmp_path, half=False)
     assert work == Work(2 * 4 * 2 * 8, 4 * (32 + 16 + 8))

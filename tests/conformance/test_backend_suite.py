@@ -91,7 +91,7 @@ print("\\n".join(failures))
 
 @pytest.mark.parametrize("seed", [1, 77])
 def test_operators_with_inputs_from_another_seed(seed: int) -> None:
-    """The cases of single operators are made anew, in a process of their own, with other random inputs."""
+    """The cases of single operators are made again, in a process of their own, with other random inputs."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _OTHER_SEED.format(seed=seed)],

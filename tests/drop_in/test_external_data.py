@@ -156,7 +156,7 @@ TENSORS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", TENSORS)
 def test_constants_are_taken_and_refused_alike(name: str) -> None:
-    """A constant that has not the data its type and shape need is a `Fail`."""
+    """A constant that does not have the data its type and shape need is a `Fail`."""
     proto = onnx.load_from_string(MUL)
     proto.graph.initializer.append(TensorProto(**{"name": "w", "data_type": 1, "dims": [3], **TENSORS[name]}))
 

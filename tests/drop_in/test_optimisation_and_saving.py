@@ -117,7 +117,7 @@ def test_onnxruntime_runs_the_file(level: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("disabled", [["MatMulAddFusion"], ["ConstantFolding"], ["Nope"], []])
 def test_optimisers_are_disabled_by_name(disabled: list[str]) -> None:
-    """Names that the other runtime has are no error, and results stay."""
+    """Names that only the other runtime has are accepted, and results stay."""
 
     def case(runtime: Any) -> Any:
         session = runtime.InferenceSession(model(DENSE), providers=CPU, disabled_optimizers=disabled)

@@ -220,7 +220,7 @@ def test_refusals_say_where_and_what_to_do(name: str) -> None:
 
 
 def test_feeds_are_refused_before_the_run() -> None:
-    """They are no business of a kernel: InvalidArgument and nothing more, in both."""
+    """They are not the business of a kernel: InvalidArgument and nothing more, in both."""
     case = written("g (float[N] x) => (float[N] y) { y = Neg(x) }", x=M)
     expect_agreement(case)
     assert outcome(case, OURS).raised[0] == "InvalidArgument"

@@ -22,7 +22,7 @@ def errors_of(program: str, folder: Path) -> dict[int, set[str]]:
     (folder / "program.py").write_text(program)
     environment = dict(os.environ)
     home = Path(ort_py.__file__).parents[1]
-    if home.name != "site-packages":  # mypy finds installed packages itself, and refuses to be told where they are
+    if home.name != "site-packages":  # mypy finds installed packages itself, and does not accept a path to them
         environment["MYPYPATH"] = str(home)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary", "program.py"],

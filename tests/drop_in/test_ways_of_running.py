@@ -263,5 +263,5 @@ BINDINGS: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", BINDINGS)
 def test_bindings_refuse_alike(name: str) -> None:
-    """Names that are no texts, and values that are no arrays."""
+    """Names that are not texts, and values that are not arrays."""
     expect_agreement(BINDINGS[name])

@@ -109,7 +109,7 @@ def test_doubling_functions(tmp_path: Path) -> None:
 
 
 def test_a_few_doublings_are_fine(tmp_path: Path) -> None:
-    """Functions that are called twice are no attack as such."""
+    """Functions that are called twice are not an attack as such."""
     # Seven doublings of one Neg: an even number of signs.
     assert run_in_child(doubling(8), tmp_path)["outcome"] == [-1.0, -1.0]
 

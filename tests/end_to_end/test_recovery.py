@@ -161,7 +161,7 @@ def test_a_region_that_fails(
 
 
 def test_it_comes_back(session: ort_py.InferenceSession, regions: Regions, provider: str, expected: Expected) -> None:
-    """After the pause the provider compiles its regions anew, and runs them."""
+    """After the pause the provider compiles its regions again, and runs them."""
     now = [0.0]
     session.engine.recovery.circuits = Circuits(1, 60, lambda: now[0])
     before = session.placement.counts()

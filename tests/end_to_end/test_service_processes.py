@@ -140,7 +140,7 @@ def test_forked_again_in_a_worker() -> None:
 
 
 def test_eight_threads_while_others_trim_and_change_providers() -> None:
-    """No run fails and no result is wrong, whatever is given back or planned anew meanwhile."""
+    """No run fails and no result is wrong, whatever is given back or planned again meanwhile."""
     session = session_of(2)
     feeds = [feed_of(rows, rows) for rows in range(1, 9)]
     expected = [session.run(None, feed)[0] for feed in feeds]

@@ -334,7 +334,7 @@ class AttackSearch:
         level = "ORT_ENABLE_ALL" if seed % 3 else "ORT_DISABLE_ALL"
         for one in judge(case, [Variant("default", level)], lambda stage: self.say(stage=f"{name}: {stage}")):
             if one.who == "numpy" and one.kind in {"refuses", "disputed"}:
-                continue  # being stricter than others with hostile numbers is no defect
+                continue  # being stricter than others with hostile numbers is not a defect
             counts[one.kind] += 1
             run = int(one.text.split(":")[0].removeprefix("run ")) if one.text.startswith("run ") else 0
             single = Case(case.model, [case.feeds[run]], limited=True)

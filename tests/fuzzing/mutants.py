@@ -67,7 +67,7 @@ class MutantSearch:
             from ort_py_kit.backend_cases import suite_cases
 
             self._suite = [case for case in suite_cases() if case.kind in {"node", "simple", "pytorch-operator"}]
-        # Imports and the first compilation are nobody's fault.
+        # Imports and the first compilation do not count.
         self._attempt(draw_case(3).model.SerializeToString(), {}, random.Random(0))
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
 
@@ -205,7 +205,7 @@ def _feeds(session: Any, feeds: Mapping[str, Any], rng: random.Random) -> dict[s
 
 
 def _reset_peak() -> int:
-    """Begin to measure the peak of memory anew; returns what is in use now."""
+    """Begin to measure the peak of memory again; returns what is in use now."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:  # not on this system: the peak of all mutants so far

@@ -1,4 +1,5 @@
-"""The judge: planted defects are found, blamed on who has them, and made small; what rounds otherwise is excused."""
+"""The judge: planted defects are found, attributed to the provider that has them, and made small; what rounds otherwise
+is excused."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def _against_numpy(oracles: Oracles, run: int, who: str, outcome: Outcome, numpy
         if not _gap(outcome, other, oracles, run):
             return [Finding("disputed", who, f"run {run}: {gap}, but {name} agrees with it")]
         against.append(bool(_gap(numpy, other, oracles, run)))
-    if against and all(against):  # nobody agrees with anybody: what the specification leaves open, mostly
+    if against and all(against):  # no two runtimes agree: mostly what the specification leaves open
         return [Finding("disputed", who, f"run {run}: {gap}, but the oracles differ from NumPy, too")]
     return [Finding("wrong", who, f"run {run}: {gap}")]
 

@@ -62,7 +62,7 @@ class _Resolver:
 
 @pytest.fixture(scope="module")
 def resolve(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> _Resolver:
-    """The resolver; skips where the index has not what is to be found."""
+    """The resolver; skips where the index does not have what is to be found."""
     environment = make_environment(tmp_path_factory.mktemp("resolver") / "env")
     environment.install(RECENT)
     resolver = _Resolver(environment, wheels["ort-py"].parent)

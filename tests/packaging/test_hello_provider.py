@@ -86,7 +86,7 @@ def test_it_loses_its_nodes_when_blocked(with_hello: Environment, blocked: str) 
 
 
 def test_blocked_and_asked_for_is_a_named_fallback(with_hello: Environment) -> None:
-    """The warning and the report say that it is blocked, and who runs instead."""
+    """The warning and the report say that it is blocked, and which provider runs instead."""
     code = f"""{MODEL}
 import warnings
 with warnings.catch_warnings(record=True) as caught:

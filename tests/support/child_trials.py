@@ -112,6 +112,6 @@ def _child(theirs: Connection, attempt: Callable[[Any], str], address_space: int
             return
         try:
             answer = ("ended", attempt(trial))
-        except BaseException as error:  # whatever it is, the test shall tell it
+        except BaseException as error:  # the test reports the error, whatever it is
             answer = ("raised", f"{type(error).__name__}: {error}")
         theirs.send(answer)

@@ -52,7 +52,7 @@ def imports_of(file: Path) -> Iterator[Import]:
 
 
 def code_words(file: Path) -> Iterator[tuple[str, int]]:
-    """Names, imported modules and strings that are no documentation, each with its line."""
+    """Names, imported modules and strings that are not documentation, each with its line."""
     documentation = {
         id(node.value)
         for node in ast.walk(parsed(file))

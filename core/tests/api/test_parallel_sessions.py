@@ -123,7 +123,7 @@ def test_what_is_slower_is_not_done(always: None, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_comparison_is_made_again(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machines change: after many runs both kinds are compared anew."""
+    """Machines change: after many runs both kinds are compared again."""
     monkeypatch.setattr(parallel_runs, "_COMPARED_AGAIN", 5)
     session, seen = open_model(BRANCHES, parallel()), set()
     for _ in range(60):

@@ -98,7 +98,7 @@ def test_use_after_close_says_so() -> None:
 
 
 def test_closed_session_says_so_in_its_representation() -> None:
-    """The representation tells open from closed, and shows who runs how many nodes."""
+    """The representation tells open from closed, and shows how many nodes each provider runs."""
     session = open_model(RELU)
     assert "CPUExecutionProvider: 1" in repr(session)
     session.close()

@@ -26,7 +26,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stamp() -> str | None:
-    """The stamp, looked at anew."""
+    """The stamp, looked at again."""
     package_stamp.cache_clear()
     return package_stamp("madeup_package")
 

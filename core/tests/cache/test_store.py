@@ -61,7 +61,7 @@ def test_what_was_put_is_read(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "foreign", "empty"])
 def test_a_damaged_file_is_a_miss(folder: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A warning, never an error, and it can be written anew."""
+    """A warning, never an error, and it can be written again."""
     store(folder).put(KEY, "model", b"text")
     path = entry(folder)
     old = path.read_bytes()

@@ -26,7 +26,7 @@ def folder(tmp_path: Path, save: Save) -> Path:
 
 
 def test_listing_shows_what_there_is(folder: Path, call: Call) -> None:
-    """With the model's file name and who runs its nodes; the sum last."""
+    """Each entry with the model's file name and the providers of its nodes; the sum last."""
     outcome = call("cache", "ls", "--folder", folder)
     assert outcome.code == 0
     assert "model.onnx (CPUExecutionProvider: 1)" in outcome.out

@@ -92,7 +92,7 @@ def test_unexpected_failure_asks_for_a_report(call: Call, save: Save, monkeypatc
 
 
 def test_unwritable_folder_is_a_plain_message(call: Call, save: Save) -> None:
-    """Errors of the file system are no surprise."""
+    """Errors of the file system are expected."""
     model = save()
     outcome = call("run", model, "--output", model / "below a file")
     assert outcome.code == 1

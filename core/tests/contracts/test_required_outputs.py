@@ -14,7 +14,7 @@ FLOAT, INT = np.dtype(np.float32), np.dtype(np.int64)
 
 
 def test_unknown_shapes_and_types_may_be_anything() -> None:
-    """Values decide some shapes, and an output that is no tensor has no element type."""
+    """Values decide some shapes, and an output that is not a tensor has no element type."""
     RequiredOutputs((None, (2,)), (FLOAT, None)).check([(7, 1), (2,)], [FLOAT, INT])
 
 

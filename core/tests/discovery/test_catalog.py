@@ -244,7 +244,7 @@ def test_register_shows_the_factory_s_own_exception(installation: FakeInstallati
 
 
 def test_reset_looks_again(installation: FakeInstallation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a repair, a reset is enough; the plug-in is registered anew."""
+    """After a repair, a reset is enough; the plug-in is registered again."""
     entry = installation.add(None, "A")
     catalog = installation.catalog()
     assert _record(catalog, "A").state is RecordState.BROKEN

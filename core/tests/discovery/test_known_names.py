@@ -34,7 +34,7 @@ def test_every_package_is_in_this_repository() -> None:
 
 
 def test_former_names_are_known() -> None:
-    """Names of earlier versions are no misspellings, and are no current names either."""
+    """Names of earlier versions are neither misspellings nor current names."""
     assert is_known("ROCMExecutionProvider")
     assert not FORMER_PROVIDERS & set(KNOWN_PROVIDERS)
     assert not is_known("NobodysExecutionProvider")

@@ -413,7 +413,7 @@ def test_a_broken_stand_in_is_on_record(installation: FakeInstallation, caplog: 
         selection = _select(installation, CPU_ROLE)
     assert _names(selection) == [CPU_ROLE]
     assert [record.provider for record in selection.fallbacks] == ["FastCpuExecutionProvider"]
-    assert "UnknownExecutionProvider" in caplog.text  # it might have stood in; nobody can tell
+    assert "UnknownExecutionProvider" in caplog.text  # it might have filled the role, which cannot be known
 
 
 # -- compatibility mode ------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_wrong_dimension_names_the_axis() -> None:
 
 
 def test_ragged_lists_are_refused() -> None:
-    """Lists of different lengths are no tensor."""
+    """Lists of different lengths are not a tensor."""
     error = refusal(RELU, {"x": [[1.0, 2.0, 3.0], [1.0]]})
     assert error.what == "Input 'x' cannot be converted to a tensor of float."
     assert error.fix

@@ -166,7 +166,7 @@ LONG = "g (float[N, 1024] x) => (float[N, 1024] y) { a = Exp(x) b = Neg(a) c = E
 
 @pytest.mark.parametrize("switched_off", ["enable_mem_pattern", "enable_mem_reuse"])
 def test_either_option_of_memory_switches_reserved_memory_off(switched_off: str) -> None:
-    """A run of a shape that was met before allocates its results anew; with both options it has memory reserved."""
+    """A run of a shape that was met before allocates its results again; with both options it has memory reserved."""
     for options, reserved in ((ort_py.SessionOptions(), True), (ort_py.SessionOptions(), False)):
         if not reserved:
             setattr(options, switched_off, False)

@@ -59,7 +59,7 @@ def scaled_relu(ctx: KernelContext, x: Any) -> Any:
 
 
 class Fusing(IExecutionProvider):
-    """Wants the fusion; has the kernel, or has not."""
+    """Requests the fusion, with or without a kernel for it."""
 
     def __init__(self, *, able: bool) -> None:
         self._able = able

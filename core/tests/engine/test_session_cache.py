@@ -466,7 +466,7 @@ def test_damage_anywhere_is_a_miss(
 def test_an_entry_of_another_form_is_a_miss(
     path: Path, options: ort_py.SessionOptions, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole, but written by code that meant something else: it is removed and written anew."""
+    """Whole, but written by code that meant something else: it is removed and written again."""
     opened(path, options)
 
     def misread(*_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which nodes may be in compiled regions although the core cannot check them before a run."""
+"""Nodes that may be in compiled regions although the core cannot check them before a run."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_planned_equals_unplanned(where: str, text: str, seed: int) -> None:
 
 
 def test_random_graphs_are_planned() -> None:
-    """They would be no proof where nothing is: here is one with a place for most of its values."""
+    """Without planned values these tests would prove nothing: this plan has a place for most of its values."""
     text = (
         "g (float[4,4] x, float[4,4] w) => (float[4,4] y) { a = Add(x, w) b = MatMul(a, w) c = Tanh(b) y = Sub(c, a) }"
     )

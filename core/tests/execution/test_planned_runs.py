@@ -51,7 +51,7 @@ def counting(name: str = "Exp") -> tuple[HostProvider, list[int]]:
 
 
 def test_the_second_run_writes_into_the_arena() -> None:
-    """The first run of a shape makes its arrays, later ones do not; a new shape begins anew."""
+    """The first run of a shape makes its arrays, later ones do not; a new shape starts from the beginning."""
     provider, calls = counting()
     driven = drive(CHAIN, provider)
     x = floats(LONG)

@@ -33,7 +33,7 @@ def test_old_failures_do_not_count() -> None:
 
 
 def test_it_may_be_tried_after_the_pause_by_one() -> None:
-    """Half-open: the first who asks may, the others may not."""
+    """In the half-open state, the first request is allowed and the others are refused."""
     clock = Clock()
     breaker = CircuitBreaker(1, 60, clock)
     breaker.failed()

@@ -31,7 +31,7 @@ def test_runs_look_only_while_there_is_something_to_look_at() -> None:
 
 
 def test_the_next_trial_is_given_once() -> None:
-    """To the first who asks; none before its time."""
+    """The first request gets one, and none is given before its time."""
     clock = Clock()
     circuits = Circuits(1, 60, clock)
     circuits.of("A").failed()

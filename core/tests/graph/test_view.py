@@ -71,7 +71,7 @@ def test_nested_views(view: ModelGraphView) -> None:
 
 
 def test_regions(view: ModelGraphView) -> None:
-    """A region numbers its nodes anew and has its border as inputs, outputs and initializers."""
+    """A region has its own numbers for its nodes, and has its border as inputs, outputs and initializers."""
     region = view.region([2, 0])
     assert [node.op_type for node in region.nodes] == ["Mul", "If"]
     assert [node.index for node in region.nodes] == [0, 1]

@@ -90,7 +90,7 @@ def test_an_estimate_is_handed_on() -> None:
 
 
 def test_a_call_that_ends_after_twice_the_limit_is_refused() -> None:
-    """What may end earlier is begun: estimates are not exact."""
+    """Work that may end in time is started, because estimates are not exact."""
     refuse_ahead(1.9, 1.0, 1.0, "Limits.run_seconds")
     refuse_ahead(0.5, -0.4, 1.0, "Limits.run_seconds")
     with pytest.raises(LimitError, match=r"2\.1 s; 1 s of 1 s"):

@@ -86,7 +86,7 @@ def claims(draw: st.DrawFn) -> tuple[Edges, list[set[int]]]:
     return edges, wanted
 
 
-@settings(deadline=None)  # a busy machine is no failure
+@settings(deadline=None)  # a busy machine is not a failure
 @given(claims())
 def test_regions_and_the_rest_can_always_be_ordered(case: tuple[Edges, list[set[int]]]) -> None:
     """Each wanted node is in exactly one region of its claim, and there is an order after every claim."""
@@ -129,7 +129,7 @@ def colourings(draw: st.DrawFn) -> tuple[Edges, list[list[int]]]:
     return edges, [group for group in groups if group]
 
 
-@settings(deadline=None)  # a busy machine is no failure
+@settings(deadline=None)  # a busy machine is not a failure
 @given(colourings(), st.booleans())
 def test_all_groups_at_once_can_be_ordered(case: tuple[Edges, list[list[int]]], coarse: bool) -> None:
     """Whichever way they are cut, nothing is lost and an order exists."""

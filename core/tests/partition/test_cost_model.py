@@ -152,7 +152,7 @@ def test_always_pays() -> None:
 
 
 def test_unknown_sizes_are_guessed() -> None:
-    """Unknown ranks and dimensions are no error."""
+    """Unknown ranks and dimensions are allowed."""
     text = "g (float x, float[n] w) => (float y) { y = Add(x, w) }"
     assert runners(placed(text, FakeProvider(), HostProvider())) == [HOST_NAME]
 

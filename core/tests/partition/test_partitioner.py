@@ -276,7 +276,7 @@ def graphs(draw: st.DrawFn) -> tuple[str, list[frozenset[str]]]:
     return "g (float[3] x) => (" + declared + ") {\n" + "\n".join(lines) + "\n}", able
 
 
-@settings(deadline=None)  # a busy machine is no failure
+@settings(deadline=None)  # a busy machine is not a failure
 @given(graphs(), st.tuples(st.booleans(), st.booleans()))
 def test_every_node_has_one_runner_and_regions_can_be_scheduled(
     case: tuple[str, list[frozenset[str]]], compiles: tuple[bool, bool]

@@ -55,7 +55,7 @@ def test_balanced_branches_take_a_lane_each() -> None:
 
 
 def test_long_tasks_are_cut() -> None:
-    """So that a thread that has nothing to do may take the rest: independent steps on a lane are no single task."""
+    """So that a thread that has nothing to do may take the rest: independent steps on a lane are separate tasks."""
     tasks = arrange(Dependencies(((),) * 20, frozenset()), [100_000] * 20, 2, 0).tasks
     assert max(len(task.steps) for task in tasks) <= 6
 

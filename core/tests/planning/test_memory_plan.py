@@ -18,7 +18,7 @@ from ort_py.planning.reuse import reusing_steps
 from ort_py_kit.fake_device import FakeBehaviour, FakeProvider
 
 SIZE = 40_000
-"""Bytes of a value: planning them pays, and they are no multiple of the alignment."""
+"""Bytes of a value: planning them pays, and they are not a multiple of the alignment."""
 
 
 def seen_as(shape: tuple[int, ...] = (SIZE // 4,), *, plain: bool = True) -> SeenValue:

@@ -208,7 +208,7 @@ def test_it_is_looked_at_once_a_second(tmp_path: Path) -> None:
 
 
 def test_trims_that_do_not_help_become_rare(tmp_path: Path) -> None:
-    """The pause doubles up to five minutes, and begins anew when there was memory in between."""
+    """The pause doubles up to five minutes, and begins again when there was memory in between."""
     root = unified(tmp_path, 95 * MIB)
     pressure, member, clock = watched(root)
     for _ in range(100):

@@ -393,7 +393,7 @@ def test_an_output_for_a_device_that_is_not_there(factory: FakeFactory) -> None:
 
 
 def test_places_may_be_taken_back(factory: FakeFactory) -> None:
-    """An output that is bound anew, or cleared, is where it is wanted now."""
+    """An output that is bound again, or cleared, is where it is wanted now."""
     session = open_session(CHAIN)
     binding = bound(session, on_device(), "y")
     session.run_with_iobinding(binding)

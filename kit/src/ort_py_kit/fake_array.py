@@ -250,8 +250,8 @@ def empty_array(owner: FakeDevice, shape: tuple[int, ...], dtype: np.dtype[Any],
     """An array of poison for work on a stream.
 
     Raises:
-        TypeError: Strings and other objects are no business of a device.
-        MemoryError: The device has not that much.
+        TypeError: Strings and other objects are not the business of a device.
+        MemoryError: The device does not have that much.
     """
     if dtype.hasobject:
         raise TypeError(f"{owner.device} holds no arrays of {dtype}.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["POISON", "FakeAllocator", "FakeDevice", "FakeTransfer", "Memory"]
 
 POISON = 0xFF
-"""Every byte of memory nobody has written: NaN in all floating types, -1 in the signed integers."""
+"""Every byte of memory that was not written yet: NaN in all floating types, -1 in the signed integers."""
 
 _SMALLEST_BLOCK = 64
 
@@ -101,7 +101,7 @@ class FakeDevice:
         """Memory whose content is poison, for work on `stream`.
 
         Raises:
-            MemoryError: The device has not that much.
+            MemoryError: The device does not have that much.
         """
         size = max(_SMALLEST_BLOCK, 1 << max(0, nbytes - 1).bit_length())
         if self.largest is not None and nbytes > self.largest:

@@ -63,7 +63,7 @@ _VALUES = _words(
 
 
 _OUT = {"concatenate": 2, "dot": 2, "take": 3}
-"""Where functions that are no ufuncs take their output, when it is not given by name."""
+"""Where functions that are not ufuncs take their output, when it is not given by name."""
 
 
 class FakeModule:

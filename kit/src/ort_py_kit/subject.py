@@ -179,7 +179,8 @@ class _Observer:
 
 
 def forget_providers() -> None:
-    """Forget the providers that tests registered and the devices that were lost, and look anew at what is installed."""
+    """Forget the providers that tests registered and the devices that were lost, and look again at what is
+    installed."""
     default_catalog().reset()
     process_lost_devices().forget()
 

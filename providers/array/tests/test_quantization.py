@@ -1,4 +1,4 @@
-"""Quantising and dequantising against onnxruntime, and the reference for types that it has not."""
+"""Quantising and dequantising against onnxruntime, and the reference for types that it does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers of a test, the same in whatever order tests run: `conftest` begins anew for each.
+"""Random numbers of a test, the same in whatever order tests run: `conftest` begins again for each.
 
 Only while a test runs: parameters are drawn when tests are collected, and are written out instead.
 """

@@ -96,7 +96,7 @@ def test_large_scores_do_not_overflow(seen: _Seen) -> None:
 
 
 def test_runs_agree_with_each_other(seen: _Seen) -> None:
-    """State that passes from block to block starts anew with each run."""
+    """State that passes from block to block starts again with each run."""
     feeds = _feeds(np.random.default_rng(4), 1, 2, 70, 40, 32)
     session = open_session(_model(feeds))
     first, second = (session.run(None, feeds)[0] for _ in range(2))

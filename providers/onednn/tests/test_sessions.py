@@ -116,7 +116,7 @@ def test_shapes_may_change_between_runs(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Endless variety costs no endless memory, and what was dropped is planned anew; closing gives all of it back."""
+    """Endless variety costs no endless memory, and what was dropped is planned again; closing gives all of it back."""
     data = model([node("MatMul", "x w", "m"), node("Relu", "m", "y")], {"x": _f(3, 8)}, {"w": _f(8, 8)}, dynamic=True)
     gc.collect()
     monkeypatch.setattr(shape_memory, "allowed", 1 << 20)

@@ -116,7 +116,7 @@ def test_one_region_whatever_the_shape(name: str) -> None:
 
 
 def test_shapes_of_inputs_stay_outside() -> None:
-    """They cut nothing there; the region is given what they come to, and plans anew only where that changes."""
+    """They cut nothing there; the region is given what they come to, and plans again only where that changes."""
     nodes = [
         _n("Shape", "x", "s"),
         _n("Concat", "s heads", "t", axis=0),

@@ -24,7 +24,7 @@ def target(**given: Any) -> Target:
 
 
 def test_what_it_was_made_for() -> None:
-    """The same version, device and properties; anything else is compiled anew."""
+    """The same version, device and properties; anything else is compiled again."""
     artifact = pack({"inputs": ["x"], "outputs": 1}, b"blob", target())
     header, blob = unpack(artifact)
     assert (header["inputs"], blob) == (["x"], b"blob")
@@ -82,7 +82,7 @@ def test_a_session_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("damage", [lambda blob: blob[: len(blob) // 2], lambda blob: b"", lambda blob: blob[::-1]])
 def test_what_openvino_does_not_import_is_an_error(damage: Callable[[bytes], bytes]) -> None:
-    """It is raised, and the core compiles anew."""
+    """It is raised, and the core compiles again."""
     from ort_py_openvino.region import OpenVINORegion, imported
     from ort_py_openvino.runtime import core
 

@@ -83,6 +83,6 @@ def test_losses(body: str, inputs: dict[str, Any], opset: int, dims: str) -> Non
 
 
 def test_loss_with_weights_of_classes() -> None:
-    """Weights are no path to the logits; they have a derivative of their own."""
+    """Weights do not lead to the logits; they have a derivative of their own."""
     inputs = {**LABELS, **random_inputs(2, 0.5, 1.0, w=(3,))}
     check_gradients("y = SoftmaxCrossEntropyLoss(x, t, w)", inputs)

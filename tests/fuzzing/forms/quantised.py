@@ -14,7 +14,7 @@ __all__ = ["dequantised", "quantised"]
 
 
 def _scale(g: Builder, shape: tuple[int, ...] = ()) -> Value:
-    # Powers of two keep quotients exact, so that nobody rounds a tie to another side.
+    # Powers of two keep quotients exact, so that no runtime rounds a tie to another side.
     exact = g.chance(0.5)
     drawn = 2.0 ** g.numbers.integers(-6, -2, shape) if exact else g.numbers.uniform(0.01, 0.1, shape)
     return g.const(np.asarray(drawn, np.float32))

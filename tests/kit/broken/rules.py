@@ -75,7 +75,7 @@ class TakesToo(NegOfRelu):
 
 
 class NeverRests(NegOfRelu):
-    """An Identity goes in before the Neg, each time anew."""
+    """A new Identity goes in before the Neg each time."""
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         source, result = node.inputs[0], node.outputs[0]

@@ -137,7 +137,7 @@ def test_a_check_can_be_expected_to_fail(pytester: pytest.Pytester) -> None:
     ],
 )
 def test_mistakes_in_the_list_are_failures(line: str, message: str, pytester: pytest.Pytester) -> None:
-    """Names that are no case or check, and lines without a reason."""
+    """Names that are neither a case nor a check, and lines without a reason."""
     result = with_failures(pytester, f"{line}\n", "test_expected_failures_are_cases")
     assert result.parseoutcomes()["failed"] == 1
     assert message in result.stdout.str()

@@ -63,7 +63,7 @@ def _run_and_call_back(
     message = ""
     try:
         results = run(output_names, feed, options)
-    except Exception as error:  # nobody is there to catch it: the callback is told
+    except Exception as error:  # no caller could catch it, so it is passed to the callback
         message = str(error) or type(error).__name__
     try:
         callback(results, user_data, message)
@@ -110,7 +110,8 @@ async def _stop(job: Job, waiting: asyncio.Future[Any]) -> None:
         if not job.future.cancel():  # under way
             await asyncio.wait((waiting,), timeout=GRACE_SECONDS)
     finally:
-        waiting.cancel()  # does nothing where it has ended; else its loop may be closed by then and must not be told
+        # Does nothing if it has ended; otherwise its loop may already be closed and must not be called.
+        waiting.cancel()
 
 
 def _forget(waiting: asyncio.Future[Any]) -> None:

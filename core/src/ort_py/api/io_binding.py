@@ -53,7 +53,7 @@ class IOBinding:
 
         Raises:
             UsageError: No such input, no memory of that device here, or an impossible type, shape or address.
-            ArgumentTypeError: The address or the shape are no integers.
+            ArgumentTypeError: The address or the shape are not integers.
         """
         self._iobinding.bind_input(name, place_of(device_type, device_id), element_type, shape, buffer_ptr)
 
@@ -111,7 +111,7 @@ class IOBinding:
         return list(self._iobinding.get_outputs())
 
     def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
-        """`get_outputs` as a vector, which later calls fill anew."""
+        """`get_outputs` as a vector, which later calls fill again."""
         return self._iobinding.get_outputs()
 
     def copy_outputs_to_cpu(self) -> list[Any]:

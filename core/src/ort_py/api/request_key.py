@@ -54,7 +54,8 @@ def _of_source(source: GivenModel) -> RequestKey:
 
 def _of_options(options: SessionOptions) -> RequestKey:
     added = additions_of(options)
-    # Values that are no plain data are the same where they are one object; a session keeps what it was given alive.
+    # Values that are not plain data count as equal only if they are the same object; a session keeps what it was given
+    # alive.
     objects = [*added.initializers.items(), *added.external_initializers.items(), *added.files.items()]
     functions = (added.delegate, added.read_context and added.read_context[0])
     return (

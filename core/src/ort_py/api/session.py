@@ -352,7 +352,7 @@ class InferenceSession(PrivateNames):
             fetch_devices: Where each is wanted; results are on the host.
 
         Raises:
-            ArgumentTypeError: Feeds or fetches are no vector.
+            ArgumentTypeError: Feeds or fetches are not an OrtValueVector.
             OrtPyError: As `run`, or a tensor in `fetches` does not fit its result.
         """
         for vector in (feeds, fetches):
@@ -408,7 +408,7 @@ class InferenceSession(PrivateNames):
         return copy.copy(self._engine.options)
 
     def get_providers(self) -> list[str]:
-        """Provider names as asked for, in order; `placement` shows who runs what."""
+        """Provider names as asked for, in order; `placement` shows which provider runs each node."""
         return list(self._engine.providers.names)
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
@@ -481,7 +481,7 @@ class InferenceSession(PrivateNames):
         providers: ProviderArgument | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Make the session anew with other providers, given as for a new one; where that fails, it stays as it was.
+        """Make the session again with other providers, given as for a new one; where that fails, it stays as it was.
 
         Raises:
             InvalidArgument: The session is closed, or was made from bytes that it did not keep.
@@ -525,7 +525,7 @@ class InferenceSession(PrivateNames):
         """Pass the result of another session's `get_tuning_results` to the providers. Foreign results are ignored.
 
         Raises:
-            TypeError, KeyError: `results` is no list of such results.
+            TypeError, KeyError: `results` is not a list of such results.
             UsageError: One is of no provider here, and `error_on_invalid` is set; a builtin RuntimeError too.
         """
         check_tuning_results(results, error_on_invalid=error_on_invalid)
@@ -665,7 +665,7 @@ class InferenceSession(PrivateNames):
             return
         assembled = self._engine.assembled
         if assembled is not None:
-            self._placement = (assembled.assignment, self.placement.counted())  # nobody is left to read records
+            self._placement = (assembled.assignment, self.placement.counted())  # no reader of the records is left
         self.close()
 
     def __enter__(self) -> Self:

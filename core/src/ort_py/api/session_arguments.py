@@ -47,7 +47,7 @@ def session_options(source: GivenModel, given: Any, arguments: Mapping[str, Any]
 
     Raises:
         ArgumentTypeError: `given` is something else, or the model cannot be one; a builtin TypeError too.
-        TypeError: Optimisers are no names.
+        TypeError: Optimisers are not names.
         UsageError: The model's settings, or config entries, are malformed; a builtin RuntimeError too.
         InvalidArgument, Fail: Config entries contradict the model.
         OptionError: The environment's share of runs to verify is none.

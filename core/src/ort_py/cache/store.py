@@ -106,7 +106,7 @@ class CacheStore:
         return content
 
     def report_damage(self, key: str, kind: str, wrong: str) -> None:
-        """Log that a file is damaged; it is written anew in time."""
+        """Log that a file is damaged; it is written again in time."""
         _logger.warning("the cached %s %s is damaged and was ignored: %s", kind, key, wrong)
 
     def put(self, key: str, kind: str, description: bytes, blocks: Iterable[Any] = (), size: int = 0) -> bool:

@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        # ml_dtypes' scalars are no Python numbers: they reach JSON as floats.
+        # ml_dtypes' scalars are not Python numbers: they reach JSON as floats.
         return plain(value.astype(np.float64).tolist() if value.dtype.kind == "V" else value.tolist())
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]

@@ -146,7 +146,7 @@ def _set_options(options: OptionSet, given: Mapping[str, Any]) -> None:
 
     Args:
         options: Receives the values.
-        given: Values by name. Names that are no options are ignored.
+        given: Values by name. Names that are not options are ignored.
 
     Raises:
         UsageError: An option exists and may not be set through this interface.

@@ -47,7 +47,7 @@ class OrtEpAssignedSubgraph:
 
 
 def assignment_info(options: SessionOptions, placement: Placement) -> list[OrtEpAssignedSubgraph]:
-    """The main graph's nodes by who runs them.
+    """The nodes of the main graph, grouped by the provider that runs them.
 
     Raises:
         Fail: The session was created without asking for this, which onnxruntime wants.

@@ -1,8 +1,8 @@
 """Constraints of operators, and the gate that checks them before a compiled region runs.
 
 One table says what the ONNX specification asks of the shapes, attributes and indices of an operator. It serves every
-provider: nothing here knows who runs a node. Start with `table`, then `gate_walk` and `gate`. The table itself is
-imported by those who walk it (`gate_walk`, `single`): a session that is restored from the cache does without.
+provider: nothing here knows which provider runs a node. Start with `table`, then `gate_walk` and `gate`. The table
+itself is imported by those who walk it (`gate_walk`, `single`): a session that is restored from the cache does without.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What is left of a region's constraints for a run, as data: a program of whole numbers, and what its registers mean.
+"""The constraints of a region that depend on the run, as data: a program of whole numbers, and the meaning of its
+registers.
 
 `gate_walk` makes it, `gate` runs it, and the cache of sessions keeps it as a record, so that a session that is restored
 does not walk the constraints again. Knows no operators.

@@ -26,7 +26,7 @@ __all__ = ["Walked", "walk", "walk_numbers"]
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What a walk found.
+    """Results of a walk.
 
     Attributes:
         program: What is left to a run; None where the rank of an input is not known.

@@ -48,7 +48,7 @@ class RunDeclined(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequiredOutputs:
-    """What the operators of a region give for one set of input shapes.
+    """Shapes that the operators of a region require for one set of input shapes.
 
     Attributes:
         shapes: Shape of each output; None where values decide it.
@@ -210,6 +210,6 @@ class _FunctionInstance(RegionInstance):
         self._inputs = tuple(inputs)
 
     def __call__(self) -> Sequence[Array]:
-        # Inputs are bound anew for each run, so the instance keeps none alive between runs.
+        # Inputs are bound again for each run, so the instance keeps none alive between runs.
         inputs, self._inputs = self._inputs, ()
         return self._function(*inputs)

@@ -226,7 +226,7 @@ class IExecutionProvider(ABC):
         """Optional. Make a lost device usable again; whether it is. Called after a run that lost it, on its thread, for
         one session at a time and at most a few times; must come to an end.
 
-        All that sessions have on the device is given up: each plans again, with constants copied anew, its first run
+        All that sessions have on the device is given up: each plans again, with constants copied again, its first run
         that fails with the lost device telling it so. An exception counts as no, and is logged.
         """
         return False

@@ -44,7 +44,8 @@ class RegionWeight(ABC):
 
     @abstractmethod
     def array(self) -> Array:
-        """The tensor as a read-only, C-contiguous NumPy array: in memory, a file's pages, or made anew for the caller.
+        """The tensor as a read-only, C-contiguous NumPy array: in memory, a file's pages, or a new array for the
+        caller.
 
         Raises:
             Fail: The file it is read from again has changed.
@@ -55,7 +56,7 @@ class RegionWeight(ABC):
         """Something to keep as long as the region may still ask for the array.
 
         Once the session is made, the engine holds only what plans read, and a file may be gone later. All regions share
-        it; it holds the array, and once one of them has packed that, what makes it anew.
+        it; it holds the array, and once one of them has packed that, what restores it.
 
         Raises:
             Fail: As `array`.

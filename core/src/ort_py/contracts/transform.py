@@ -221,7 +221,7 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def infer(self, node: NodeSpec | str) -> NodeSpec:
-        """Type a node's outputs anew, after its inputs became known better; returns the newest record.
+        """Type a node's outputs again, after its inputs became known better; returns the newest record.
 
         Raises:
             InvalidGraph: The inputs contradict the operator.

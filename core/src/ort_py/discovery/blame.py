@@ -111,7 +111,7 @@ def _owners() -> dict[str, str]:
     """The distribution of each top-level module, by normalised name."""
     try:
         listed = importlib.metadata.packages_distributions()
-    except Exception:  # metadata of a foreign package that cannot be read: then nobody is known
+    except Exception:  # the metadata of another package cannot be read, so no distribution can be named
         return {}
     owners = {module: normalise_distribution(names[0]) for module, names in listed.items() if names}
     return {"ort_py": "ort-py-core"} | owners  # an editable installation lists no modules

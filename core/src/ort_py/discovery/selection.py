@@ -54,7 +54,7 @@ class Origin(Enum):
     """It fills a role: the one the user asked for, or the CPU's where the choice was left to ort-py."""
 
     COMPLETION = "completion"
-    """Nobody asked; it runs what the providers asked for leave over."""
+    """Not requested; it runs the nodes that the requested providers leave over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,8 @@ class _Chooser:
             elif record.stands_in_for == CPU_ROLE and (record.state in FAULTY or _lacks_something(record)):
                 self._note(record, raises=False)
             elif record.state in FAULTY and record.device_class is None:
-                _log_once(record, refuse(record.name, record))  # it might stand in; without its factory nobody knows
+                # It might fill the role, but only its factory could tell.
+                _log_once(record, refuse(record.name, record))
 
     def _stand_in(self, record: ProviderRecord, origin: Origin) -> None:
         """Let a usable provider fill the CPU role, or keep it in reserve where another one does."""

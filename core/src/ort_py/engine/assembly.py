@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Assembled", "Assembler"]
 
 EXPANSION_ROUNDS = 8
-"""How often nodes nobody runs are replaced by their function bodies: bodies may hold function operators again."""
+"""How often nodes that no provider runs are replaced by their function bodies: bodies may hold function operators
+again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ class Assembler:
             with report.stage("optimise"):
                 self.model.budget.end()
                 return
-        from ort_py.engine.preparation import optimise  # before the clock starts: importing is no work on this model
+        # Before the clock starts: importing does not count as work on this model.
+        from ort_py.engine.preparation import optimise
 
         with report.stage("optimise") as notes:
             schemas = self._schemas()

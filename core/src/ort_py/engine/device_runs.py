@@ -153,7 +153,7 @@ def _runner_for(
     }
     outputs = {value.name: places[value.name] for value in plan.outputs if value.name in places and _is_tensor(value)}
     if len(inputs) != sum(isinstance(value, DeviceTensor) for value in feed.values()) or len(outputs) != len(places):
-        return None  # a name that is none's, or no tensor: told, or converted, on the way through the host
+        return None  # an unknown name or not a tensor: the path through the host reports or converts it
     key = (tuple(sorted(inputs.items())), tuple(sorted(outputs.items())))
     with engine.lock.held():
         assembled = engine.assembled

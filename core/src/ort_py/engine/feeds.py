@@ -102,7 +102,7 @@ def convert_feed(spec: FeedSpec, value: Any) -> Any:
     Raises:
         InvalidArgument: Wrong dtype, rank or dimension; names the input.
         UsageError: Wrong kind, or no tensor can be made of it; names the input.
-        UnicodeDecodeError: Bytes for a text are no UTF-8; onnxruntime raises the same.
+        UnicodeDecodeError: Bytes of a string are not UTF-8; onnxruntime raises the same.
     """
     return _convert(spec.type, value, spec.name)
 

@@ -147,13 +147,13 @@ def _stands_in(name: str) -> bool:
 def _delegated(options: SessionOptions, source: GivenModel | None) -> list[str]:
     delegate = additions_of(options).delegate
     assert delegate is not None  # the caller has looked
-    assert source is not None  # without a model, nobody asks with a delegate
+    assert source is not None  # without a model, no delegate is called
     devices = get_ep_devices()
     model = _described(options, source)
     try:
         chosen = list(delegate(devices, model, {}, _MOST_DEVICES))
         names = list(dict.fromkeys(provider_of([device]) for device in chosen))
-    except Exception as error:  # the program's own function: whatever it raises is told as onnxruntime tells it
+    except Exception as error:  # the program's own function: whatever it raises is reported as onnxruntime reports it
         raise Fail(
             "The function that chooses the session's devices failed.",
             why=f"{type(error).__name__}: {error}",

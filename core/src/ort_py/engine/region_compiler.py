@@ -49,7 +49,7 @@ class RegionCompiler:
         least_seconds: float = 0.0,
     ) -> None:
         self.keys: dict[Region, str] = {}
-        # What the provider was told of how to calculate.
+        # The settings that tell the provider how to calculate.
         self._arithmetic: str = options.precision + (" fast" if calculates_fast(options) else "")
         self._provider_options = provider_options
         self._hooks = hooks
@@ -100,7 +100,8 @@ class RegionCompiler:
         if found is None:
             options = sorted(self._provider_options.get(provider.name, {}).items())
             parts: list[str | bytes] = [provider.name, repr(options), self._arithmetic, view.to_model("reference")]
-            # Large constants are told apart by what the store knows of them: nothing is read, copied or hashed for it.
+            # Large constants are identified by what the store knows about them, without reading, copying or hashing
+            # them.
             weights = [(value.name, view.weight(value.name)) for value in view.initializers]
             parts.append(repr(sorted(view.host_inputs)))
             parts += [f"{name} {weight.key}" for name, weight in weights if weight is not None]

@@ -118,7 +118,7 @@ def _write_out(
     for node in [one for one in graph.nodes if one.body is not None]:
         place = next((place for place, one in enumerate(providers) if node.name in claims.of(one)), None)
         if place is None:
-            continue  # nobody runs it, so partitioning writes it out
+            continue  # no provider runs it, so partitioning replaces it by its function body
         before = providers[:place]
         asked = [one for one in before if one.name in named]
         elsewhere = [one for one in before if one.device != providers[place].device]

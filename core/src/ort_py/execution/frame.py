@@ -213,7 +213,7 @@ class FramePool:
         """Close a borrowed frame instead of returning it, because its run failed or it is no longer needed."""
         try:
             frame.close()
-        finally:  # closing may be interrupted too; nobody shall wait for this frame
+        finally:  # closing may be interrupted too, and no caller must then wait for this frame
             frame.thread = 0
             with self._lock.held():
                 self._made.discard(frame)

@@ -109,7 +109,8 @@ class _Run:
                     self._mail.get(timeout=0.05)
             if recorder is not None and self._trace is not None:
                 recorder.end_run(self._trace, complete=complete)
-            # Who was invited and has not come yet holds this object, and shall keep nothing of the run alive.
+            # A thread that was invited and has not started yet holds this object, which must keep nothing of the run
+            # alive.
             self._slots, self._watch, self._trace, self._tasks = [], None, None, ()
 
     def _ended(self) -> bool:
@@ -181,7 +182,7 @@ class _Run:
     def _take(self, leader: bool) -> int:
         """The most urgent task this thread may run."""
         if leader and self._pinned and not (self._ready and self._ready[0] < self._pinned[0] and not self._others):
-            return heapq.heappop(self._pinned)  # nobody else may, and others are there for the rest
+            return heapq.heappop(self._pinned)  # only this thread may run it, and other threads can run the rest
         return heapq.heappop(self._ready) if self._ready else _NOTHING
 
     def _call_others(self, leader: bool) -> int:

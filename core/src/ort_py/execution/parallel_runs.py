@@ -46,7 +46,7 @@ _GAIN = 1.1
 """What the tasks must promise: less is not worth a comparison."""
 
 _SIZES = 16
-"""Sizes of feeds that are told apart; further ones run sequentially."""
+"""The number of feed sizes that are tracked separately; further ones run sequentially."""
 
 
 class _Size:

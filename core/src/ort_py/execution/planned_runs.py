@@ -73,7 +73,7 @@ class PlannedRuns:
         self.largest: tuple[tuple[str, int], ...] = ()
         self._program: Program = weakref.proxy(program)  # it holds this: a closed session's constants go at once
         tensors = [value for value in plan.inputs if isinstance(value.type, TensorType)]
-        # The feeds of a main program were checked against their types; nobody checks what a body is given.
+        # The feeds of a main program were checked against their types; the inputs of a body are not checked.
         fixed = {value.slot for value in tensors if captured is None and _is_fixed(value.type)}
         self._asked = (*(value.slot for value in tensors if value.slot not in fixed), *(captured or ()))
         self._only = self._asked[0] if captured is None and len(self._asked) == 1 else 0

@@ -92,7 +92,9 @@ class _Rows:
             splits.inside = False
             self._ended = True
             self._wait()
-            self._fn = None  # who comes too late holds this object, and shall keep nothing of the caller alive
+            # A thread that comes too late still holds this object, which must keep nothing of the caller
+            # alive.
+            self._fn = None
         failure, self._failure = self._failure, None
         if failure is not None:
             try:

@@ -38,7 +38,7 @@ def stack(
         where: The node.
 
     Raises:
-        InvalidArgument: The items differ in shape, or are no tensors.
+        InvalidArgument: The items differ in shape, or are not tensors.
     """
     if not items:
         shape, dtype = slice_form(value_type)
@@ -64,7 +64,7 @@ def check_stackable(items: Sequence[Any], index: int, where: Location) -> None:
     """Refuse items that make no tensor.
 
     Raises:
-        InvalidArgument: They differ in shape, or are no tensors.
+        InvalidArgument: They differ in shape, or are not tensors.
     """
     if not all(hasattr(item, "shape") for item in items):
         found = next(item for item in items if not hasattr(item, "shape"))

@@ -185,7 +185,7 @@ class RunWatch:
         for slot in step.outputs:
             item = slots[slot]
             if type(item) is np.ndarray and item.base is None and item.dtype.char != "O":
-                at_most += item.nbytes  # as nearly all are: told without asking further
+                at_most += item.nbytes  # the common case, decided without further checks
             elif not (_is_list(item) and step.location.op_type in _GATHERING and not step.location.domain):
                 at_most += _at_most((item,))
         self._at_most = at_most

@@ -124,7 +124,7 @@ def run_in_parts(
         The results, and the size of the last parts.
 
     Raises:
-        CannotSplit: An output of a part has not the part's size, or parts differ in other axes.
+        CannotSplit: An output of a part does not have the part's size, or parts differ in other axes.
         Exception: What a run raised that is not to be tried smaller.
     """
     size, start = size or (batch.size + 1) // 2, 0

@@ -78,7 +78,7 @@ def _as_read(error: Exception, chain: list[BaseException]) -> FailureKind:
         return FailureKind.DEVICE_LOST
     if any(isinstance(one, MemoryError | MemoryLimitError) for one in chain):
         return FailureKind.OUT_OF_MEMORY
-    # What is no error of ort-py comes from the caller's own objects and hooks: steps place whatever they raise.
+    # What is not an error of ort-py comes from the caller's own objects and hooks: steps place whatever they raise.
     return FailureKind.FAILED if isinstance(error, OrtPyError) else FailureKind.CALLER
 
 

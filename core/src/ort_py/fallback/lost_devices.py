@@ -103,7 +103,7 @@ class LostDevices:
         return tuple(lost.breaker.as_circuit(f"{name} on {device}") for (name, device), lost in self._lost.items())
 
     def forget(self) -> None:
-        """Begin anew: for tests."""
+        """Start from the beginning, for tests."""
         self._lost.clear()
 
 

@@ -79,7 +79,7 @@ class FallbackLog:
                     self.records[place] = replace(record, count=one.count + 1)
                     return
             self.records.append(record)
-        # `discovery` has told of those of the selection, and does not repeat itself for each session.
+        # `discovery` has already logged those of the selection, once for all sessions.
         level = logging.INFO if record.kind == "selection" else logging.WARNING
         _logger.log(level, "fallback (%s): %s", record.kind, record)
         self._hooks.observe(

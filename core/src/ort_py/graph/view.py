@@ -322,7 +322,7 @@ class SubsetView(NodesView, RegionView):
     @property
     def packed_forms(self) -> PackedForms:
         if self._forms is None:
-            self._forms = HeldForms()  # of nobody's session: gone with the region
+            self._forms = HeldForms()  # belongs to no session and is released with the region
         return self._forms
 
     def to_model(self, weights: WeightMode = "inline", *, standard: bool = False) -> bytes:

@@ -164,7 +164,7 @@ def _tried(
                     trial.row = replace(trial.row, remark=f"same placement as {same}")
                     continue
                 _first_block(trial, session, feeds, seconds)
-        except OrtPyError as error:  # one that cannot run the model is no candidate; the others go on
+        except OrtPyError as error:  # one that cannot run the model is not a candidate; the others go on
             trial.blocks.clear()
             trial.row = replace(trial.row, remark=f"{type(error).__name__}: {error.what}")
     return trials

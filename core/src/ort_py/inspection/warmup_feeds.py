@@ -50,7 +50,7 @@ def warmup_feeds(
         shapes: As given to `warmup`.
 
     Raises:
-        ArgumentTypeError: They are no mapping and no list of mappings.
+        ArgumentTypeError: They are neither a mapping nor a list of mappings.
         InvalidArgument: See `warmup`.
     """
     given = [shapes if shapes is not None else {}] if shapes is None or isinstance(shapes, Mapping) else shapes

@@ -26,7 +26,7 @@ INITIALIZER_BYTES_ALWAYS_ALLOWED = 256 * MIB
 """Bytes of constants any file may expand to, however small."""
 
 _SWITCHES = frozenset({"isolated_inference", "unchecked_regions"})
-"""Fields that are no numbers."""
+"""Fields that are not numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class Kind(Generic[T]):
             OptionError: The value is not among the choices, or out of bounds.
         """
         found: Any = value if type(value) in self.types else self._converted(value)
-        # A bool is an int in Python, and a plain int is no enum: both are mistakes worth naming.
+        # A bool is an int in Python, and a plain int is not an enum: both are mistakes worth naming.
         wrong_bool = isinstance(found, bool) and bool not in self.types
         wrong_size = type(found) is int and found not in _INT32
         if not isinstance(found, self.types) or wrong_bool or wrong_size:

@@ -1,7 +1,7 @@
 """Outputs that may share memory with an object that outlives the run. They are copied for the caller.
 
 A graph output never aliases a feed, a constant or another output. What is certain statically needs no check in the
-run: an output is safe where its chain of possible views ends at a value some kernel made anew.
+run: an output is safe where its chain of possible views ends at a value that some kernel newly created.
 """
 
 from __future__ import annotations

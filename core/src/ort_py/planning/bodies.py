@@ -45,7 +45,7 @@ class BodyPlanner(Protocol):
 
     @property
     def resources(self) -> PlanResources:
-        """What its steps are made of."""
+        """Parts that its steps are made from."""
 
     @property
     def bodies(self) -> Mapping[Graph, BodyPlanner]:
@@ -96,7 +96,7 @@ def define_outputs(planner: BodyPlanner, node: Node, devices: Sequence[Device]) 
     missing = len(devices) - len(node.outputs)
     if missing < 0:
         expect(node, "outputs", "the body", len(devices), len(node.outputs))
-    # Trailing outputs that nobody wants are not written in the model.
+    # Trailing outputs that are not used are not written to the model.
     values = [*node.outputs, *[None] * missing]
     # A body may return a view or an outer value as it is, so nothing is known of the layout.
     return tuple(

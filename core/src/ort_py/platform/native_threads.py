@@ -20,7 +20,7 @@ from ort_py.platform.native_libraries import NativeLibrary, find_libraries
 __all__ = ["ActiveRuns", "Told", "active_runs"]
 
 Told: TypeAlias = tuple[tuple[NativeLibrary, int], ...]
-"""Libraries, and the number each had before it was told another."""
+"""Libraries, and the number of threads each had before it was changed."""
 
 
 class ActiveRuns:
@@ -115,13 +115,13 @@ class ActiveRuns:
     def _untell(self) -> None:
         with self._lock:
             if not self._told:
-                return  # another thread did it while this one waited; a run that began since tells them anew
+                return  # another thread did it while this one waited; a run that began since tells them again
             self._told = False
             while self._threads:
                 self._told = True
                 if self._threads:
                     return
-                # The last one ended in between, saw that nothing was told, and left it to this thread.
+                # The last one ended in between, saw that nothing had been set, and left it to this thread.
                 self._told = False
             for library, number in self._before:
                 if library.get() == 1:  # otherwise somebody has set it since: theirs counts

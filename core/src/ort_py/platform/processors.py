@@ -91,7 +91,8 @@ def _processors() -> ThreadCount:
 
 
 def processor_facts(root: Path = Path("/")) -> dict[str, str]:
-    """What the system tells of its first processor, e.g. ``vendor_id``, ``model name``, ``flags``; empty if nothing.
+    """Properties of the first processor that the system reports, e.g. ``vendor_id``, ``model name``, ``flags``; empty
+    if nothing.
 
     Args:
         root: Where the file system begins; tests have one of their own.

@@ -89,7 +89,7 @@ class RunTrace:
         return self._plan.outputs
 
     def keep_unusual(self, slots: Sequence[Any]) -> None:
-        """The step that ended last has not its usual shape, no output or several, or none that is an array."""
+        """The step that ended last does not have its usual shape, no output or several, or none that is an array."""
         index = len(self.ends) - 1
         self._unusual[index] = kinds_of(slots, self._plan.steps[index].outputs)
 

@@ -15,7 +15,7 @@ from ort_py.dtypes import data_type_of
 __all__ = ["Entry", "InputLike", "Kind", "PlanLike", "StepLike", "TracedPlan", "UsualKinds", "kinds_of"]
 
 Kind: TypeAlias = tuple[Any, tuple[int, ...]] | None
-"""dtype and shape of an array; None for whatever is no array."""
+"""dtype and shape of an array; None for whatever is not an array."""
 
 Entry: TypeAlias = tuple[int, Kind, bool]
 """Slot and kind of a value that a run was given, and whether it is the model's own constant."""
@@ -126,7 +126,7 @@ class TracedPlan:
             read.update((slot, None) for slot in step.inputs if slot not in written)
             written.update(step.outputs)
         fed = {value.slot for value in plan.inputs}
-        # Read before any step writes them; constants that nobody can feed are the same in every run.
+        # Read before any step writes them; constants that cannot be fed are the same in every run.
         self._entries = [slot for slot in read if self._template[slot] is None or slot in fed]
 
     def entries_in(self, slots: Sequence[Any]) -> tuple[Entry, ...]:

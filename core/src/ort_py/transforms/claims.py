@@ -14,4 +14,4 @@ from ort_py.contracts import GraphView, IExecutionProvider
 __all__ = ["FirstClaims"]
 
 FirstClaims: TypeAlias = Callable[[GraphView], Mapping[str, IExecutionProvider]]
-"""For a graph, the first provider that claims each node, by the node's name; nodes that nobody claims are left out."""
+"""For a graph, the first provider that claims each node, by the node's name; nodes without a claim are left out."""

@@ -119,7 +119,7 @@ class SparseTensor:
             ort_device: The host.
 
         Raises:
-            ArgumentTypeError: The values are no array.
+            ArgumentTypeError: The values are not an array.
             UsageError: Shapes that do not fit, an index outside, or another device.
         """
         _expect_values(values, 1)
@@ -158,7 +158,7 @@ class SparseTensor:
             ort_device: The host.
 
         Raises:
-            ArgumentTypeError: The values are no array.
+            ArgumentTypeError: The values are not an array.
             UsageError: Shapes that do not fit, an index outside, or another device.
         """
         _expect_values(values, 1)
@@ -193,7 +193,7 @@ class SparseTensor:
             ort_device: The host.
 
         Raises:
-            ArgumentTypeError: The values are no array.
+            ArgumentTypeError: The values are not an array.
             UsageError: Shapes that do not fit, an index outside, or another device.
         """
         _expect_values(values, 3)

@@ -35,7 +35,7 @@ def run(session: ort_py.InferenceSession) -> None:
 @pytest.mark.parametrize("compiles", [False, True], ids=["kernels", "region"])
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_device_that_can_be_reset(compiles: bool, after: int) -> None:
-    """The session plans again on it, with its constants copied anew, and is as it was."""
+    """The session plans again on it, with its constants copied again, and is as it was."""
     faults = Faults()
     faults.resets = 1
     with faulty_session(faults, WEIGHTED, compiles=compiles, device=None if compiles else FakeFactory()) as session:

@@ -164,7 +164,7 @@ def test_nested_graphs(text: str, feed: dict[str, Any], after: int) -> None:
 
 
 def test_after_set_providers() -> None:
-    """Another list begins anew: nothing is remembered of the former one."""
+    """Another list starts from the beginning: nothing is remembered of the former one."""
     faults = Faults()
     with faulty_session(faults) as session:
         faults.fail()

@@ -1,4 +1,4 @@
-"""GivenModel: what a caller gave as a model, told apart once."""
+"""GivenModel: the kind of a model that a caller passed, determined once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_message_knows_its_size() -> None:
 
 
 def test_a_given_model_is_given_on() -> None:
-    """What was looked at once is not looked at again."""
+    """The source of a model is examined only once."""
     given = GivenModel.of(b"x")
     assert GivenModel.of(given) is given
 

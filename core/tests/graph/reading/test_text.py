@@ -1,4 +1,4 @@
-"""Names that are no text."""
+"""Names that are not text."""
 
 from __future__ import annotations
 

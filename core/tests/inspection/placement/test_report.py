@@ -122,7 +122,7 @@ def test_the_model_does_not_outlive_the_session(register: Register, tmp_path: Pa
 
 
 def test_annotated_model(register: Register, tmp_path: Path) -> None:
-    """Each node says who runs it and why, those of nested graphs too; the checker finds nothing wrong."""
+    """Each node carries its provider and the reason, those of nested graphs too; the checker finds nothing wrong."""
     path = tmp_path / "model.onnx"
     with opened(register, NESTED) as session:
         session.placement.to_onnx(path)

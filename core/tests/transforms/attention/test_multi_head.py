@@ -251,7 +251,7 @@ def test_a_mask_that_spreads_the_scores() -> None:
 
 
 def test_keys_transposed_otherwise() -> None:
-    """Axes in another order are no attention, even where sizes agree."""
+    """Axes in another order do not form an attention, even where sizes agree."""
     text = """g (float[2, 4, 4, 4] q, float[2, 4, 4, 4] k, float[2, 4, 4, 4] v) => (float[2, 4, 4, 4] y) {
         kt = Transpose <perm = [0, 3, 1, 2]> (k) scores = MatMul (q, kt)
         weights = Softmax <axis = -1> (scores) y = MatMul (weights, v) }"""

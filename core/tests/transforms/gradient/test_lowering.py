@@ -226,7 +226,7 @@ def test_gradients_of_gradients() -> None:
 
 
 def test_a_gradient_may_stand_before_what_it_differentiates() -> None:
-    """Names are no reads, so files may hold the nodes in any order."""
+    """Names are not reads, so files may hold the nodes in any order."""
     found = computed(
         """g (float x) => (d2, d1, y) {
             d2 = Gradient<xs = ["x"], y = "d1">(x)

@@ -82,7 +82,7 @@ def test_integers_wrap_around(kind: str) -> None:
     ],
 )
 def test_what_must_stay(body: str, reason: str) -> None:
-    """Adding and subtracting a large number rounds; other pairs are no chain."""
+    """Adding and subtracting a large number rounds; other pairs do not form a chain."""
     found, said = run(body)
     assert sum(found.values()) == body.count("=")
     assert reason in said

@@ -61,7 +61,7 @@ def package_names(given: str) -> PackageNames:
 
     Args:
         given: ``acme``, ``my-npu``, ``my_npu``, ``MyNpu``; a leading ``ort-py-`` and a trailing ``ExecutionProvider``
-            are no part of the name.
+            are not part of the name.
 
     Raises:
         InvalidArgument: No package can be called so, or ort-py has one of that name; lists every reason.

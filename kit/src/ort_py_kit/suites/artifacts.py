@@ -96,7 +96,8 @@ class ArtifactChecks(ProviderChecks):
             )
 
     def test_what_does_not_fit_is_refused(self, usable: Subject, kept: Sequence[KeptRegion], tmp_path: Path) -> None:
-        """Damaged, foreign and stale artifacts are no VALID ones, or raise when they are restored; none is run."""
+        """Damaged, foreign and stale artifacts do not count as VALID or raise an error when they are restored; none of
+        them runs."""
         trials = [
             (region, what, artifact)
             for region in kept[:_DAMAGED]

@@ -89,7 +89,8 @@ def _flat(call: Callable[[], object], times: int, slack: int, native: int, what:
     left = python = size = 0.0
     tracing = tracemalloc.is_tracing()
     if not tracing:
-        # Once for all: a table that was made before, and grows anew while it is used, would look like a leak each time.
+        # Once for all: a table that was made before, and grows again while it is used, would look like a leak each
+        # time.
         tracemalloc.start()
     try:
         for _ in range(_WARM):

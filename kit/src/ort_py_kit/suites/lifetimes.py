@@ -77,7 +77,7 @@ class LifetimeChecks(ProviderChecks):
             )
 
     def test_outputs_outlive_feeds_and_session(self, usable: Subject, claimed: Sequence[Sample]) -> None:
-        """Outputs are no views of feeds, and stay when the session is closed and its memory used for other things."""
+        """Outputs are not views of feeds, and stay when the session is closed and its memory used for other things."""
 
         def check(sample: Sample) -> None:
             feeds = sample.feeds(64)

@@ -195,7 +195,7 @@ def _tried(subject: Subject, case: SuiteCase, operator: OperatorVersion) -> _Out
     except (AssertionError, OrtPyError) as error:
         if isinstance(error, NotSupported) and isinstance(error.__cause__, ImportError):
             return _Outcome(case.name, refusal=f"{error.what} {error.fix}")
-        if isinstance(error, KernelNotFoundError) and not outcome.ran:  # nobody runs it, this provider neither
+        if isinstance(error, KernelNotFoundError) and not outcome.ran:  # no provider runs it, including this one
             return _Outcome(case.name, refusal=first_lines(error))
         outcome.problem = first_lines(error)
     return outcome

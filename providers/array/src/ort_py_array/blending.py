@@ -26,7 +26,7 @@ def blended(ctx: KernelContext, condition: Array, x: Array, y: Array, out: Array
     Args:
         ctx: Context of the node; its pool gets blocks where the three have one shape.
         condition: Booleans.
-        x: Elements of 1, 2, 4 or 8 bytes, which are no references.
+        x: Elements of 1, 2, 4 or 8 bytes, which are not references.
         y: Of the type of `x`.
         out: Array of the result's shape and the type of `x` to write to, which may be `x` or `y`; a new one where it
             is None.

@@ -106,7 +106,7 @@ class Columns:
         steps = picture.strides(itemsize)
         taps = tuple(step * d for step, d in zip(steps, place.dilations, strict=True))
         self._strides = taps, tuple(step * s for step, s in zip(steps, place.strides, strict=True))
-        # Axes of a picture of runs that are no output: cut off behind the GEMM.
+        # Axes of an image of runs that are not part of the output: they are cut off after the GEMM.
         crop = self._layout == "runs" and picture.sizes[1:] != place.out[1:]
         self._crop = tuple(slice(0, size) for size in place.out[1:]) if crop else None
         row_bytes = self._channels * place.taps * self._width * itemsize
@@ -170,7 +170,7 @@ class Columns:
         inputs = slice(groups.start * self._channels, groups.stop * self._channels)
         outputs = slice(groups.start * self._filters, groups.stop * self._filters)
         picture = self._picture.fill(operands.x[images, inputs], rows.start, rows.stop, source)
-        # A group of one is no axis of its own: its product is then one of two matrices, which can be split.
+        # A group of one is not an axis of its own: its product is then one of two matrices, which can be split.
         lead = () if self._group == 1 else (some,)
         block = self._gathered(picture, count, lead, columns)
         weights = operands.w[outputs].reshape(*lead, self._filters, -1)

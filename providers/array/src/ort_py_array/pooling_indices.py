@@ -52,7 +52,7 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
             lead = (slice(None), slice(None))
             here, seen = values[(*lead, *targets)], x[(*lead, *sources)]
             known = indices[(*lead, *targets)]
-            # NaN is the maximum, as it is where nobody asks for positions; the first one counts.
+            # NaN is the maximum, as it is without the output of positions; the first one counts.
             better = (seen > here) | (known < 0)
             if x.dtype.kind not in "iu":
                 better |= xp.isnan(seen) & ~xp.isnan(here)

@@ -37,7 +37,7 @@ def mean_along(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
 
 def widened(xp: Any, x: Array) -> Array:
     """`x` itself, or as float32 where its type is too narrow to add up in."""
-    # The size first: a dtype makes its name anew each time it is asked, which takes longer than small kernels do.
+    # The size first: a dtype makes its name again each time it is asked, which takes longer than small kernels do.
     if x.itemsize != 2 or x.dtype.name not in _NARROW:
         return x
     if x.size >= _LARGE and x.dtype == xp.float16 and getattr(x, "device", None) == "cpu":

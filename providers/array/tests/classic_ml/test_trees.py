@@ -185,7 +185,7 @@ def test_tree_ensemble_agrees_with_onnxruntime(seed: int, post: int, dtype: Any)
     post = min(post, 3) if dtype == np.float64 else post  # in single precision PROBIT is too different
     x = np.rint(quarters(rng, 20, 3, dtype))
     attributes = ensemble(trees, dtype, 3, post_transform=post)
-    if post == 4:  # of sums outside (0, 1) it is not a number, whose sign is nobody's business
+    if post == 4:  # of sums outside (0, 1) the result is NaN, whose sign is not specified
         x = x[[bool((row < 1).all()) for row in expected(trees, x, 3)]]
     agree("TreeEnsemble", x, **attributes)
 

@@ -329,7 +329,8 @@ ROWS = [
     _row("Binarizer", _binarizer),
     _row("CastMap", _cast_map, "T2"),
     _row("CategoryMapper", _category_mapper, "T1"),
-    # A map of doubles is told from one of floats by the model's types, which a single kernel's call has not.
+    # Only the model's types distinguish a map of doubles from a map of floats, and the call of a single kernel has no
+    # such types.
     _row("DictVectorizer", _dict_vectorizer, "T2", without=frozenset((DataType.DOUBLE,))),
     _row("FeatureVectorizer", _feature_vectorizer, "T1"),
     _row("Imputer", _imputer),

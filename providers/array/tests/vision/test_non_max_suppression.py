@@ -121,7 +121,7 @@ def test_nothing_in_nothing_out(shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("most", [None, i64(0), i64(-3), i64(), np.array(0)])
 def test_without_a_number_of_boxes_there_are_none(most: Any) -> None:
-    """The default is no output; a scalar is accepted as the number, too."""
+    """The default is not an output; a scalar is accepted as the number, too."""
     inputs = [boxes_of(0, 1, 5, False), scores_of(0, 1, 1, 5), most]
     assert run("NonMaxSuppression", inputs)[0].shape == (0, 3)
 

@@ -26,7 +26,7 @@ __all__ = ["CUDAProviderFactory", "ort_py_providers"]
 
 NAME = "CUDAExecutionProvider"
 _RANK = 50
-"""Behind a provider that compiles whole models for the same GPU, before one that nobody tuned for it."""
+"""Behind a provider that compiles whole models for the same GPU, before one that is not tuned for it."""
 
 
 class CUDAProviderFactory(ProviderFactory):

@@ -74,7 +74,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "foreign"])
 def test_damaged_files(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Are a miss, and written anew."""
+    """Are a miss, and written again."""
     tmp_path.chmod(0o700)
     cache = CodeCache(tmp_path)
     cache.put(KEY, b"machine code")

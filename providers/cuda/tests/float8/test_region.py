@@ -76,7 +76,7 @@ def _agree(found: Any, made: onnx.ModelProto, *feeds: Any) -> None:
     [("float8e4m3fn", "float8e4m3fn"), ("float8e4m3fn", "float8e5m2"), ("float8e5m2", "float8e4m3fn")],
 )
 def test_products_of_each_form(host: _Host, form: str, weight_form: str, kind: str) -> None:
-    """Sizes that are no multiples of 16 are filled up; both forms lie along the axis that is summed over."""
+    """Sizes that are not multiples of 16 are filled up; both forms lie along the axis that is summed over."""
     made = product(form, weight_form, kind)
     x = _numbers(3, 20, dtype=_DTYPES[kind])
     _agree(host.run(made, x)[0], made, x)

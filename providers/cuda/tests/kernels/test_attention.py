@@ -132,7 +132,7 @@ def test_what_cudnn_lacks_is_the_librarys(attributes: dict[str, Any], outputs: i
     ("shape", "dtype"),
     [
         ((BATCH, HEADS, 1, SIZE), np.float16),  # one query: products of matrices
-        ((BATCH, HEADS, LENGTH, 7), np.float16),  # heads that are no multiple of 8
+        ((BATCH, HEADS, LENGTH, 7), np.float16),  # heads that are not a multiple of 8
         ((BATCH, HEADS, LENGTH, SIZE), np.float32),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_failure_behind_what_is_repeated_is_named(make: Make) -> None:
 
 
 def test_the_first_failure_ends_it_and_is_named(make: Make) -> None:
-    """Status 2 of the second call: the third is not made, and a later run is judged anew."""
+    """Status 2 of the second call: the third is not made, and a later run is judged again."""
     seen: list[tuple[int, ...]] = []
     good, bad = _recorder(seen), _recorder(seen, 2)
     listed = make([(good, (1,), True), (bad, (2,), True), (good, (3,), True)], ["one", "two", "three"])

@@ -122,7 +122,7 @@ def test_nothing_stays_behind_the_dimensions_of_a_reshaped_layout(slopes: tuple[
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_parts_keep_every_element_in_its_place(shape: tuple[int, ...]) -> None:
-    """Of each format: a part has the elements of the whole at their places, or is not described at all."""
+    """In each format, a part has the elements of the whole at their places, or it is not described at all."""
     accepted = 0
     for desc in _layouts(shape):
         places = _offsets(desc).reshape(shape)

@@ -36,7 +36,7 @@ def _allocated() -> int:
 
 
 def _posts(desc: Desc) -> tuple[Function | Operand, ...]:
-    """What models do with results: a bias or residual, and a function."""
+    """Operations that models apply to results: a bias or residual, and a function."""
     return Operand(Binary.ADD, desc), Function(Eltwise.LINEAR, 2.0, 1.0)
 
 

@@ -112,7 +112,7 @@ def test_a_copy_is_made_where_its_source_is_read_later() -> None:
 
 
 def test_within_a_round_places_are_taken_too() -> None:
-    """Where each round makes anew what it writes over; copies of a round are left out of it."""
+    """Where each round creates what it writes over; copies of a round are left out of it."""
     first, second, third = _arena(), _arena(), _arena()
     body = [_zero(first), _function(first, second), _copy(second, third)]
     done = coalesced([repeated(body, 3, {}, "a loop")])

@@ -88,7 +88,7 @@ def test_what_failed_tries_cost_stays_a_twentieth(clock: list[float]) -> None:
 
 
 def test_the_first_run_after_a_pause_may_be_slow(clock: list[float]) -> None:
-    """Threads that slept deeply and cold caches are no neighbour: the next runs of a try decide."""
+    """Threads that slept deeply and cold caches are not a sign of a busy neighbour: the next runs of a try decide."""
     pace = Pace()
     _taken(clock, pace, _crowded, 6)
     while pace.threads(2) == 1:

@@ -81,7 +81,7 @@ def test_sums_of_rows(counts: tuple[int, int]) -> None:
 
 
 def test_all_of_it_is_one_step_of_the_plan() -> None:
-    """Its buffers are counted once, and what each round makes anew shares places; it takes as many threads as the most
+    """Its buffers are counted once, and what each round creates shares places; it takes as many threads as the most
     of its steps."""
     first, second, third = (Buffer(Place.ARENA, 64) for _ in range(3))
     source, target = Argument.SRC, Argument.DST

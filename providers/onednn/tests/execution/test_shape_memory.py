@@ -43,7 +43,7 @@ def test_what_entries_share_counts_once() -> None:
 
 
 def test_the_oldest_are_dropped_first() -> None:
-    """As many as are too many, and each is told once."""
+    """The ones beyond the limit are released, and each is reported once."""
     memory, owner = ShapeMemory(30), _Owner()
     for name in "abcde":
         memory.add(owner.entry(name, 10))

@@ -50,7 +50,7 @@ def model_of(
             continue
         whole = writable(np.ascontiguousarray(weight.array()))
         kept += [whole, weight.held()]
-        # A constant for each reader, on the same memory: the plug-in fuses a bias only where nobody else reads it.
+        # A constant for each reader, on the same memory: the plug-in fuses a bias only if it has a single reader.
         for reader in parameter.output(0).get_target_inputs():
             constant = openvino.op.Constant(tensor(whole, weight.data_type), shared_memory=True)
             constant.set_friendly_name(name)

@@ -4,7 +4,7 @@ On the processor with one stream, the thread that asks for a run does the work i
 sessions go on, and new ones can be made. With more streams, or several devices, OpenVINO hands runs to threads of its
 own, which a child does not have: a run would wait forever. So would giving up what was inherited, which ends threads.
 
-A child is no better off where OpenVINO's threads were at work when it was forked: they may have held locks.
+It also does not help a child if OpenVINO's threads were at work during the fork: they may have held locks.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ class OpenVINOInstance(RegionInstance):
             outputs: Arrays to write to, or None for new ones; one of another shape is left alone.
 
         Raises:
-            RunDeclined: An input has not-a-number or infinities that would be lost, or integers that are too large.
+            RunDeclined: An input contains not-a-number or infinities that would be lost, or integers that are too
+                large.
             InvalidArgument: An input has a size that `reshape_input` excluded.
             RuntimeError: OpenVINO's, where a tensor does not fit for another reason.
         """

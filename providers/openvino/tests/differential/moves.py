@@ -71,7 +71,7 @@ def scatter(rng: Rng) -> Case:
         size = shape[axis]
         partial = list(shape)
         partial[axis] = int(rng.integers(1, size + 1))
-        if reduction == "none":  # which of two writes wins is nobody's promise
+        if reduction == "none":  # no runtime promises which of two writes wins
             order = np.argsort(rng.random(shape), axis)
             indices = np.take(order, np.arange(partial[axis]), axis).astype(kind)
             indices = np.where(rng.random(indices.shape) < 0.3, indices - size, indices).astype(kind) + kind(out)

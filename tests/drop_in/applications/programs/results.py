@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-sys.path.append(str(Path(__file__).resolve().parents[4]))  # the repository, of which a program is no package
+sys.path.append(str(Path(__file__).resolve().parents[4]))  # the repository, of which a program is not a package
 
 from tests.support.exact_integers import with_unsigned_weights
 

@@ -36,7 +36,7 @@ from ort_py.constraints.sizes import (
 __all__ = ["TABLE"]
 
 _SIZE_LIMIT = 2**62
-"""Numbers that are no sizes: beyond them the arithmetic of 64 bits would wrap around."""
+"""Numbers that are not sizes: beyond them the arithmetic of 64 bits would wrap around."""
 
 
 def _reshape(n: NodeScope) -> Outputs:

@@ -144,7 +144,7 @@ class _Recovery:
         current = self._current()
         if current is None:
             return None
-        if current is not runner:  # another thread has planned anew meanwhile, and closed the pool of this runner
+        if current is not runner:  # another thread has planned again meanwhile, and closed the pool of this runner
             return self._whole(current)
         engine = self._engine
         failure = failure_of(error, engine.providers.created)

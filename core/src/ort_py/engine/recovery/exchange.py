@@ -30,7 +30,7 @@ def plan_without(engine: Engine, failure: Failure) -> Runner | None:
     """Plan the model for the other providers; returns the new runner, or None where they cannot or may not run it."""
     left_out = engine.providers.dropped | {failure.provider}
     remaining = [one.name for one in engine.providers.created if one.name not in left_out]
-    if not remaining or failure.provider == CPU_ROLE:  # nobody completes what the others leave, if not this one
+    if not remaining or failure.provider == CPU_ROLE:  # only this provider can run the nodes that the others leave over
         _stay_alone(engine, failure)
         return None
     completing = {one.record.name for one in engine.providers.selection.selected if one.origin is Origin.COMPLETION}

@@ -82,7 +82,7 @@ class SchemaRegistry:
         """The schema in force for an operator at an opset of its domain, deprecated ones included, or None."""
         key = (op_type, normalised(domain), opset)
         if key not in self._found:
-            # Nobody may contribute what ONNX defines.
+            # Operators that ONNX defines cannot be contributed.
             schema = None if onnx.defs.has(op_type, key[1]) else self.contributed(*key)
             self._found[key] = from_onnx(*key) if schema is None else from_contributed(schema)
         return self._found[key]

@@ -1,4 +1,4 @@
-"""Types carried on behind an edit: nodes that read what is known better now are typed anew, as far as that says more.
+"""Types carried on behind an edit: nodes that read what is known better now are typed again, as far as that says more.
 
 Comes between passes, since an edit by itself types only the nodes it makes. Costs what it types, each node behind a
 change once, in order, as long as its own results become known better; where that reaches numbers that shapes are
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def retype_readers(state: EditState) -> int:
-    """Type the readers of `state.better` anew, and theirs; returns how many values these and `state.better` are."""
+    """Type the readers of `state.better` again, and theirs; returns how many values these and `state.better` are."""
     if not state.better:
         return 0
     walk = _Readers(state)

@@ -29,7 +29,7 @@ CONSTANT_ATTRIBUTES: Mapping[str, Any] = {
     "value_string": object,
     "value_strings": object,
 }
-"""Attributes of ``Constant`` that are no tensors, with the dtype of the tensor they mean."""
+"""Attributes of ``Constant`` that are not tensors, with the dtype of the tensor they mean."""
 
 _ELEMENTS: Mapping[str, tuple[type, ...]] = {
     "value_int": (int,),

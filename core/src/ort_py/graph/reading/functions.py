@@ -120,7 +120,7 @@ def expand_schema_function(
         node: The node; for operators whose body depends on types, its inputs must be typed.
         schemas: Gives the opset of domains that the model does not import; without it these have no function.
         store: Keeps the constants of the body.
-        names: Names taken in the model, where the caller expands many nodes; else they are gathered anew.
+        names: Names taken in the model, where the caller expands many nodes; else they are gathered again.
         limits: Bounds for the body.
 
     Returns:

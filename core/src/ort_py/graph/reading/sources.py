@@ -32,7 +32,7 @@ _LFS_POINTER = b"version https://git-lfs"
 _ORT_IDENTIFIER = b"ORTM"  # at byte 4, as flatbuffers have it
 
 _SHOWN = 200
-"""Characters of a path that cannot be read which its message repeats: it may be no path at all."""
+"""Characters of a path that cannot be read which its message repeats: it may not be a path at all."""
 
 _PATH_FIXES = {
     errno.ENAMETOOLONG: "Use a shorter path, or change into a folder on the way; a model itself is passed as bytes.",

@@ -25,7 +25,7 @@ from ort_py.platform.forks import ProcessLock
 __all__ = ["available", "infer_shapes"]
 
 _MOST_IDLE = 4
-"""Processes that are kept while nobody loads a model."""
+"""Processes that are kept while no model is being loaded."""
 
 
 def available() -> bool:

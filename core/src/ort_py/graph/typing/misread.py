@@ -41,7 +41,7 @@ def is_misread(node: Node) -> bool:
 
 
 def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
-    """The type of an output, all of which have one shape; `known`, without a shape, where that cannot be told.
+    """The type of an output, all of which have one shape; `known`, without a shape, if that cannot be determined.
 
     Args:
         node: A node that is misread, whose inputs have their types.

@@ -18,7 +18,7 @@ from ort_py.graph.typing.size_sums import SizeSum, in_types, taken_from
 __all__ = ["Numbers", "ShapeData", "followed", "target_shape"]
 
 _LARGEST = 2**62
-"""Numbers beyond are not followed: they are no sizes, and sums of them would leave 64 bits."""
+"""Numbers beyond are not followed: they are not sizes, and sums of them would leave 64 bits."""
 
 
 _LARGEST_INT32 = 2**31 - 1

@@ -1,6 +1,6 @@
 """Shapes that depend on computed numbers, and all that follows from them.
 
-Comes after one run of `inference`, in `shapes`: follows `ShapeData` through the nodes in order, and types those anew
+Comes after one run of `inference`, in `shapes`: follows `ShapeData` through the nodes in order, and types those again
 whose inputs became known better. Bounded: a large model whose every shape is computed keeps weaker types at its end.
 """
 

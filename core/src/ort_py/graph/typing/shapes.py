@@ -114,7 +114,7 @@ class _Inference:
                 if not known:
                     self._given[output] = output.type
                 elif graph.owner is not None and output.is_graph_output:
-                    # A Loop's body that reads its own results needs to be told of them where it starts.
+                    # A Loop's body that reads its own results needs their types when it starts.
                     self._given[output] = _without_shape(output.type)
 
     def run(self) -> None:
@@ -172,7 +172,7 @@ class _Inference:
         for body in self._bodies:
             # From the outside in, so that what a body captures is typed before.
             found = run_inference(body, known, strict=first)
-            # Each run makes names up anew: one name in two bodies would tie sizes that have nothing in common.
+            # Each run makes names up again: one name in two bodies would tie sizes that have nothing in common.
             invented = made_up(found.types.values(), self._own_names)
             inside = {value: rename_dims(one, invented) for value, one in found.types.items()}
             types.update(inside)

@@ -1,6 +1,6 @@
 """Bytes of a model that its constants make up, kept without holding them twice.
 
-A session made from bytes can be pickled and made anew; what it keeps for that is what lies between the large tensors,
+A session made from bytes can be pickled and made again; what it keeps for that is what lies between the large tensors,
 and the tensors themselves, which it has anyway. Knows nothing of protobuf.
 """
 
@@ -47,7 +47,7 @@ class KeptBytes:
         return [part for part in self._parts if not isinstance(part, bytes)]
 
     def content(self) -> bytes:
-        """All the bytes, made anew."""
+        """All the bytes, as a new object."""
         return b"".join(
             part if isinstance(part, bytes) else part.array().reshape(-1).view(np.uint8).data for part in self._parts
         )

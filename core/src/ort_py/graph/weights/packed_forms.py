@@ -1,4 +1,4 @@
-"""Forms that kernels make of constants and read in their place: weights shifted, widened or laid out anew.
+"""Forms that kernels make of constants and read in their place: weights shifted, widened or laid out again.
 
 A form is held by the sessions that use it and found by the store, like the constants themselves. Knows no kernel and
 no device: a form is what a function returned.

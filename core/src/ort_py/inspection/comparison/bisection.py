@@ -53,7 +53,7 @@ def bisect(
         progress: Called for each trial.
 
     Raises:
-        InvalidArgument: The levels are no two levels, the lower one first, or an input is wrong.
+        InvalidArgument: The levels are not two levels with the lower one first, or an input is wrong.
         OrtPyError: The model does not run at the lower level.
     """
     low, high = _levels(levels)

@@ -93,7 +93,7 @@ class ValueSummary:
         name: Its name in the model.
         element_type, shape: Of an array; else ``""`` and None.
         minimum, maximum: Of its finite numbers; None where it has none.
-        nan, infinite: Elements that are no finite numbers.
+        nan, infinite: Elements that are not finite numbers.
     """
 
     name: str

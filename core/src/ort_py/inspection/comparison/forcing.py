@@ -25,7 +25,7 @@ from ort_py.inspection.comparison.stepping import Executed, SteppedRun
 __all__ = ["ForcedComparison", "Progress"]
 
 Progress = Callable[[int, int], object]
-"""Told how many steps of how many are done."""
+"""Called with the number of finished steps and of all steps."""
 
 _KEPT = 1000
 """Differences in a report."""
@@ -162,7 +162,7 @@ class _Reference:
         self._waiting: dict[str, Any] = {}
 
     def take(self, name: str) -> Any:
-        """The value of a name. Only the one who asks keeps it."""
+        """The value of a name. Only the caller keeps it."""
         while name not in self._waiting:
             executed = self._run.step()
             for slot, value in self._run.outputs(executed):

@@ -125,7 +125,7 @@ def _try(notes: Notes, address: str, distribution: str) -> dict[str, Any]:
             "cause": f"{trial.model} differs by {trial.max_error:g} from the correct result",
             "fix": f"Leave it out with {BLOCK}={distribution}, and report it to its maintainers.",
         }
-        found["run"]["max_error"] = str(trial.max_error)  # infinity is no number in JSON
+        found["run"]["max_error"] = str(trial.max_error)  # infinity is not a number in JSON
     return found
 
 

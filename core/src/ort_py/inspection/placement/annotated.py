@@ -1,4 +1,4 @@
-"""The model as it runs, each node with who runs it and why in its ``metadata_props``.
+"""The model as it runs, where each node carries its provider and the reason in its ``metadata_props``.
 
 Comes after `islands`, works on the written model: the writer knows nothing of providers.
 """

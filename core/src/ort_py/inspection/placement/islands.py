@@ -67,8 +67,8 @@ def island_groups(
         flow: What flows between the nodes.
         runs: Who runs each node.
         regions: Region of each node, ``""`` for none.
-        order: Everybody who runs something, those first whose turn comes first. With the provider that completes in
-            front, the others get what they run in the fewest pieces.
+        order: All providers that run something, in the order in which they are asked. With the provider that completes
+            in front, the others get what they run in the fewest pieces.
     """
     unit_of = list(range(len(runs)))
     first: dict[tuple[int, str], int] = {}

@@ -73,7 +73,8 @@ def suggestions_of(
         flow: What flows between the nodes.
         nodes: The nodes.
         first: The provider that is asked first.
-        order: Everybody who runs something or could, in the order of their turns; see `islands.island_groups`.
+        order: All providers that run or could run something, in the order in which they are asked; see
+            `islands.island_groups`.
         count: How many at most.
     """
     refused = Counter((node.op_type, node.domain) for node in nodes if node.refused)

@@ -174,7 +174,7 @@ class Placement:
         Path(path).write_text(html_page(self, title), encoding="utf-8", newline="\n")
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as it runs, with who runs each node in the node's ``metadata_props``.
+        """Write the model as it runs, with the provider of each node in the node's ``metadata_props``.
 
         Every ONNX runtime and viewer reads the file.
 
@@ -199,7 +199,7 @@ class Placement:
         Path(path).write_bytes(data)
 
     def ranked(self) -> list[str]:
-        """Everybody who runs a node, in the order in which they were asked; ``core`` for control flow."""
+        """All providers that run a node, in the order in which they were asked; ``core`` for control flow."""
         return [name for name in self._ranks() if name in self._counts]
 
     def flow(self) -> Flow:

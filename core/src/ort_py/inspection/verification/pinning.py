@@ -10,7 +10,7 @@ __all__ = ["pin"]
 
 
 def pin(session: Verified, finding: Finding) -> None:
-    """Make the session anew on the plain NumPy provider; where that fails, it stays as it was.
+    """Make the session again on the plain NumPy provider; where that fails, it stays as it was.
 
     Runs under way end as they began. It is on record in the session's fallback report, and `session.state` is degraded.
 

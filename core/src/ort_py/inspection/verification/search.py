@@ -29,7 +29,7 @@ SEARCH_SECONDS = 300.0
 """How long the wrong node is looked for."""
 
 _LOOKED_AT = 16
-"""Differences that are looked at, until one is found that is no tie."""
+"""Differences that are looked at, until one is found that is not a tie."""
 
 
 class _OutOfTimeError(Exception):

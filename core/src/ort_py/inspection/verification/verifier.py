@@ -74,7 +74,7 @@ class Verifier:
         self._action = engine.options.verify_action
         self._tolerances = tolerances_for(engine.options)
         self._share = share
-        self._dice = random.Random()  # noqa: S311 - which runs are picked is no secret
+        self._dice = random.Random()  # noqa: S311 - which runs are picked need not be secret
         self._random = self._dice.random
         self._numbers = itertools.count(1)
         self._background = process_background()
@@ -298,7 +298,7 @@ class Verifier:
             raise Stopped
         try:
             reference = open_reference(session.engine)
-        except Exception as error:  # whatever it is: runs cannot be verified, which is no reason to fail them
+        except Exception as error:  # whatever the error is: a run that cannot be verified must not fail because of it
             self._stop(f"{type(error).__name__}: {error}")
             _logger.warning("runs of %s cannot be verified: %s", self._title, error)
             self._failed(picked, error, told=True)

@@ -33,7 +33,7 @@ class DropUnusedOutputs(RewriteRule):
         while kept and not kept[-1]:
             kept.pop()
         if not kept:
-            return False  # nobody needs the node at all
+            return False  # the node is not needed at all
         if node.op_type == "BatchNormalization" and node.attributes.get("training_mode", 0):
             return "in training mode all outputs have to be there"
         inputs = tuple(["" if value is None else value.name for value in node.inputs])

@@ -101,7 +101,7 @@ class _Walk:
         return changes
 
     def _typed(self, node: NodeSpec) -> NodeSpec:
-        """The node, typed anew where what it reads is known better than when it was typed."""
+        """The node, typed again where what it reads is known better than when it was typed."""
         if not self._better or not any(value is not None and value.name in self._better for value in node.inputs):
             return node
         before = node.outputs

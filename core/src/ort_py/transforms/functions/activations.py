@@ -1,7 +1,7 @@
 """Activations as exporters spell them out: HardSigmoid and HardSwish by Clip, Mish by Softplus and Tanh.
 
-Only operators that the model's opset has; what it has not stays as it is, since other runtimes may read the result.
-Gelu and its relatives, Swish among them, are in `gelu`.
+Only operators that the model's opset has; operators that it lacks stay as they are, since other runtimes may read the
+result. Gelu and its relatives, Swish among them, are in `gelu`.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def _unsqueeze(node: NodeSpec, graph: GraphEditor) -> bool:
 
 
 def _slice(node: NodeSpec, graph: GraphEditor) -> bool:
-    """Positions beyond the ends are no error, a step of zero is one."""
+    """Positions beyond the ends are allowed; a step of zero is an error."""
     steps = graph.constant(node.inputs[4]) if len(node.inputs) > 4 else None
     return _ranked(node, graph) and (steps is None or bool(np.all(steps)))
 

@@ -29,7 +29,7 @@ def cdist(ctx: KernelContext, a: Array, b: Array, *, metric: str = "sqeuclidean"
     """com.microsoft.CDist-1: ``(m, n)`` and ``(k, n)`` → ``(m, k)``, Euclidean distances or their squares.
 
     Raises:
-        InvalidArgument: The inputs are no matrices of rows of one length.
+        InvalidArgument: The inputs are not matrices of rows of one length.
         NotImplemented: Another metric.
         LimitError: The result would be too large.
     """
@@ -58,7 +58,7 @@ def cdist(ctx: KernelContext, a: Array, b: Array, *, metric: str = "sqeuclidean"
 
 
 def _correct(xp: Any, squares: Array, a: Array, b: Array, least: Array | float) -> None:
-    """Squared distances below `least`, and those that are no number, from the points' differences."""
+    """Squared distances below `least`, and those that are NaN, from the points' differences."""
     rows, columns = xp.nonzero(xp.logical_not(squares >= least))
     step = max(1, _ELEMENTS // max(1, a.shape[1]))
     for first in range(0, rows.shape[0], step):

@@ -67,7 +67,7 @@ def contrib_range(ctx: KernelContext, start: Array, limit: Array, delta: Array |
     """com.microsoft.Range-1: ONNX's; numbers may be vectors of one element, and the step is 1 where it is absent.
 
     Raises:
-        InvalidArgument: An input has not one element, and what ONNX's raises.
+        InvalidArgument: An input does not have exactly one element, and what ONNX's raises.
     """
     step = (start * 0 + 1).astype(start.dtype) if delta is None else delta
     for name, number in (("start", start), ("limit", limit), ("delta", step)):

@@ -27,7 +27,7 @@ def _check_window(ctx: KernelContext, window: int, past: Array | None, rank: int
     """Check that a window of states is one that exists, and the past has it as its first axis.
 
     Raises:
-        InvalidArgument: It is not, or has not.
+        InvalidArgument: The window is out of range, or the first axis of the past differs from it.
     """
     if not 0 <= window <= _LONGEST:
         raise InvalidArgument(

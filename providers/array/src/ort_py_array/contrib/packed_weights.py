@@ -75,7 +75,7 @@ class PackedMatrix:
         scales: ``(rows, blocks)``, floating point.
         shifts: Zero points less the middle ``2^(bits - 1)``, float32 ``(rows, blocks)``; None where they are that.
         bits: 2, 4 or 8.
-        groups: int64 block number of each column, where blocks are no runs of columns.
+        groups: int64 block number of each column, where blocks are not runs of columns.
     """
 
     packed: Array

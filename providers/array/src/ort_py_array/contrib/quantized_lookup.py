@@ -153,7 +153,7 @@ def qlinear_where(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.QLinearWhere 1: X or Y, both brought to the quantisation of Z; int8 and uint8.
 
     Inputs condition, X, x_scale, x_zero_point, Y, y_scale, y_zero_point, z_scale, z_zero_point. Raises InvalidArgument
-    where a scale or zero point has not one element, or zero points differ in type.
+    where a scale or zero point does not have exactly one element, or zero points differ in type.
     """
     xp = ctx.xp
     from_x, from_y = _Rescaling(ctx, (2, 3, 7, 8)), _Rescaling(ctx, (5, 6, 7, 8))

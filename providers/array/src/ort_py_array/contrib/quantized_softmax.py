@@ -26,7 +26,7 @@ def qlinear_softmax(ctx: KernelContext) -> KernelCallable:
 
     Inputs X, X_scale, x_zero_point, y_scale, y_zero_point. From ``opset`` 13 on along `axis`, before over all axes from
     `axis` on. The input's zero point falls out of the quotient. Raises InvalidArgument where the axis does not exist or
-    a scale or zero point has not one element.
+    a scale or zero point does not have exactly one element.
     """
     xp = ctx.xp
     attributes = ctx.node.attributes

@@ -31,7 +31,7 @@ def _sizes(x: Array) -> Array:
 
 
 def check_texts(ctx: KernelContext, texts: Sequence[str], overhead: int = 0) -> None:
-    """Refuse to make as many strings anew as are given, and of their lengths, where they take too much memory.
+    """Refuse to create as many new strings as are given, with their lengths, where they take too much memory.
 
     Args:
         ctx: The kernel's context.

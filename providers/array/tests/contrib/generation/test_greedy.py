@@ -103,7 +103,7 @@ def _until_end(said: Any, prompt: int) -> Any:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_states_give_what_the_whole_sequence_gives(dtype: Any) -> None:
-    """Also in float16, which onnxruntime's own search has not on the CPU."""
+    """Also in float16, which onnxruntime's own search does not support on the CPU."""
     graph = gpt(4, dtype)
     (found,) = generate("GreedySearch", {"input_ids": PROMPT, "max_length": 13}, {"decoder": graph}, **MARKS)
     np.testing.assert_array_equal(found, _until_end(_plain(graph, PROMPT, 13, dtype), 5))

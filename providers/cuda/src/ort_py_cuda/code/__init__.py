@@ -8,6 +8,6 @@ their data), `sources` (the parts that kernels are written with). Knows no opera
 from __future__ import annotations
 
 from ort_py_cuda.code.kernel import Kernel
-from ort_py_cuda.code.nvrtc import NvrtcError, compile  # noqa: A004 - nobody here compiles Python
+from ort_py_cuda.code.nvrtc import NvrtcError, compile  # noqa: A004 - no code here compiles Python
 
 __all__ = ["Kernel", "NvrtcError", "compile"]

@@ -43,7 +43,7 @@ def keep_code(stream: int, cache: CodeCache | None) -> None:
     """Keep there what launches on a stream have to compile: kernels are shared by sessions, streams are not.
 
     Args:
-        stream: Native handle; CUDA gives those of streams that are gone again, so each new stream says it anew.
+        stream: Native handle; CUDA gives those of streams that are gone again, so each new stream says it again.
         cache: The session's; None for what the environment says.
     """
     _caches[stream] = cache

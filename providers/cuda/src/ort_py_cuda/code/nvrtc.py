@@ -46,7 +46,7 @@ class NvrtcError(EPFail):
     log: str = ""
 
 
-def compile(  # noqa: A001 - the module's one verb; nobody here compiles Python
+def compile(  # noqa: A001 - the module's one verb; no code here compiles Python
     source: str, *, name: str, arch: str, options: Sequence[str] = ()
 ) -> bytes:
     """Machine code of a program.

@@ -245,7 +245,7 @@ def _unsupported(graph: Graph, reasons: Sequence[str]) -> Unsupported:
 def _last_error(cudnn: Any) -> str:
     try:
         return str(cudnn.get_last_error_string())
-    except Exception:  # what cannot be told must not hide what happened
+    except Exception:  # a failure to describe the error must not hide the error itself
         return ""
 
 

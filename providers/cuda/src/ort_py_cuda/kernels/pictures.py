@@ -96,7 +96,7 @@ def addresses(*arrays: Array | None) -> list[int]:
 
 
 _ALIGNMENT = 16
-"""Bytes: plans read as many at once, and are told of every tensor that its address is a multiple."""
+"""Bytes: plans read as many at once, and are given the promise that every tensor's address is a multiple."""
 
 
 def aligned(xp: Any, *arrays: Array | None) -> tuple[Any, ...]:

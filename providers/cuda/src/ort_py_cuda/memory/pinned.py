@@ -1,7 +1,7 @@
 """Host memory that the device reads and writes by itself: what copies that do not wait go through.
 
 A block is a NumPy array of bytes over memory that CUDA has locked. Whoever has one keeps it until the device is done
-with it: dropping it hands it to the next who asks. Comes before `staging`, which does the keeping.
+with it: dropping it makes it available to the next request. Comes before `staging`, which does the keeping.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 
 class _Recent:
-    """What was asked for last, up to a number of bytes. The caller holds the lock."""
+    """The most recent requests, up to a number of bytes. The caller holds the lock."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[Primitive, int]] = OrderedDict()

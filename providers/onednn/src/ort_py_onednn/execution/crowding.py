@@ -57,9 +57,9 @@ class Pace:
         self._one: deque[float] = deque(maxlen=_RUNS)
         self._strikes = 0  # runs in a row that waited
         self._owed = 0  # runs on one thread that are to be made and compared
-        self._trusted = 0.0  # until when waiting is no suspicion
+        self._trusted = 0.0  # the time until which waiting is not suspicious
         self._rest = 0.0  # seconds that runs on one thread are still to take; below 0: several are being tried
-        self._tries = 0  # runs in a row that tried several threads again and were no faster
+        self._tries = 0  # consecutive runs that tried several threads again and were not faster
         self._lost = 0.0  # seconds that these took longer than one thread does
 
     def threads(self, count: int) -> int:

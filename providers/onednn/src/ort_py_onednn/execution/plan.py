@@ -107,7 +107,7 @@ def lay_out(lives: Mapping[Buffer, tuple[int, int]]) -> int:
     The largest are placed first, each at the lowest offset that no buffer alive at the same time holds.
 
     Args:
-        lives: The buffers that are no pieces, with the first and last time at which each is used.
+        lives: The buffers that are not pieces, with the first and last time at which each is used.
     """
     placed: list[tuple[int, int, int, int]] = []
     total = 0

@@ -22,7 +22,7 @@ _DEFAULT_MIB = 192
 
 
 class Shared(Protocol):
-    """What several entries may hold together."""
+    """Memory that several entries may hold together."""
 
     @property
     def nbytes(self) -> int:
@@ -90,7 +90,7 @@ class ShapeMemory:
     def remove(self, entry: Entry) -> None:
         """Forget an entry whose owner drops it; nothing happens if it was dropped already.
 
-        This waits for nobody: the garbage collector may close an owner in a thread that is inside of `add`.
+        This never waits: the garbage collector may close an owner in a thread that is inside of `add`.
         """
         self._gone.append(entry)
         if self._lock.acquire(blocking=False):

@@ -4,7 +4,7 @@
     a region = entry + array · (inputs + outputs) + primitives · (primitive + elements · rate)
 
 A group pays where NumPy takes a fifth more than the region: compiling it costs a millisecond too. Views and functions
-of what was just computed are no primitives; what follows from shapes costs a region nothing.
+of what was just computed are not primitives; what follows from shapes costs a region nothing.
 
 All constants are measured times of one thread and stand here, nowhere else: `CALLS` and `RATES` with single nodes of
 256 and of 4,096 elements in sessions, less a session's own 1.4 µs; the others with the same nodes in regions. They were

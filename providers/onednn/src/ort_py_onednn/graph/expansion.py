@@ -1,6 +1,6 @@
 """Fused operators as the simpler ones they stand for.
 
-The core's optimiser and other exporters fuse before a provider is asked; here everything is fused anew, for one
+The core's optimiser and other exporters fuse before a provider is asked; here everything is fused again, for one
 primitive takes more than any operator's definition names. Knows nothing of how the simpler ones are run.
 """
 

@@ -144,7 +144,7 @@ def _layouts(value: Value, dtype: Element) -> list[Desc]:
 def flattened(
     planner: Planner, posts: Sequence[Post], dims: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[list[Post], list[Post]]:
-    """Posts that mean the same for the flattened result, and the others, whose operands are no vectors of columns."""
+    """Posts that mean the same for the flattened result, and the others, whose operands are not vectors of columns."""
     for place, post in enumerate(posts):
         if not isinstance(post, Combine):
             continue

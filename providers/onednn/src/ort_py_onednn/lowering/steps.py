@@ -62,7 +62,7 @@ class StepPlanner:
         return Value(desc, Buffer(Place.ARENA, size), tuple(desc.dims if shape is None else shape))
 
     def carried(self, desc: Desc) -> Value:
-        """A value in a new place of the arena that steps which are repeated read and write anew each time."""
+        """A value in a new place of the arena that steps which are repeated read and write again each time."""
         found = self.new(desc)
         self.buffer_of(found).carried = True
         return found

@@ -1,6 +1,6 @@
 """Operators that are constant wherever they have a derivative: nothing flows back through them.
 
-Operators whose results are no floats need no entry: only float tensors carry a gradient.
+Operators whose results are not floats need no entry: only float tensors carry a gradient.
 """
 
 from __future__ import annotations
