@@ -241,6 +241,7 @@ class _Run:
                 trace.note(index, start, time.perf_counter_ns(), slots)
 
     def _place(self, error: Exception, index: int) -> Exception:
+        self._stopped = True  # before the error is explained, which takes time: no other step begins meanwhile
         found = placed(error, self._steps[index], self._slots)
         found.__cause__ = cause_of(error)
         return found
