@@ -277,3 +277,14 @@ def test_a_gate_made_of_a_record_answers_as_the_walk_does(
     for one in (gate, restored):
         with pytest.raises(KernelInputError):
             one.admit(wrong)
+
+
+def test_the_largest_value_that_no_input_decides_is_known_before_a_run() -> None:
+    """Sizes that an input decides are known in a run only."""
+    text = """g (float[N] x) => (float[K] y) <int64[1] size = {3000}, int64[1] one = {1}> {
+        zeroes = ConstantOfShape(size) wide = Concat<axis = 0>(zeroes, zeroes) y = Concat<axis = 0>(wide, x)
+    }"""
+    view = region_of(text)
+    gate = Gate(view)
+    assert gate.largest == (24000, "wide")
+    assert Gate(view, json.loads(json.dumps(gate.record()))).largest == gate.largest

@@ -213,6 +213,7 @@ _LARGE: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("Pad", [np.zeros(1), i64(0, 10**12)], {"mode": "edge"}),
     ("GatherND", [np.zeros((2, 2000)), i64(0)], {}),
     ("Gather", [np.zeros((1, 70000)), i64(0)], {}),
+    ("EyeLike", [np.broadcast_to(np.float32(0), (200, 200))], {}),
     ("Concat", [np.zeros(40000), np.zeros(40000)], {"axis": 0}),
 ]
 

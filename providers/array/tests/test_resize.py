@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -181,3 +183,29 @@ def test_nothing_to_do_gives_a_copy() -> None:
 def test_what_does_not_fit_is_refused(inputs: list[Any], attributes: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgument, match=re.escape(text)):
         run("Resize", inputs, opset=19, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "rounding", "size", "target"),
+    [
+        ("asymmetric", "round_prefer_ceil", 7, 4),
+        ("asymmetric", "round_prefer_ceil", 7, 2),
+        ("asymmetric", "round_prefer_floor", 11, 26),
+        ("half_pixel", "round_prefer_ceil", 14, 1),
+        ("half_pixel", "round_prefer_floor", 14, 19),
+    ],
+)
+def test_positions_halfway_between_pixels_are_found(coordinates: str, rounding: str, size: int, target: int) -> None:
+    """Positions that follow from sizes are quotients of whole numbers, which the oracle computes with."""
+    wanted = []
+    for place in range(target):
+        position = Fraction(place * size, target)
+        if coordinates == "half_pixel":
+            position = Fraction((2 * place + 1) * size, 2 * target) - Fraction(1, 2)
+        half = Fraction(1, 2)
+        nearest = math.floor(position + half) if rounding.endswith("ceil") else math.ceil(position - half)
+        wanted.append(min(max(nearest, 0), size - 1))
+    inputs = [np.arange(size, dtype=np.float32)[None, None], None, None, i64(1, 1, target)]
+    attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+    (found,) = run("Resize", inputs, opset=19, **attributes)
+    np.testing.assert_array_equal(found.ravel(), wanted)

@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_py as ort
+from ort_py.errors import LimitError
 from ort_py_kit.tolerances import assert_close
 from ort_py_onednn.execution import packed_weights
 from ort_py_onednn.execution.region import DnnlRegion
@@ -316,3 +317,15 @@ def test_shapes_that_no_memory_holds(op_type: str, shape: tuple[int, ...]) -> No
     options.cost_model = "always"
     with pytest.raises(ort.OrtPyError), ort.InferenceSession(proto.SerializeToString(), options) as session:
         session.run(None, {"x": np.zeros((1,) * len(shape), np.float32)})
+
+
+def test_limits_are_compared_before_a_region_is_compiled() -> None:
+    """Compiling takes memory for what does not depend on the inputs, so it must not begin where that is too large."""
+    nodes = [node("ConstantOfShape", "size", "zeroes"), node("Exp", "zeroes", "a"), node("Add", "a x", "y")]
+    x = np.ones((1,), np.float32)
+    data = model(nodes, {"x": x}, {"size": np.array([1024, 1024], np.int64)})
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.limits = ort.Limits(single_allocation_bytes=1 << 20)
+    with pytest.raises(LimitError, match=r"A value of 4.0 MiB inside of a compiled region"):
+        ort.InferenceSession(data, options, providers=[(PROVIDER, {"claim_small": True}), "CPUExecutionProvider"])

@@ -7,7 +7,7 @@ itself is imported by those who walk it (`gate_walk`, `single`): a session that 
 
 from __future__ import annotations
 
-from ort_py.constraints.admissions import Admissions, check_elements, check_work
+from ort_py.constraints.admissions import Admissions, check_elements, check_memory, check_work
 from ort_py.constraints.gate import Admission, Gate
 
-__all__ = ["Admission", "Admissions", "Gate", "check_elements", "check_work"]
+__all__ = ["Admission", "Admissions", "Gate", "check_elements", "check_memory", "check_work"]

@@ -14,7 +14,7 @@ from ort_py.errors import LimitError, Location
 from ort_py.limits.allocation import human_bytes
 from ort_py.limits.limits import Limits
 
-__all__ = ["Admissions", "check_elements", "check_work"]
+__all__ = ["Admissions", "check_elements", "check_memory", "check_work"]
 
 _REMEMBERED = 256
 """Sets of shapes of a region that are remembered to have passed its gate."""
@@ -83,7 +83,7 @@ class Admissions:
         limits = self._limits
         if limits is None:
             return
-        _check_memory(admission, limits.single_allocation_bytes)
+        check_memory(admission.largest, limits.single_allocation_bytes)
         if limits.run_seconds is not None:
             check_work(admission.work, limits.run_seconds, self._threads, self._where)
 
@@ -128,13 +128,17 @@ def check_elements(gate: Gate, admission: Admission, arrays: Sequence[Any]) -> N
                 raise gate.refusal(node, text.format(least if least < low else most, low, high))
 
 
-def _check_memory(admission: Admission, single: int | None) -> None:
+def check_memory(largest: tuple[int, str], single: int | None) -> None:
     """Compare the largest value of a region with the bound on one allocation.
+
+    Args:
+        largest: Bytes of the value, and its name.
+        single: The bound, in bytes; None for none.
 
     Raises:
         LimitError: It is larger.
     """
-    size, name = admission.largest
+    size, name = largest
     if single is not None and size > single:
         raise LimitError(
             f"A value of {human_bytes(size)} inside of a compiled region is larger than one allocation may be "

@@ -39,6 +39,7 @@ class Gate:
         unsized: Nodes that make values of which no gate can say how large they are, with the reason.
         reads: Numbers of the inputs whose elements decide shapes.
         output_dtypes: Element type of each output; None where it is not a tensor.
+        largest: Bytes of the largest value whose size no input decides, and its name.
     """
 
     def __init__(self, view: RegionView, record: Mapping[str, Any] | None = None) -> None:
@@ -51,16 +52,17 @@ class Gate:
         self.unchecked: tuple[ConstraintFinding, ...] = ()
         self.unsized: tuple[ConstraintFinding, ...] = ()
         self.reads: tuple[int, ...]
+        self.largest: tuple[int, str]
         if record is None:
             from ort_py.constraints.gate_walk import walk  # a session from the cache does not need the table
 
             walked = walk(facts)
             self._program = walked.program
             self.violations, self.unchecked, self.unsized = walked.violations, walked.unchecked, walked.unsized
-            self.reads = walked.reads
+            self.reads, self.largest = walked.reads, walked.largest
         else:
             self._program = None if record["program"] is None else GateProgram.of_record(record["program"])
-            self.reads = tuple(record["reads"])
+            self.reads, self.largest = tuple(record["reads"]), tuple(record["largest"])
         # A walk over the numbers of a run must not need the graph, which the session lets go of.
         facts.let_go_of_graph(() if record is None else record["constants"])
 
@@ -69,6 +71,7 @@ class Gate:
         return {
             "program": None if self._program is None else self._program.record(),
             "reads": self.reads,
+            "largest": self.largest,
             "constants": self._facts.constants,
         }
 

@@ -34,6 +34,7 @@ class Walked:
         unchecked: Nodes that cannot be checked before they run, with the reason.
         unsized: Nodes that make values of which no gate can say how large they are, with the reason.
         reads: Numbers of the inputs whose elements decide shapes.
+        largest: Bytes of the largest value whose size no input decides, and its name.
     """
 
     program: GateProgram | None
@@ -41,6 +42,7 @@ class Walked:
     unchecked: tuple[ConstraintFinding, ...]
     unsized: tuple[ConstraintFinding, ...]
     reads: tuple[int, ...]
+    largest: tuple[int, str]
 
 
 def walk(facts: RegionFacts) -> Walked:
@@ -54,6 +56,7 @@ def walk(facts: RegionFacts) -> Walked:
         tuple(found.unchecked),
         tuple(again.unsized),
         tuple(sorted(read)),
+        _largest(found),
     )
 
 
@@ -69,14 +72,11 @@ def walk_numbers(facts: RegionFacts, arrays: Sequence[Any]) -> Admission | Const
     found = trace(facts.nodes, tensors, facts.names, facts.outputs, facts.array)
     if found.violations:
         return found.violations[0]
-    sizes = [
-        (int(count) * numpy_dtype(kind).itemsize, name) for count, kind, name in found.values if isinstance(count, int)
-    ]
     return Admission(
         tuple(None if dims is None else _whole(dims) for dims in found.outputs),
         tuple((one.border, _number(one.low), _number(one.high), one.node, one.text) for one in found.bounds),
-        max(sizes, default=(0, "")),
-        next((name for size, name in sizes if not size), ""),
+        _largest(found),
+        next((name for count, _, name in found.values if isinstance(count, int) and not count), ""),
         "",
         found.work if isinstance(found.work, int | float) else 0,
     )
@@ -128,6 +128,14 @@ def _walked(
     found = trace(facts.nodes, tensors, facts.names, facts.outputs, facts.array, unknown)
     known = [one for one in inputs if one is not None]
     return (known if len(known) == len(inputs) else None), found, read
+
+
+def _largest(found: Trace) -> tuple[int, str]:
+    """Bytes of the largest value whose size is known, and its name."""
+    return max(
+        [(count * numpy_dtype(kind).itemsize, name) for count, kind, name in found.values if isinstance(count, int)],
+        default=(0, ""),
+    )
 
 
 def _encoded(dims: Sequence[int | Size]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ort_py.constraints import check_memory
 from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, PackedForms
 from ort_py.devices import Device
 from ort_py.engine.contributions import Contributions
@@ -264,6 +265,7 @@ class Assembler:
 
         Raises:
             _RegionFailedError: A region could not be compiled; the others are closed again.
+            LimitError: A region makes a value that is larger than one allocation may be, whatever its inputs are.
         """
         by_name = {provider.name: provider for provider in providers}
         compiled: dict[Region, CompiledRegion] = {}
@@ -271,6 +273,8 @@ class Assembler:
             with report.stage("compile"):
                 for region in (region for regions in assignment.regions.values() for region in regions):
                     provider = by_name[region.provider]
+                    if (gate := self._gates.get(region)) is not None:
+                        check_memory(gate.largest, self._options.limits.single_allocation_bytes)
                     try:
                         host = host_inputs(region, assignment, by_name)
                         forms = constants.forms(provider.device)

@@ -131,6 +131,7 @@ def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int =
 
     Raises:
         InvalidArgument: The input is not a matrix.
+        LimitError: The result would be too large: an input that repeats one number takes less memory.
     """
     if x.ndim != 2:
         raise InvalidArgument(
@@ -139,8 +140,9 @@ def eye_like(ctx: KernelContext, x: Array, *, dtype: int | None = None, k: int =
             fix="Feed a tensor of rank 2.",
         )
     kind = x.dtype if dtype is None else numpy_dtype(dtype)
+    ctx.check_allocation(x.shape, kind)
     rows, columns = x.shape
-    return ctx.xp.eye(rows, columns, k).astype(kind)
+    return ctx.xp.eye(rows, columns, k, kind)
 
 
 def one_hot(ctx: KernelContext) -> KernelCallable:

@@ -1,7 +1,9 @@
 """The input positions that an output position of Resize reads, and their weights; one axis at a time.
 
 The arithmetic is float32, as in the runtimes that models were tested on: positions that fall exactly between two
-pixels must fall to the same side here. Knows nothing of pictures; `resize` gathers and adds up.
+pixels must fall to the same side here. It is float64 where positions are rounded and the scale follows from sizes: then
+the specification's positions are quotients of whole numbers, and those runtimes find which of them lie halfway. Knows
+nothing of pictures; `resize` gathers and adds up.
 """
 
 from __future__ import annotations
@@ -45,6 +47,11 @@ class Sampling:
         """Whether a region of interest counts."""
         return self.coordinates == "tf_crop_and_resize"
 
+    @property
+    def rounds(self) -> bool:
+        """Whether positions are rounded to the nearest pixel."""
+        return self.mode == "nearest" and self.nearest.startswith("round") and not self.crops
+
     def with_mode(self, mode: str) -> Sampling:
         """A copy with another mode."""
         return replace(self, mode=mode)
@@ -81,7 +88,7 @@ class Axis:
 
     def positions(self, xp: Any, sampling: Sampling) -> Array:
         """The input coordinate of every output position."""
-        f = xp.float32
+        f = xp.float64 if sampling.rounds and self.scale == self.out / self.size else xp.float32
         x = xp.arange(self.out, dtype=f)
         scale, size = f(self.scale), self.size
         mode = sampling.coordinates
@@ -118,7 +125,7 @@ def nearest(xp: Any, sampling: Sampling, plan: Axis) -> tuple[int, Array | None]
     if sampling.coordinates == "asymmetric" and sampling.nearest in ("floor", "simple") and plan.scale == times:
         return times, None
     x = plan.positions(xp, sampling)
-    half = xp.float32(0.5)
+    half = x.dtype.type(0.5)
     if sampling.nearest == "round_prefer_floor":
         x = xp.ceil(x - half)
     elif sampling.nearest == "round_prefer_ceil":

@@ -69,6 +69,11 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
         {"s": np.array([1, 1, 8, 8], np.float32)},
         "coordinates asymmetric with ceil",
     ),
+    "long": (
+        node("Resize", "x - - s", "y", mode="nearest"),
+        {"s": _i(1, 4, 2**31, 6)},
+        "2147483648 rows or columns",
+    ),
     "aligned corners": (
         node("Resize", "x - s", "y", mode="linear", coordinate_transformation_mode="align_corners"),
         {"s": np.array([1, 1, 2, 2], np.float32)},

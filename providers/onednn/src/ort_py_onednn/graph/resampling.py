@@ -1,5 +1,6 @@
 """Elements along an axis that a nearest Resize takes, in ONNX and in oneDNN. If both agree, one primitive does it.
-Arithmetic is float32, so that positions between two pixels fall to the same side as elsewhere.
+Arithmetic is float32, so that positions between two pixels fall to the same side as elsewhere; it is float64 where they
+are rounded and the scale follows from sizes.
 """
 
 from __future__ import annotations
@@ -28,24 +29,25 @@ def nearest_places(coordinates: str, rounding: str, size: int, target: int, scal
         target: Length of the result's.
         scale: As given, else the quotient of both.
     """
-    factor = np.float32(scale)
-    x = np.arange(target, dtype=np.float32)
+    kind: Any = np.float64 if rounding.startswith("round") and scale == target / size else np.float32
+    half, factor = kind(0.5), kind(scale)
+    x = np.arange(target, dtype=kind)
     if coordinates == "asymmetric":
         x = x / factor
     elif coordinates == "align_corners":
-        x = x * np.float32(size - 1) / (np.float32(scale * size) - np.float32(1)) if target > 1 else np.zeros_like(x)
+        x = x * kind(size - 1) / (kind(scale * size) - kind(1)) if target > 1 else np.zeros_like(x)
     elif coordinates == "pytorch_half_pixel" and target <= 1:
         x = np.zeros_like(x)
     else:
-        offset = np.float32(0)
+        offset = kind(0)
         if coordinates == "half_pixel_symmetric":
-            offset = np.float32(size / 2) * (np.float32(1) - np.float32(target) / (factor * np.float32(size)))
-        x = offset + (x + _HALF) / factor - _HALF
+            offset = kind(size / 2) * (kind(1) - kind(target) / (factor * kind(size)))
+        x = offset + (x + half) / factor - half
     match rounding:
         case "round_prefer_floor":
-            x = np.ceil(x - _HALF)
+            x = np.ceil(x - half)
         case "round_prefer_ceil":
-            x = np.floor(x + _HALF)
+            x = np.floor(x + half)
         case "ceil":
             x = np.ceil(x)
         case "simple" if scale < 1:

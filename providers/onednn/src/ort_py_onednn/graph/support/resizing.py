@@ -16,6 +16,8 @@ __all__ = ["RULES"]
 
 _TRIED = 7
 """Size for which whole factors are tried where it is not known."""
+_COMPARED = 1 << 20
+"""Rows or columns up to which oneDNN's choice is compared with ONNX's: nothing has bounded the sizes of a model yet."""
 _COPIED = 32
 """Rows or columns up to which each may be a copy of its own."""
 
@@ -61,6 +63,8 @@ def _nearest(shape: Shape, scales: Sequence[float], way: str, rounding: str) -> 
             return "factors are not whole numbers and sizes are not known"
         size = dim if isinstance(dim, int) else _TRIED
         target = int(size * scale)
+        if max(size, target) > _COMPARED:
+            return f"{target} rows or columns"
         places = nearest_places(way, rounding, size, target, scale)
         if np.array_equal(places, onednn_places(size, target)):
             continue
