@@ -29,6 +29,7 @@ from ort_py.contracts import (
     SessionContext,
 )
 from ort_py.discovery import default_catalog
+from ort_py.dtypes import numpy_dtype
 from ort_py.execution.declined import MOST_PAUSED
 from ort_py.hooks import DeclinedEvent, hookimpl
 
@@ -53,11 +54,11 @@ class Choosy(RegionProvider):
         return None if node.op_type in TAKEN else "not mine"
 
     def compile(self, region: RegionView) -> CompiledRegion:
-        return _Region(self, len(region.outputs))
+        return _Region(self, [numpy_dtype(value.data_type) for value in region.outputs if value.data_type is not None])
 
 
 class _Region(CompiledRegion):
-    def __init__(self, owner: Choosy, outputs: int) -> None:
+    def __init__(self, owner: Choosy, outputs: Sequence[Any]) -> None:
         self.owner = owner
         self.outputs = outputs
 
@@ -82,7 +83,7 @@ class _Instance(RegionInstance):
             if array is not None:
                 array[...] = WRONG  # what a run left behind when it declined
         self._look()
-        return [np.full(self._inputs[0].shape, WRONG, np.float32) for _ in range(self._region.outputs)]
+        return [np.full(self._inputs[0].shape, WRONG, dtype) for dtype in self._region.outputs]
 
     def _look(self) -> None:
         if any(np.isnan(array).any() for array in self._inputs):

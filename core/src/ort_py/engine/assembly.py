@@ -273,7 +273,7 @@ class Assembler:
             with report.stage("compile"):
                 for region in (region for regions in assignment.regions.values() for region in regions):
                     provider = by_name[region.provider]
-                    if (gate := self._gates.get(region)) is not None:
+                    if (gate := assignment.gates.get(region)) is not None:
                         check_memory(gate.largest, self._options.limits.single_allocation_bytes)
                     try:
                         host = host_inputs(region, assignment, by_name)

@@ -108,7 +108,8 @@ def _reshape_of_computed(n: NodeScope, shape: Dims, wanted: Dims, keeps_zero: bo
 
 
 def _condition(amount: Amount) -> bool | Size:
-    assert isinstance(amount, bool | int | Size), "a condition of known numbers"
+    if not isinstance(amount, bool | int | Size):
+        raise Unchecked("the sizes depend on the data of the run")
     return bool(amount) if isinstance(amount, int) else amount
 
 
