@@ -1,6 +1,6 @@
 """The module of each public name: a table from which `ort_py` imports names at their first use.
 
-A leaf, data only. A new public name stands here, in `ort_py.__all__` and among its imports for type checkers.
+A leaf, data only. A new public name must be added here, to `ort_py.__all__` and to its imports for type checkers.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def test_load_config_beats_the_options(tmp_path: Path) -> None:
     [
         ({"reshape_input": "x["}, "reshape_input='x\\[' cannot be read"),
         ({"device_type": "TPU"}, "device_type='TPU' is not a device of OpenVINO"),
-        ({"precision": "FP8"}, "precision='FP8' is none that OpenVINO computes in"),
+        ({"precision": "FP8"}, "precision='FP8' is not a precision that OpenVINO supports"),
         ({"load_config": "{"}, "load_config cannot be read"),
         ({"load_config": "/no/such/file"}, "load_config cannot be read"),
         ({"load_config": '{"CPU": 3}'}, "load_config cannot be read"),

@@ -1,7 +1,7 @@
-"""The catalogue of providers: installed, loaded, probed, each at the first question that needs it.
+"""The catalogue of providers, which are found, loaded and probed when this is first needed.
 
 Comes after `entry_points`, `loading` and `probing`, before `selection`. One catalogue serves the process; it is
-thread-safe, survives a fork, and never raises because of a plug-in: what went wrong is in the record.
+thread-safe, survives a fork, and never raises because of a plug-in: the record of the provider has the error.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _PREFERENCE = (RecordState.INSTALLED, RecordState.CONFLICT, RecordState.BLOCKED)
 
 
 class ProviderCatalog:
-    """Every provider this process could use.
+    """All providers that this process could use.
 
     Args:
         hooks: Where plug-ins are registered; the process's manager where None.
-        find: Finds the installed entry points; called once, at the first question.
+        find: Finds the installed entry points; called once, when it is first needed.
     """
 
     def __init__(self, hooks: HookManager | None = None, find: Callable[[], Scan] = scan_providers) -> None:
@@ -104,7 +104,7 @@ class ProviderCatalog:
             return self._record_of(candidates[0]) if candidates else None
 
     def register_provider(self, factory: ProviderFactory) -> ProviderRecord:
-        """Add a provider that no distribution provides: for tests and notebooks.
+        """Add a provider that does not come from a distribution, for tests and notebooks.
 
         It lives until `unregister_provider` or `reset`.
 
@@ -145,9 +145,8 @@ class ProviderCatalog:
             self._registered.pop(name, None)
 
     def reset(self) -> None:
-        """Forget everything: registered providers, what was loaded and probed, and what is installed.
-
-        The next question looks again; modules already imported stay imported.
+        """Forget the registered, loaded, probed and installed providers. The next call searches again; imported modules
+        stay imported.
         """
         with self._lock.held():
             for entry in self._loaded:

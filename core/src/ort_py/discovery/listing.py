@@ -55,7 +55,7 @@ def get_provider_records() -> list[ProviderRecord]:
 
 
 def register_provider(factory: ProviderFactory) -> ProviderRecord:
-    """Add a provider that no distribution provides: for tests and notebooks. It lives as long as the process.
+    """Add a provider that does not come from a distribution, for tests and notebooks. It lives as long as the process.
 
     Raises:
         InvalidArgument: `factory` is not a `ProviderFactory`, or its name is taken.

@@ -22,17 +22,17 @@ __all__ = ["Participants"]
 
 
 class Participants:
-    """The placement of one session, as far as it is decided beforehand.
+    """Decisions about the placement of one session that are made in advance.
 
     Args:
         options: The session's options.
         cache: Where measurements are.
 
     Attributes:
-        key: What a measured order is kept under, ``""`` where none can be.
+        key: Key under which a measured order is kept, ``""`` where none can be.
         names: Providers that take part, in order; empty for all as they are.
         explicit: Whether the user named the providers in their order.
-        calibration: What is known of their times.
+        calibration: Known times of the providers.
     """
 
     def __init__(self, options: SessionOptions, cache: CacheUse) -> None:
@@ -59,7 +59,7 @@ class Participants:
         Args:
             source: The model.
             pairs: Records and providers of the session, in rank order.
-            report: Gets a stage where the order is not the session's.
+            report: Receives a stage if the order differs from that of the session.
             strict: Level of strictness.
             threads: Threads of a run.
             explicit: Whether the user named the providers.
@@ -96,6 +96,6 @@ class Participants:
         return self._cache.remember(self.key, title, tuned)
 
     def __repr__(self) -> str:
-        """All that decides, besides the providers that take part: part of a prepared model's key."""
+        """All settings that matter besides the participating providers, as a part of the key of a prepared model."""
         rates = sorted((name, repr(found)) for name, found in self.calibration.items())
         return f"Participants({self.explicit}, {rates})"

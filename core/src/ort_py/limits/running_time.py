@@ -1,8 +1,8 @@
-"""Who looks at the clock while a kernel runs: the run it belongs to, or the model that is loaded.
+"""Time checks inside of kernels, on behalf of the run or of the model that is being loaded.
 
-A run looks at its time between steps. A long kernel looks too, wherever it asks the engine for something: what it is
-to ask stands in a context variable, so that the threads which help with a kernel ask the same. Knows no run, no budget
-and no kernel.
+A run checks its time between steps. A long kernel also checks it whenever it calls the engine. The check to call is in
+a context variable, so that the threads that help with a kernel call the same one. Does not depend on runs, budgets or
+kernels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Look", "in_looked_at_parts", "is_looked_at", "look", "looking", "ref
 
 
 class Look(Protocol):
-    """Raises where the time is over, or the caller wants the work to end."""
+    """Raises if the time is over or the caller wants the work to end."""
 
     def __call__(self, ahead: float = 0.0) -> None:
         """Look at the clock.
@@ -49,13 +49,13 @@ def looking(check: Look | None) -> Iterator[None]:
 
 
 def look(ahead: float = 0.0) -> None:
-    """Ask whoever is to be asked here.
+    """Call the check that applies here, if there is one.
 
     Args:
         ahead: Seconds that a call which follows is estimated to take, and which nothing can interrupt.
 
     Raises:
-        OrtPyError: As they raise: a `LimitError` where the time is over, or would be long over after that call.
+        OrtPyError: As the check raises: a `LimitError` if the time is over, or would be long over after that call.
     """
     check = _current.get()
     if check is not None:
@@ -76,8 +76,8 @@ def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
     Args:
         ahead: Seconds that it is estimated to take.
         left: Seconds that are left.
-        limit: Seconds that there were in all.
-        name: What they are called, for the message.
+        limit: Seconds that were allowed in total.
+        name: Name of the limit, for the message.
 
     Raises:
         LimitError: It would end after twice the limit.
@@ -94,8 +94,8 @@ def in_looked_at_parts(rows: int, grain: int, fn: Callable[[int, int], None]) ->
     """Cut ``fn(start, stop)`` into parts with a check of the clock between them; return `fn` itself without a check.
 
     Args:
-        rows: How many rows there are in all.
-        grain: How many a part has at least.
+        rows: Total number of rows.
+        grain: Minimum number of rows of a part.
         fn: Works on some rows.
     """
     check = _current.get()

@@ -233,7 +233,7 @@ _IGNORED_SESSION_ENTRIES: dict[str, str] = {
     "session.enable_quant_qdq_cleanup": "Removes pairs of QuantizeLinear and DequantizeLinear that nothing used.",
     "session.enable_saved_runtime_optimizations": "Applies optimisations that the model's file carries.",
     "session.execution_mode": "The attribute `execution_mode`, as a model's file may carry it.",
-    "session.fail_on_suboptimal_compiled_model": "Refuses compiled models that would run better compiled anew.",
+    "session.fail_on_suboptimal_compiled_model": "Refuses compiled models that would run better if compiled again.",
     "session.force_spinning_stop": "Stops threads from waiting actively as soon as a run has ended.",
     "session.function_expansion_byte_limit": "How many bytes the inlining of functions may make.",
     "session.function_expansion_node_limit": "How many nodes the inlining of functions may make; see `limits`.",

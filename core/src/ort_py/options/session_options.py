@@ -95,7 +95,7 @@ class SessionOptions(SessionAttributes):
         self._added.initializers[name] = value
 
     def add_external_initializers(self, names: list[str], values: list[OrtValue], /) -> None:
-        """Give the data of initializers whose data lies in files; those files are not looked for.
+        """Supply the data of initializers whose data is in files. These files are not read.
 
         Args:
             names: Names of the initializers.
@@ -119,12 +119,12 @@ class SessionOptions(SessionAttributes):
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int], /
     ) -> None:
-        """Give the content of files of external data; those files are not looked for on disk.
+        """Supply the content of files with external data. These files are not read from disk.
 
         Args:
-            names: Names of the files, as the model spells their locations.
+            names: Names of the files, as they appear in the model.
             buffers: Their content, anything with the buffer protocol; not copied, so it must not change.
-            lengths: How many bytes of each to use.
+            lengths: Number of bytes to use from each.
 
         Raises:
             TypeError: Something without the buffer protocol is given.
@@ -159,7 +159,7 @@ class SessionOptions(SessionAttributes):
     # -- providers ---------------------------------------------------------------------------------------------
 
     def register_custom_ops_library(self, path: str | os.PathLike[str], /) -> None:
-        """Refused: a library of onnxruntime's custom operators is native code for onnxruntime's own kernels.
+        """Refuse a library of custom operators, which is native code for onnxruntime's own kernels.
 
         Raises:
             TypeError: `path` is not a path.
@@ -180,7 +180,7 @@ class SessionOptions(SessionAttributes):
         )
 
     def add_provider(self, name: str, options: Mapping[str, str], /) -> None:
-        """Use a provider, after those added before, in sessions that are not given `providers`.
+        """Add a provider, after those added before, for sessions that are created without `providers`.
 
         Args:
             name: Its name.

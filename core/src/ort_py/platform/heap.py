@@ -1,8 +1,8 @@
-"""The C library's heap: what runs free is kept for the next run, and given back when asked.
+"""The C library's heap: memory that runs free is kept for the next run, and released on request.
 
-glibc returns the top of the heap to the system whenever a large array is freed, and the next one of the same size is
-paid for again, page by page: a fresh array of 2 MB costs forty times its use. Arrays come from NumPy, so this is the
-one place to change that. Only glibc has the calls; elsewhere nothing is done. This module knows no session.
+glibc returns the top of the heap to the system whenever a large array is freed, and the next one of the same size costs
+page faults again: creating an array of 2 MB takes forty times as long as using it. Arrays come from NumPy, so this is
+the one place to change that. Only glibc has the calls; elsewhere nothing is done. This module knows no session.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _lock = threading.Lock()
 
 
 def keep_freed_memory() -> bool:
-    """Let the process keep up to 256 MiB that it freed. Once a process; further calls answer what the first did.
+    """Let the process keep up to 256 MiB that it freed. This happens once per process; later calls return the result of
+    the first.
 
     Returns:
-        Whether the heap is kept: False on other C libraries, and where the environment says something about it.
+        Whether the heap is kept: False on other C libraries, and if the environment configures it.
     """
     with _lock:
         return _keep()
@@ -52,7 +53,7 @@ def _keep() -> bool:
 
 
 def give_back() -> bool:
-    """Return free memory of the heap to the system; True where some was returned."""
+    """Return free memory of the heap to the system. Returns True if any was returned."""
     library = _glibc()
     return library is not None and bool(library.malloc_trim(0))
 

@@ -1,8 +1,8 @@
-"""Records what a session does: its creation, its runs and their steps. Thread-safe, bounded.
+"""Recorder of a session's creation, its runs and their steps. Thread-safe, bounded.
 
-While a program runs, a look at the clock is noted after each step, and what it wrote where that is not as usual:
-names, sizes and texts are made when `Recorder.events` is asked for. What a step read is not noted at all: earlier steps
-of the run wrote it. Knows plans only by what `PlanLike` has; `execution` tells it of steps.
+While a program runs, the time after each step is noted, and the step's output if it is unusual. Names, sizes and texts
+are created when `Recorder.events` is called. The inputs of a step are not noted, because earlier steps of the run wrote
+them. Plans are only known through `PlanLike`; `execution` reports the steps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ProfileEvent:
 
 
 class RunTrace:
-    """Steps of one run of a plan or body, as they end.
+    """Steps of one run of a plan or body, in the order in which they end.
 
     Attributes:
         outputs: For each step its output's slot; slot 1, which is always empty, if it has none or several.
@@ -89,12 +89,16 @@ class RunTrace:
         return self._plan.outputs
 
     def keep_unusual(self, slots: Sequence[Any]) -> None:
-        """The step that ended last does not have its usual shape, no output or several, or none that is an array."""
+        """Note the outputs of the last step, because its shape is unusual, or it does not have exactly one array as
+        output."""
         index = len(self.ends) - 1
         self._unusual[index] = kinds_of(slots, self._plan.steps[index].outputs)
 
     def note(self, index: int, start_ns: int, end_ns: int, slots: Sequence[Any]) -> None:
-        """A step has ended on the calling thread, in any order; the slots it releases may be empty already."""
+        """Note that a step has ended on the calling thread.
+
+        The order is arbitrary, and the slots it releases may already be empty.
+        """
         self._unusual[index] = kinds_of(slots, self._plan.steps[index].outputs)
         self.spans.append((index, start_ns, end_ns, threading.get_native_id()))
 
@@ -107,7 +111,7 @@ class RunTrace:
         self.ends = array("d", self.ends)  # a quarter of the list's memory
 
     def events(self) -> Iterator[ProfileEvent]:
-        """An event a step, then one for the whole where it ran to its end."""
+        """One event per step, then one for the whole run if it was completed."""
         described = self._plan.described(self._entries, self._usual, self._unusual)
         for index, start_ns, end_ns, thread in (*self._spans_of_ends(), *self.spans):
             yield ProfileEvent("Node", described[index][0], start_ns, end_ns - start_ns, thread, described[index][1])
@@ -129,7 +133,7 @@ def _now_ns() -> int:
 
 
 class Recorder:
-    """Collects events of one session; the oldest go when there are too many, those of one run together.
+    """Collects the events of one session. If there are too many, all events of the oldest run are dropped together.
 
     Args:
         capacity: Number of events kept.
@@ -157,7 +161,7 @@ class Recorder:
         self._keep(ProfileEvent(category, name, start_ns, end_ns - start_ns, threading.get_native_id(), arguments))
 
     def begin_run(self, plan: PlanLike, slots: Sequence[Any]) -> RunTrace:
-        """A run of a plan or body begins; its inputs are in the slots."""
+        """Note the start of a run of a plan or body, whose inputs are in the slots."""
         traced = self._plans.get(id(plan))
         if traced is None:  # it holds the plan, so the identity stays its own
             traced = self._plans.setdefault(id(plan), TracedPlan(plan))

@@ -1,4 +1,4 @@
-"""Runs graph transforms to a fixed point and reports what each did.
+"""Run graph transforms to a fixed point and report the effect of each.
 
 Comes after `shapes`, before partitioning. Transforms of a level run in the order given, levels upwards, round after
 round until a round changes nothing; local rules that follow each other run in one sweep. Knows no transform by name.
@@ -47,7 +47,7 @@ def run_transforms(
     disabled: Collection[str] = (),
     check: bool | None = None,
 ) -> OptimisationReport:
-    """Change a model until no transform finds anything more.
+    """Change a model until no transform changes anything.
 
     Args:
         model: A typed model.

@@ -1,6 +1,7 @@
 """TopK, the greatest or smallest elements of an axis in order, and Unique, its different elements.
 
-A few of many are found among few candidates, otherwise the whole axis is sorted. NaN counts as greater than numbers.
+If only a few of many elements are needed, they are found among few candidates; otherwise the whole axis is sorted. NaN
+counts as greater than numbers.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ def _sorted_indices(xp: Any, x: Array, axis: int, *, largest: bool) -> Array:
 def _few_of_many(xp: Any, x: Array, k: int, axis: int, *, largest: bool) -> Array | None:
     """Sorted indices of the k extreme elements, found among few candidates; None where NaN makes that impossible.
 
-    A row is dealt into at least k groups. The k-th of their extremes is at best as good as the k-th of all elements, so
-    worse elements can be left out. Little more than k remains of evenly spread data; in the worst case everything
-    remains and is sorted.
+    A row is divided into at least k groups. The k-th of the groups' extremes is at best as good as the k-th of all
+    elements, so worse elements can be left out. For evenly spread data, little more than k elements remain; in the
+    worst case, all remain and are sorted.
     """
     rows = xp.ascontiguousarray(xp.swapaxes(x, axis, -1)).reshape((-1, x.shape[axis]))
     count, size = rows.shape
@@ -112,7 +113,7 @@ def top_k(
 ) -> tuple[Array, Array]:
     """TopK-10..24: the k (host) greatest or, from 11, smallest elements and their int64 indices.
 
-    Equal elements come in the order of their indices. The result is sorted whether asked for or not.
+    Equal elements come in the order of their indices. The result is always sorted, even if this is not requested.
 
     Raises:
         InvalidArgument: `axis` is out of range, or k is.

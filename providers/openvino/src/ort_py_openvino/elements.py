@@ -1,7 +1,8 @@
 """Element types of ONNX and of OpenVINO, and tensors around arrays without copies.
 
-Two traps: a request does not keep the array behind a tensor alive, the tensor object does, so whoever sets a tensor
-holds it until the run is over; and NumPy has no bfloat16 that OpenVINO knows, so those go in as 16 bits with a type.
+Two traps: only the tensor object keeps the array behind a tensor alive, and a request does not, so the code that sets a
+tensor holds it until the run is over. NumPy has no bfloat16 that OpenVINO knows, so such arrays are passed as 16 bits
+with a type.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def new_array(shape: Sequence[int], data_type: DataType) -> np.ndarray[Any, Any]
 
 
 def tensor(array: np.ndarray[Any, Any], data_type: DataType) -> Any:
-    """A tensor of OpenVINO on an array's memory; it keeps the array alive.
+    """Create an OpenVINO tensor on the memory of an array, which it keeps alive.
 
     Args:
         array: C-contiguous.

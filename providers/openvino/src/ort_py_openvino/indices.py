@@ -1,4 +1,5 @@
-"""Operators that take places of elements: OpenVINO does not check these, so what cannot be checked before is refused.
+"""Operators with indices as inputs: OpenVINO does not check indices, so a node is refused if its indices cannot be
+checked before the run.
 
 An index that the specification forbids gives zeros in OpenVINO, and is an error everywhere else. The core checks
 indices that reach a region from outside. Indices that are computed inside a region are not visible: a node is taken
@@ -56,7 +57,7 @@ def _source(name: str, graph: GraphView) -> str:
 
 
 def _limits(node: NodeSpec, data: ValueSpec, indices: ValueSpec) -> list[int]:
-    """Sizes of the axes that indices count along; 1 for a size that is not known, which is the least there can be."""
+    """Sizes of the axes that the indices refer to. An unknown size counts as 1, the smallest possible size."""
     assert data.shape is not None  # the caller has looked
     if node.op_type in _ALONG_AXIS:
         sizes = [data.shape[int(node.attributes.get("axis", 0))]] if data.shape else []

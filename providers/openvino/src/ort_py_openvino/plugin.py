@@ -65,7 +65,7 @@ class OpenVINOProviderFactory(ProviderFactory):
         """A provider for one session.
 
         Raises:
-            OptionError: An option's value is none that OpenVINO takes.
+            OptionError: OpenVINO does not accept the value of an option.
             EPFail: OpenVINO does not start, or has no such device.
         """
         from ort_py_openvino.provider import OpenVINOProvider

@@ -134,7 +134,7 @@ def _precision(asked: str, context: SessionContext) -> dict[str, str]:
     name = asked.upper() or context.precision
     if name not in _PRECISIONS:
         raise OptionError(
-            f"precision={asked!r} is none that OpenVINO computes in.", fix="use FP32, BF16, FP16 or ACCURACY"
+            f"precision={asked!r} is not a precision that OpenVINO supports.", fix="use FP32, BF16, FP16 or ACCURACY"
         )
     return {"INFERENCE_PRECISION_HINT": _PRECISIONS[name], "EXECUTION_MODE_HINT": "ACCURACY"}
 

@@ -47,7 +47,7 @@ class OpenVINOProvider(RegionProvider):
         context: The session's wishes.
 
     Raises:
-        OptionError: An option's value is none that OpenVINO takes.
+        OptionError: OpenVINO does not accept the value of an option.
         EPFail: OpenVINO does not start, has no such device, or had been started by the process that forked this one.
     """
 

@@ -1,4 +1,4 @@
-"""Installed files compared with the record that the installer left. Reads files; imports nothing of them."""
+"""Comparison of installed files with the list that the installer left. Reads the files and imports none of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_files(distribution: str, location: str) -> FileCheck:
 
     Args:
         distribution: Name of the distribution.
-        location: Folder it lies in: of two copies, the one that imports find.
+        location: Its folder: if there are two copies, the one that imports find.
     """
     try:
         found = _distribution(distribution, location)

@@ -1,8 +1,8 @@
 """GridSample: a picture or volume read at the positions of a grid.
 
-Positions outside are taken in first (zeros, border, reflection); `interpolation` gathers what lies around them. Points
-are taken in blocks of bounded size, on the context's pool. ``com.microsoft.GridSample`` is version 16 under another
-domain: the factory serves both.
+Positions outside are mapped inside first (zeros, border, reflection); `interpolation` gathers the surrounding pixels.
+Points are taken in blocks of bounded size, on the context's pool. ``com.microsoft.GridSample`` is version 16 under
+another domain: the factory serves both.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def grid_sample(ctx: KernelContext) -> KernelCallable:
     """GridSample-16..22: X ``(n, c, *size)`` at grid ``(n, *out, r)`` → ``(n, c, *out)``.
 
     Any type for nearest. Linear and cubic are computed in floating point (float32 for narrow types and small integers)
-    and rounded once; integers are cut off towards zero, within their range. The grid's last axis counts from the
+    and rounded once; integers are truncated towards zero, within their range. The grid's last axis counts from the
     innermost spatial axis outwards.
 
     Raises:

@@ -122,7 +122,7 @@ def group_refusal(nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
     indices = {node.index for node in nodes}
     products = float8.find(graph, indices, current().capability).groups
     bare = [node for node in nodes if not any(node.index in unit and indices.issuperset(unit) for unit in products)]
-    return "what is left of a product of float8 is none" if float8.owns(bare) else None
+    return "only a part of a float8 product is left, which no kernel computes" if float8.owns(bare) else None
 
 
 def definition_of(node: NodeSpec, kernels: KernelCatalog) -> KernelDef | None:

@@ -148,7 +148,7 @@ class Driver:
         if status in OUT_OF_MEMORY:
             raise MemoryError(f"{what} {told}")
         if status in LOST:
-            raise DeviceReset(what, where=name, why=told, fix="Create the session anew; the device takes no more work.")
+            raise DeviceReset(what, where=name, why=told, fix="Create the session again: the device accepts no work.")
         raise EPFail(what, where=name, why=told, fix="See the CUDA driver's documentation of this status.")
 
 

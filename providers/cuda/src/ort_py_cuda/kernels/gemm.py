@@ -24,7 +24,7 @@ __all__ = ["KERNELS", "fused_gemm", "gemm"]
 
 
 def gemm(ctx: KernelContext, activation: str = "", finish: Callable[[Array], Any] | None = None) -> KernelCallable:
-    """Gemm 7–13: ``alpha · A' · B' + beta · C``; narrow floats are added up in float32 and rounded once.
+    """Gemm 7–13: ``alpha · A' · B' + beta · C``; narrow floats are accumulated in float32 and rounded once.
 
     Args:
         ctx: Context of the node.

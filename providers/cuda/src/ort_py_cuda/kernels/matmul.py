@@ -1,4 +1,4 @@
-"""MatMul of floating-point arrays by cuBLASLt. Integers are the array library's: CuPy multiplies them itself."""
+"""MatMul of floating-point arrays by cuBLASLt. Integers are left to the array library, where CuPy multiplies them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLOATS = tensors(DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFL
 
 
 def matmul(ctx: KernelContext) -> KernelCallable:
-    """MatMul 1–13: as numpy.matmul; narrow floats are added up in float32 and rounded once.
+    """MatMul 1–13: as numpy.matmul; narrow floats are accumulated in float32 and rounded once.
 
     float32 is multiplied as TF32 only with the provider's option. Raises InvalidArgument where shapes do not fit.
     """

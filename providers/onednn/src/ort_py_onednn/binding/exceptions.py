@@ -37,11 +37,11 @@ _BARE = frozenset(
 
 
 class Guarded:
-    """A library's functions; those that return a status throw nothing.
+    """The functions of a library, where those that return a status never throw.
 
     Args:
         raw: The functions.
-        stubs: Where those that catch are, by name.
+        stubs: Addresses of the functions that catch exceptions, by name.
     """
 
     def __init__(self, raw: Any, stubs: Mapping[str, int]) -> None:
@@ -63,7 +63,7 @@ _kept: list[Any] = []
 
 
 def guarded(raw: Any) -> Any:
-    """A library's functions such that none that returns a status throws.
+    """Wrap the functions of a library so that none that returns a status throws.
 
     Args:
         raw: The functions, as `cffi` opened them.
@@ -134,12 +134,12 @@ def _stub(target: int, distance: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Code that calls what r11 holds and returns what that returns, or a status for what it throws.
+    """Code that calls the function in r11 and returns its result, or a status if it throws.
 
     Attributes:
         code: The code.
-        called: Where the call is, and the instruction behind it.
-        landing: Where it goes on when something was thrown.
+        called: Address of the call, and of the instruction after it.
+        landing: Address where execution continues after an exception.
     """
 
     code: bytes
@@ -175,7 +175,7 @@ class _Frame:
         return cls(code, (begin, end), landing)
 
     def data_area(self, bad_alloc: int) -> bytes:
-        """The language-specific data area: what is caught at which call, and where it goes on."""
+        """The language-specific data area: the exceptions caught at each call, and where execution continues."""
         size = len(self.code)
         begin, end = self.called
         calls = b"".join(
@@ -192,7 +192,7 @@ class _Frame:
 
 
 class _Tables:
-    """Tables in memory that stays where it is.
+    """Tables in memory that does not move.
 
     Attributes:
         begin: Address of the frames' descriptions.
