@@ -115,6 +115,6 @@ async def _stop(job: Job, waiting: asyncio.Future[Any]) -> None:
 
 
 def _forget(waiting: asyncio.Future[Any]) -> None:
-    """Take the outcome of a stopped run, so that asyncio does not report it as never looked at."""
+    """Retrieve the outcome of a stopped run, so that asyncio does not report it as never retrieved."""
     if not waiting.cancelled():
         waiting.exception()

@@ -19,9 +19,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "
 
     Args:
         head: Titles of the columns.
-        rows: Cells; made texts with ``str``.
+        rows: Cells; converted with ``str``.
         indent: Put before each line.
-        width: Columns but the last are cut to so many characters.
+        width: All columns except the last are cut to this many characters.
     """
     lines = [tuple(head), *(tuple(one_line(str(cell)) for cell in row) for row in rows)]
     last = len(head) - 1

@@ -1,6 +1,7 @@
-"""``ort-py run MODEL``: run a model on files, an image or generated inputs, and show results, who ran it, how long.
+"""``ort-py run MODEL``: run a model on files, an image or generated inputs, and show the results, the providers and the
+times.
 
-Nothing is printed to standard output before the model has run: a failure leaves it empty.
+Nothing is printed to standard output before the model has run, so a failure leaves it empty.
 """
 
 from __future__ import annotations

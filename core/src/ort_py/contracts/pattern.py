@@ -1,4 +1,5 @@
-"""Patterns: a picture of the nodes a rule wants, matched from the last node upwards; a near miss gives a reason.
+"""Patterns that describe the nodes a rule looks for. They are matched from the last node upwards, and a near miss gives
+a reason.
 
     x, bias = Var("x"), Const("bias")
     pattern = Op("Add", Op("MatMul", x, Const("weight")), bias)
@@ -71,7 +72,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Maybe:
-    """A node that may be missing: then what it would read stands there.
+    """A node that may be missing; its input is then in its place.
 
     Attributes:
         op: The node.

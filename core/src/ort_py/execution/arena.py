@@ -1,7 +1,7 @@
-"""The memory that a frame keeps for planned values: one block a device, and the arrays cut from it.
+"""The memory that a frame keeps for planned values: one block per device, and the arrays cut from it.
 
 A block belongs to one frame, whose runs use it one after the other, on the host's thread or on the frame's stream of
-the device: whatever is written later is written after the last read. Knows no signatures.
+the device, so a later write always comes after the last read. Does not depend on signatures.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class Arena:
         self._cut: dict[MemoryPlan, list[Any]] = {}
 
     def cut(self, plan: MemoryPlan) -> list[Any]:
-        """An array for each value of a plan, in order. Blocks grow where they must; what was cut before stays valid.
+        """An array for each value of a plan, in order. Blocks grow if necessary; arrays that were cut earlier stay
+        valid.
 
         Raises:
-            MemoryError: There is not as much.
+            MemoryError: There is not enough memory.
         """
         for device, size in plan.sizes.items():
             if size > self._sizes.get(device, -1):
@@ -58,7 +59,7 @@ class Arena:
         return arrays
 
     def keep_only(self, plans: set[MemoryPlan]) -> None:
-        """Forget the arrays of other plans; a block that is larger than any of these needs goes too."""
+        """Forget the arrays of other plans, and drop blocks that are larger than any of these plans needs."""
         self._cut = {plan: arrays for plan, arrays in self._cut.items() if plan in plans}
         for device, size in list(self._sizes.items()):
             if all(plan.sizes.get(device, 0) < size for plan in self._cut):
@@ -66,7 +67,7 @@ class Arena:
                 self._cut.clear()
 
     def poison(self) -> None:
-        """Overwrite everything: what reads a value that is not there any more will be seen."""
+        """Overwrite everything, so that reads of values that no longer exist show up."""
         for block in self._blocks.values():
             block[...] = _POISON
 

@@ -1,8 +1,8 @@
-"""`KernelContext.parallel_for`: rows of one kernel, split over the threads that are free.
+"""`KernelContext.parallel_for`: the rows of one kernel, split over the free threads.
 
-Rows are cut into a few more parts than there are threads, and every thread takes the next part when it has done one:
-a thread that is late, because it slept or its processor is shared, takes fewer. The caller does not wait for threads
-that have not begun. Comes after `thread_pool`. Does not depend on kernels.
+Rows are cut into a few more parts than there are threads, and every thread takes the next part when it has finished
+one. A thread that is late, because it slept or shares its processor, takes fewer. The caller does not wait for threads
+that have not started. Comes after `thread_pool`. Does not depend on kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class _Splits(threading.local):
     """Splits of rows made by the calling thread.
 
     Attributes:
-        inside: Whether it works on a part: what that splits again, it does alone, since the others are busy too.
+        inside: Whether it works on a part. Further splits inside a part run on this thread alone, since the others are
+            busy too.
         most: The largest number of threads of a split since somebody set this to 1.
     """
 
@@ -43,7 +44,7 @@ class RowSplitter:
     """Splits rows with a given number of threads.
 
     Args:
-        threads: Threads one call may use, the caller's included; of k runs at a time each gets its k-th part.
+        threads: Threads that one call may use, including the caller's; of k concurrent runs, each gets 1/k of them.
     """
 
     def __init__(self, threads: int) -> None:

@@ -1,7 +1,6 @@
-"""Run a frame's program, one instruction after another, and say which step failed.
+"""Run a frame's program, one instruction after another, and report which step failed.
 
-Three loops: one that does nothing but run, one that notes times for a profile, and one that looks at the frame's watch
-between steps.
+There are three loops: one only runs, one records times for a profile, and one checks the frame's limits between steps.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def run_frame(frame: Frame) -> None:
     """Run to the end. The caller has filled the input slots and takes the output slots.
 
     Raises:
-        KernelInputError: A kernel refused what reached it.
+        KernelInputError: A kernel refused its inputs.
         OrtPyError: It raised another error of ort-py, which is given its place.
         ExecutionError: A kernel or region raised something else, which is its cause.
     """

@@ -1,6 +1,6 @@
-"""Seeds of random operators that have none: one setting a process, one stream a node.
+"""Seeds of random operators without a seed attribute: one setting per process, one stream per node.
 
-Comes before `binding`, which makes generators. Knows no kernel.
+Comes before `binding`, which creates the generators. Does not depend on kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _seed: int | None = None
 
 
 def set_process_seed(seed: int | None) -> None:
-    """Set the seed for sessions made from now on; None draws from the system again."""
+    """Set the seed for sessions made from now on; None means a random seed from the system."""
     global _seed  # noqa: PLW0603 - the setting is the process's, as onnxruntime's
     _seed = seed
 
@@ -32,7 +32,7 @@ def stream_for(seed: int | None, node: Location, call: int) -> np.random.Generat
 
     Args:
         seed: The session's seed; None for numbers that cannot be repeated.
-        node: The node, whose place gives it a stream of its own: two nodes of a model draw other numbers.
+        node: The node, whose position determines its stream, so that two nodes of a model draw different numbers.
         call: Number of the call, from 0: two runs of a session draw different numbers.
     """
     if seed is None:

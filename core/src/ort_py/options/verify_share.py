@@ -21,7 +21,7 @@ def check_share(share: float, source: str) -> float:
 
     Args:
         share: The number.
-        source: What gave it, for the message.
+        source: Origin of the number, for the message.
 
     Raises:
         OptionError: It is not from 0 to 1.

@@ -51,7 +51,7 @@ def _target(shape: tuple[int, ...], wanted: tuple[int, ...], allow_zero: bool, w
     """`wanted` with its zeros replaced by the sizes of `shape` at the same place.
 
     Raises:
-        InvalidArgument: A size is below -1, is copied from an axis that is not there, or is left open beside a 0.
+        InvalidArgument: A size is below -1, is copied from an axis that is not there, or is -1 beside a 0.
     """
     why = fix = ""
     target = wanted
@@ -87,7 +87,7 @@ def _reshaped(x: Array, wanted: tuple[int, ...], allow_zero: bool, where: Locati
 
 
 def reshape(ctx: KernelContext) -> KernelCallable:
-    """Reshape-5..25: data and a host int64 shape; 0 copies a size (unless `allowzero`), one -1 is worked out.
+    """Reshape-5..25: data and a host int64 shape; 0 copies a size (unless `allowzero`), one -1 is computed.
 
     Raises:
         InvalidArgument: The number of elements differs, a size is below -1 or copied from an axis that is not there,

@@ -1,4 +1,5 @@
-"""A GPU made ready for a session: CUDA started, the number checked, memory and copies of that GPU.
+"""Preparation of a GPU for a session: starts CUDA, checks the device number, and creates the memory pool and the
+copies.
 
 Comes after `options` and `memory`; before `provider`, which hands the parts to the core.
 """
@@ -40,12 +41,12 @@ class OpenDevice:
 
     Attributes:
         device: Its number among those that CUDA shows.
-        capability: Compute capability ×10.
+        capability: Compute capability, times 10.
         pool: Its memory.
         allocator: The same, as the core asks.
         transfer: Copies to and from it.
         user_stream: The caller's stream; None where frames make their own.
-        code: Where kernels compiled for its streams are kept.
+        code: Cache of the kernels that were compiled for its streams.
     """
 
     device: Device
@@ -121,7 +122,7 @@ def open_device(wishes: Wishes) -> OpenDevice:
 
 
 def _check_age(device: Device, capability: int) -> None:
-    """Whether NVIDIA's libraries run on the GPU: the probe cannot ask its capability everywhere.
+    """Check that NVIDIA's libraries support the GPU, because the probe cannot always query its capability.
 
     Raises:
         EPFail: It is too old.
@@ -133,7 +134,7 @@ def _check_age(device: Device, capability: int) -> None:
 
 
 def works(index: int) -> bool:
-    """Whether a GPU still computes: memory is taken, written, read, and the device waited for."""
+    """Whether a GPU still computes: allocates, writes and reads memory, and waits for the device."""
     module = cupy()
     try:
         with module.cuda.Device(index) as device:

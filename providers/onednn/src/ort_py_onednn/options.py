@@ -1,4 +1,5 @@
-"""The options of DnnlExecutionProvider; threads are the session's, and so is the precision where none is given here.
+"""The options of DnnlExecutionProvider; the threads are those of the session, and so is the precision if none is given
+here.
 
 onnxruntime's provider of this name has one more, ``use_arena``, which the core's table of known names answers.
 """

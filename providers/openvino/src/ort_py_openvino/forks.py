@@ -1,4 +1,4 @@
-"""Abilities of a forked child with the OpenVINO of its parent.
+"""Use of OpenVINO in a process that was forked after OpenVINO was started.
 
 On the processor with one stream, the thread that asks for a run does the work itself where no others are there:
 sessions go on, and new ones can be made. With more streams, or several devices, OpenVINO hands runs to threads of its
@@ -23,7 +23,8 @@ CALLS = ForkPause()
 
 
 class Inheritance:
-    """Notices that a compiled model was inherited by a child: there it is never given up, and perhaps cannot be used.
+    """Detects that a compiled model was inherited by a child process, where it is never released and perhaps cannot be
+    used.
 
     Args:
         compiled: The model.
@@ -56,7 +57,7 @@ class Inheritance:
             _keep_forever(request)
 
     def close(self) -> None:
-        """The model is given up: children that are forked later get none."""
+        """Note that the model was released, so that children that are forked later do not inherit it."""
         self._compiled = None
 
 

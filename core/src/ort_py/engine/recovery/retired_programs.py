@@ -1,7 +1,7 @@
-"""Programs of a session that others have replaced: released as soon as the last run in them has ended.
+"""Replaced programs of a session, which are released as soon as their last run has ended.
 
-What is released is what only a program has: frames by their pool, compiled regions here, constants with the references.
-Knows neither sessions nor why a program was replaced.
+Released are the things that belong to one program only: frames through their pool, compiled regions here, and constants
+with the references to them. Knows neither sessions nor why a program was replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RetiredPrograms:
         self._retired: list[tuple[Assembled, FramePool]] = []
 
     def add(self, program: Assembled, pool: FramePool) -> None:
-        """Release a program now, or when the last of its runs has ended; none begins any more."""
+        """Release a program now, or when the last of its runs has ended. No new run starts in it."""
         retired = (program, pool)
         self._retired.append(retired)
         pool.close()

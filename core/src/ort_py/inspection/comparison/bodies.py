@@ -1,4 +1,4 @@
-"""Looking into a node that holds graphs: what If and Loop ran is compared as models of their own.
+"""Comparison of the bodies of If and Loop, as separate models.
 
 A body becomes a model whose inputs are the values it captures; they are computed by running the model up to the node
 with the providers of `a`, and no optimisation. Of a loop, each iteration is compared until one differs. Knows nothing
@@ -37,8 +37,8 @@ def compare_bodies(
         model: The model as it was written.
         value: A value that the node computes.
         feed: What the model was fed.
-        a: How what the bodies read is computed.
-        compare: Compares a model on feeds.
+        a: Configuration that computes the values that the bodies read.
+        compare: Function that compares a model on feeds.
     """
     node = next((node for node in model.graph.nodes if any(out and out.name == value for out in node.outputs)), None)
     if node is None or node.domain or node.op_type not in ("If", "Loop"):
@@ -85,7 +85,7 @@ def _iterations(
 def _values_before(
     model: Model, wanted: Iterable[Value | None], feed: Mapping[str, Any], plain: SessionConfiguration
 ) -> dict[str, Any]:
-    """Values of the main graph, computed by running what is needed for them."""
+    """Values of the main graph, computed by running only the nodes needed for them."""
     values = {value.name: value for value in wanted if value is not None and value.graph is model.graph}
     known = {name: feed[name] for name in values if name in feed}
     known |= {name: one.weight.array() for name, one in values.items() if name not in known and one.weight is not None}

@@ -1,8 +1,8 @@
 """The search for the cause of differing outputs: the session runs once more, step by step, beside the NumPy provider's.
 
-Each step is given what the NumPy provider computed before it, so that a difference is found where it is made; that is
-`ForcedComparison`. `ties` distinguishes different decisions about values within the tolerance from wrong results. Comes
-before `verifier`. Does not depend on threads or policy.
+Each step receives the values that the NumPy provider computed before it, so that a difference is found where it arises
+(`ForcedComparison`). `ties` distinguishes different decisions about values within the tolerance from wrong results.
+Comes before `verifier`. Does not depend on threads or policy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _OutOfTimeError(Exception):
 def differing_outputs(
     names: Sequence[str], expected: Sequence[Any], found: Sequence[Any], tolerances: Tolerances
 ) -> tuple[list[DifferingOutput], float]:
-    """The outputs beyond the tolerance, and how near to it the others come, as a part of it."""
+    """Find the outputs beyond the tolerance, and the largest deviation of the others as a fraction of it."""
     differing: list[DifferingOutput] = []
     worst = 0.0
     for name, left, right in zip(names, expected, found, strict=True):
@@ -69,7 +69,7 @@ def search(
         found: Copies of the run's outputs, by name.
         differing: Those beyond the tolerance.
         tolerances: (relative, absolute) by element type.
-        stopped: Asked after each step whether to give up.
+        stopped: Called after each step; returns whether to stop.
 
     Raises:
         Stopped: It said so.

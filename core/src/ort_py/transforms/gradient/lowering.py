@@ -1,8 +1,8 @@
-"""Finds Gradient nodes and replaces each by the nodes that compute it.
+"""Find Gradient nodes and replace each by the nodes that compute it.
 
 Comes right after types are inferred, before any transform; types are inferred once more afterwards. A Gradient that
 differentiates the result of another one waits for it. Operators without a rule are replaced by their function where
-ONNX defines one; what has neither is an error that says where and how to go on.
+ONNX defines one; an operator with neither is an error that says where and how to go on.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class _Lowering:
         return request, between([request.y], set(request.leaves))
 
     def _write(self, node: Node, builder: GradientBuilder, results: dict[str, str]) -> None:
-        """Put what is needed of the builder's nodes in place of the Gradient node."""
+        """Replace the Gradient node by those of the builder's nodes that are needed."""
         editor = self._editor(node)
         needed = set(results.values())
         kept: list[NodeTemplate] = []

@@ -20,10 +20,10 @@ __all__ = ["DequantizeWeights"]
 
 
 class DequantizeWeights(GraphTransform):
-    """DequantizeLinear of constants, of those providers that wish it.
+    """DequantizeLinear of constants, for the providers that ask for it.
 
     Args:
-        first_claims: Says who would run each node; None where no provider wishes it.
+        first_claims: Function that returns the provider of each node; None if no provider asks for this.
     """
 
     name = "ConstantFoldingDQ"

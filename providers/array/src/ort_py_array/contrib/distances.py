@@ -1,8 +1,8 @@
 """CDist: distances between all pairs of rows of two matrices.
 
-``|a|² - 2ab + |b|²`` by a float64 GEMM. For float32 its 53 bits leave enough after the cancellation of near points; for
-float64 the pairs that are near, compared with their distance from the points' centre, are done again by differences.
-So are, for both, the pairs of which infinities made NaN.
+``|a|² - 2ab + |b|²`` by a float64 GEMM. For float32, its 53 bits leave enough precision after the cancellation between
+close points. For float64, pairs that are close compared with their distance from the centre of the points are computed
+again from differences. In both types, this is also done for pairs where infinities gave NaN.
 """
 
 from __future__ import annotations

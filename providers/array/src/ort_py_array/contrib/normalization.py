@@ -147,7 +147,7 @@ def simplified_layer_normalization(
     the type `stash_type`.
 
     Raises:
-        InvalidArgument: The axis does not exist, the scale's size is another, or `stash_type` is not a wide float.
+        InvalidArgument: The axis does not exist, the scale has another size, or `stash_type` is not a wide float.
     """
     xp = ctx.xp
     if stash_type not in (DataType.FLOAT, DataType.DOUBLE):
@@ -193,7 +193,7 @@ def embed_layer_normalization(
 ) -> tuple[Array | None, ...]:
     """com.microsoft.EmbedLayerNormalization-1: layer normalisation of the sum of two or three embeddings.
 
-    `input_ids` are ``(batch, length)``; positions count from 0 where there are no `position_ids`. Returns the result
+    `input_ids` are ``(batch, length)``; positions count from 0 if there are no `position_ids`. Returns the result
     ``(batch, length, hidden)``, the number of ones in each row of the mask (0 without a mask), and the sum.
 
     Raises:

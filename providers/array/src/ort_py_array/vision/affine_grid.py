@@ -1,8 +1,8 @@
-"""AffineGrid: where each pixel of a picture comes from under an affine map.
+"""AffineGrid: the position that each pixel of an image is read from under an affine map.
 
-A map of the pixels' positions is a sum of one term for each axis. A line of pixels differs from the next only by what
-the outer axes add, so all lines are one product of small matrices, and the positions of all pixels are never made.
-Comes before GridSample. Narrow floats are computed in float32.
+The mapped position of a pixel is the sum of one term per axis. A line of pixels differs from the next only by the terms
+of the outer axes, so all lines are computed by one product of small matrices, without an array of the positions of all
+pixels. Comes before GridSample. Narrow floats are computed in float32.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def affine_grid(ctx: KernelContext, theta: Array, size: Array, *, align_corners:
 
 
 def _lines(xp: Any, outer: list[Array]) -> Array:
-    """For every line of pixels its place along the outer axes, and a 1: ``[lines][rank]``."""
+    """The place of every line of pixels along the outer axes, and a 1: ``[lines][rank]``."""
     sizes = tuple(values.shape[0] for values in outer)
     lines = xp.ones((*sizes, len(outer) + 1), outer[0].dtype)
     for axis, values in enumerate(outer):

@@ -1,8 +1,8 @@
 """MaxRoiPool: the greatest value in each bin of regions whose corners are rounded to whole pixels.
 
 The greatest value of any rectangle is that of four overlapping rectangles whose sides are powers of two. Maxima over
-all such rectangles of one size are made from those of half the size, so that no bin is walked through pixel by pixel.
-The regions are few numbers and are read on the host.
+all such rectangles of one size are computed from those of half the size, so that no loop over the pixels of a bin is
+needed. The regions are few numbers and are read on the host.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FARTHEST = 2.0**30  # coordinates are cut off here, far outside any picture, so
 def max_roi_pool(ctx: KernelContext) -> KernelCallable:
     """MaxRoiPool-1..22: X ``(n, c, h, w)``, rois ``(r, 5)`` of batch index and corners → ``(r, c, *pooled_shape)``.
 
-    As the implementations that the operator was made for: corners are scaled and rounded half away from zero, both
+    Like the implementations that the operator was defined for: corners are scaled and rounded half away from zero, both
     belong to the region, and a bin without a pixel gives 0.
 
     Raises:

@@ -39,7 +39,7 @@ def leave_room(nbytes: int = _MUCH) -> None:
     Few bytes are not looked at, and many only where the process is limited: else the system refuses them itself.
 
     Raises:
-        MemoryError: There is not as much.
+        MemoryError: There is not enough memory.
     """
     if nbytes < _MUCH or resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         return

@@ -1,7 +1,7 @@
-"""Fused operators as the simpler ones they stand for.
+"""Expansion of fused operators into simpler ones.
 
-The core's optimiser and other exporters fuse before a provider is asked; here everything is fused again, for one
-primitive takes more than any operator's definition names. Knows nothing of how the simpler ones are run.
+The core's optimiser and other exporters fuse before a provider is asked; here everything is fused again, because one
+primitive can do more than the definition of any operator contains. Knows nothing of how the simpler ones are run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def expand(node: NodeSpec) -> Sequence[NodeSpec] | None:
-    """The nodes that a fused operator stands for, or the node itself. None if an attribute of it is not supported
-    here.
+    """Return the nodes that a fused operator consists of, or the node itself. None if an attribute of it is not
+    supported here.
     """
     rule = _RULES.get((node.domain, node.op_type))
     if rule is None:

@@ -21,7 +21,7 @@ _WINDOW = {"auto_pad": "NOTSET", "pads": tuple | None, "strides": tuple | None}
 
 
 def _product(node: NodeSpec) -> Sequence[Shape | None]:
-    """``A @ B`` where both have at least two axes and leading ones need no stretching."""
+    """``A @ B`` where both have at least two axes and leading ones need no broadcasting."""
     a, b = dims(node, 0), dims(node, 1)
     if a is None or b is None or len(a) < 2 or len(b) < 2:
         return [None]
