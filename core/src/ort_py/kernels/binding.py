@@ -1,6 +1,6 @@
 """A node and its kernel made one callable: attributes and constants resolved, sizes guarded, outputs in shape.
 
-Comes after `matching`; `planning` turns the callable into a step. The context here implements the contract's
+Comes after `registry`; `planning` turns the callable into a step. The context here implements the contract's
 `KernelContext` on top of services the session passes in, so this room knows no pool, no session and no device.
 """
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ort_py.contracts.function_body import FunctionBody
 from ort_py.graph.checking.schema import SchemaRegistry
@@ -17,9 +17,6 @@ from ort_py.graph.reading.names import Names
 from ort_py.graph.view import SpecCache
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from ort_py.graph.editing.edit import Editor
 
 __all__ = ["EditState", "Journal", "copy_graph"]
 
@@ -69,7 +66,7 @@ class EditState:
         cache: Records shown to transforms.
         origin: Name of the running transform; new nodes are tagged with it.
         changes: How many edits there have been.
-        editors: The editor of each graph that was asked for.
+        editors: The `Editor` of each graph that was asked for; `edit`, which knows this module, puts it there.
         bodies: Functions of fused nodes by content, so that equal ones are one.
         better: Values whose types became known better than their readers saw; see `retyping`.
     """
@@ -81,7 +78,7 @@ class EditState:
         self.cache = SpecCache()
         self.origin = ""
         self.changes = 0
-        self.editors: dict[Graph, Editor] = {}
+        self.editors: dict[Graph, Any] = {}
         self.bodies: dict[Hashable, FunctionBody] = {}
         self.better: dict[Value, None] = {}
         self.journal = Journal()
