@@ -28,6 +28,7 @@ LAYERS = (
         "tolerances",
         "lazy_names",
         "lazy_dataclass",
+        "installed",
         "homes",
         "onnx_version",
     },

@@ -6,7 +6,6 @@ what of it counts.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["close_names", "did_you_mean", "question"]
@@ -24,6 +23,8 @@ def close_names(
         most: How many at the most.
         cutoff: How close they must be, 1 being equal.
     """
+    import difflib  # only a mistake needs it
+
     by_form: dict[str, list[str]] = {}
     for candidate in known:
         by_form.setdefault(fold(candidate), []).append(candidate)

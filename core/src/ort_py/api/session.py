@@ -10,18 +10,13 @@ import copy
 import logging
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ort_py.api.io_binding import IOBinding
 from ort_py.api.session_arguments import fallback_enabled, session_options
 from ort_py.api.told_later import check_dynamic_options, check_tuning_results
-from ort_py.compat.graph_assignment import OrtEpAssignedSubgraph, assignment_info
 from ort_py.compat.private_names import PrivateNames
-from ort_py.discovery.ep_devices import OrtEpDevice, input_devices
-from ort_py.engine.device_runs import run_on_devices
 from ort_py.engine.engine import Engine
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.memory_report import MemoryReport
@@ -33,7 +28,6 @@ from ort_py.engine.runs import answer, run
 from ort_py.enums import OrtAllocatorType, OrtMemType
 from ort_py.errors import ArgumentTypeError, InvalidArgument, Location
 from ort_py.execution.frame import session_closed
-from ort_py.execution.pipelined import Pipelined
 from ort_py.execution.run_queue import RunQueue
 from ort_py.fallback.report import FallbackReport
 from ort_py.fallback.states import SessionState
@@ -49,17 +43,20 @@ from ort_py.platform.forks import ProcessLock
 from ort_py.platform.native_threads import active_runs
 from ort_py.platform.processors import ThreadCount
 from ort_py.printable import escape_in_logs
-from ort_py.values.copying import copy_tensors
 from ort_py.values.device_tensor import DeviceTensor
 from ort_py.values.memory_info import OrtMemoryInfo
 from ort_py.values.ort_value import OrtValue
-from ort_py.values.vector import OrtValueVector
 
 if TYPE_CHECKING:
+    from ort_py.api.io_binding import IOBinding
+    from ort_py.compat.graph_assignment import OrtEpAssignedSubgraph
+    from ort_py.discovery.ep_devices import OrtEpDevice
+    from ort_py.execution.pipelined import Pipelined
     from ort_py.inspection.fingerprint import Fingerprint
     from ort_py.inspection.selection_explanation import SelectionExplanation
     from ort_py.inspection.warmup import WarmupReport
     from ort_py.values.device import OrtDevice
+    from ort_py.values.vector import OrtValueVector
 
 __all__ = ["InferenceSession"]
 
@@ -97,7 +94,7 @@ class InferenceSession(PrivateNames):
         others = set(vars(self))
         model = GivenModel.of(path_or_bytes)
         options = session_options(model, sess_options, kwargs)
-        self._id = uuid.uuid4().hex[:12]
+        self._id = os.urandom(6).hex()
         self._lock = ProcessLock()  # held to exchange the engine
         self._verification = Verification(self, options)
         self._fingerprint: tuple[ExecutionPlan, Fingerprint] | None = None
@@ -282,6 +279,8 @@ class InferenceSession(PrivateNames):
 
     def io_binding(self) -> IOBinding:
         """A new binding for this session."""
+        from ort_py.api.io_binding import IOBinding  # as all that few sessions need
+
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
@@ -296,6 +295,8 @@ class InferenceSession(PrivateNames):
             ArgumentTypeError: It is not a binding, or the options are not RunOptions.
             BindingError: No output is bound, the run failed, or a bound buffer does not fit its result.
         """
+        from ort_py.api.io_binding import IOBinding
+
         if not isinstance(iobinding, IOBinding):
             raise ArgumentTypeError(
                 f"The argument must be an IOBinding, not {type(iobinding).__name__}.",
@@ -327,6 +328,8 @@ class InferenceSession(PrivateNames):
         names = name_list(output_names)
         types = {argument.name: argument.type for argument in self.get_outputs()}
         if any(isinstance(value, DeviceTensor) for value in feed.values()):
+            from ort_py.engine.device_runs import run_on_devices
+
             results = run_on_devices(self._engine, names, feed, {}, run_options)
         else:
             results = self.run(names, feed, run_options)
@@ -355,6 +358,9 @@ class InferenceSession(PrivateNames):
             ArgumentTypeError: Feeds or fetches are not an OrtValueVector.
             OrtPyError: As `run`, or a tensor in `fetches` does not fit its result.
         """
+        from ort_py.values.copying import copy_tensors
+        from ort_py.values.vector import OrtValueVector
+
         for vector in (feeds, fetches):
             if not isinstance(vector, OrtValueVector):
                 raise ArgumentTypeError(
@@ -466,6 +472,8 @@ class InferenceSession(PrivateNames):
 
     def get_input_epdevices(self) -> list[OrtEpDevice]:
         """The device each input is fed to: the host's, whose copies to other devices are steps of the plan."""
+        from ort_py.discovery.ep_devices import input_devices
+
         return input_devices(len(self._engine.description.inputs))
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
@@ -474,6 +482,8 @@ class InferenceSession(PrivateNames):
         Raises:
             Fail: ``session.record_ep_graph_assignment_info`` was not set to ``"1"``.
         """
+        from ort_py.compat.graph_assignment import assignment_info
+
         return assignment_info(self._engine.options, self.placement)
 
     def set_providers(

@@ -7,7 +7,6 @@ times of a package's files count too. Knows no provider and no session; who make
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import platform
 import sys
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ort_py.files import FileIdentity
+from ort_py.installed import version_of
 from ort_py.platform.processors import processor_facts
 
 __all__ = ["machine", "package_of", "package_stamp", "versions"]
@@ -83,7 +83,4 @@ def versions(distributions: Iterable[str]) -> list[str]:
 
 @cache
 def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    return version_of(distribution)

@@ -13,7 +13,6 @@ import contextlib
 import logging
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -125,6 +124,8 @@ class CacheStore:
             return False
         name = ""
         try:
+            import tempfile  # loads modules for archives: only writing needs it
+
             handle, name = tempfile.mkstemp(_TEMPORARY, dir=self.folder)
             with os.fdopen(handle, "wb") as file:
                 write_file(file, description, blocks)

@@ -15,7 +15,6 @@ from typing import TypeVar
 from ort_py.contracts import CORE_API_RANGE, ApiRange, OptionSpec, ProviderFactory
 from ort_py.contracts.version import deprecation
 from ort_py.devices import DeviceClass
-from ort_py.discovery.blame import culprit_of
 from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.discovery.suggestions import did_you_mean
 from ort_py.errors import PluginError
@@ -134,6 +133,8 @@ def _fix(record: ProviderRecord, error: BaseException) -> str:
     block = f"leave it out with {BLOCK}={record.distribution}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"Install what provides the module '{error.name}', reinstall {record.distribution}, or {block}."
+    from ort_py.discovery.blame import culprit_of  # reads all metadata: only an error needs it
+
     culprit = culprit_of(error, record.distribution, [record.entry_point.partition(".")[0]])
     if culprit is not None:
         return f"{culprit.advice}, which {record.distribution} uses, or {block}."

@@ -52,7 +52,6 @@ from ort_py.platform.forks import ProcessLock
 from ort_py.platform.heap import give_back, keep_freed_memory
 from ort_py.platform.memory_pressure import MemoryPressure, pressure_of_process
 from ort_py.platform.processors import ThreadCount, thread_count
-from ort_py.profiling.chrome_trace import write_profile
 from ort_py.profiling.recorder import Recorder
 
 __all__ = ["TRIM_KEY", "Engine", "MakeRunner"]
@@ -371,6 +370,8 @@ class Engine:
         recorder, self.recorder = self.recorder, None
         if recorder is None:
             return ""
+        from ort_py.profiling.chrome_trace import write_profile
+
         return write_profile(recorder, os.fsdecode(self.options.profile_file_prefix), facts)
 
     # -- releasing ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,7 +41,7 @@ def open_engine(
     """
     given = GivenModel.of(source)
     recipe = recipe_of(given, options, providers, provider_options, fallback_enabled=fallback_enabled)
-    return Engine(given, recipe, session_id or uuid.uuid4().hex[:12], make_runner)
+    return Engine(given, recipe, session_id or os.urandom(6).hex(), make_runner)
 
 
 def open_again(

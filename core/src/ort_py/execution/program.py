@@ -5,14 +5,6 @@ Immutable after construction and shared by threads, like the plan it comes from.
 
 from __future__ import annotations
 
-from ort_py.execution.batched_scans import compile_batched_scan
-from ort_py.execution.control_flow import (
-    compile_if,
-    compile_loop,
-    compile_scan,
-    compile_sequence_map,
-    compile_subgraph_kernel,
-)
 from ort_py.execution.instructions import (
     Instruction,
     compile_contiguous,
@@ -98,15 +90,28 @@ def compile_step(step: Step) -> Instruction:
             return compile_wait(step)
         case ContiguousStep():
             return compile_contiguous(step)
+        case _:
+            return _compile_nesting(step)
+
+
+def _compile_nesting(step: Step) -> Instruction:
+    """The instruction of a step that has plans inside; most models have none, and do not import what runs them."""
+    from ort_py.execution import control_flow
+
+    match step:
         case IfStep():
-            return compile_if(step)
+            return control_flow.compile_if(step)
         case LoopStep():
-            return compile_loop(step)
+            return control_flow.compile_loop(step)
         case ScanStep():
-            return compile_scan(step)
+            return control_flow.compile_scan(step)
         case BatchedScanStep():
+            from ort_py.execution.batched_scans import compile_batched_scan
+
             return compile_batched_scan(step)
         case SequenceMapStep():
-            return compile_sequence_map(step)
+            return control_flow.compile_sequence_map(step)
         case SubgraphKernelStep():
-            return compile_subgraph_kernel(step)
+            return control_flow.compile_subgraph_kernel(step)
+        case _:
+            raise TypeError(f"{type(step).__name__} is not a step with plans inside")

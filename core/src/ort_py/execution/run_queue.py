@@ -13,10 +13,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.platform.forks import ProcessLock
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["Job", "RunQueue"]
 
@@ -40,6 +42,8 @@ class Job:
     __slots__ = ("_call", "future", "stop")
 
     def __init__(self, call: Callable[[], Any], stop: Callable[[], None]) -> None:
+        from concurrent.futures import Future  # few sessions have a queue that is used
+
         self._call: Callable[[], Any] | None = call
         self.stop = stop
         self.future: Future[Any] = Future()

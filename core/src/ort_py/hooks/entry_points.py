@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, reduce
+from importlib import import_module
+from typing import Any
 
 from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.switches import normalise_distribution
+from ort_py.installed import InstalledDistribution, entry_point_sections, installed_distributions
 from ort_py.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution
 
 __all__ = ["InstalledEntryPoint", "Scan", "scan"]
 
@@ -47,9 +46,9 @@ class InstalledEntryPoint:
 
     def load(self) -> Any:
         """Import what it points to. Raises whatever the plug-in's code raises."""
-        from importlib.metadata import EntryPoint
-
-        return EntryPoint(self.name, self.value, self.group).load()
+        module, _, attributes = self.value.partition("[")[0].strip().partition(":")
+        names = [name.strip() for name in attributes.split(".") if name.strip()]
+        return reduce(getattr, names, import_module(module.strip()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def scan(group: str) -> Scan:
             if normalise_distribution(name) in seen:
                 continue
             seen.add(normalise_distribution(name))
-            found = guarded(partial(_entries, distribution, name, group))
+            found = guarded(partial(_entries, distribution, text, name, group))
             if isinstance(found, Raised):
                 problems.append(f"entry points of {name} cannot be parsed: {found}")
             else:
@@ -84,38 +83,31 @@ def scan(group: str) -> Scan:
     return Scan(tuple(sorted(entries)), tuple(problems))
 
 
-def _distributions(problems: list[str]) -> Iterator[Distribution]:
-    from importlib import metadata
-
+def _distributions(problems: list[str]) -> Iterator[InstalledDistribution]:
     try:
-        yield from metadata.distributions()
+        yield from installed_distributions()
     except Exception as error:  # a foreign finder on sys.meta_path; what was found before it counts
         problems.append(f"the search for distributions was aborted: {describe(error)}")
 
 
-def _entries(distribution: Distribution, name: str, group: str) -> list[InstalledEntryPoint]:
+def _entries(distribution: InstalledDistribution, text: str, name: str, group: str) -> list[InstalledEntryPoint]:
+    version = guarded(partial(distribution.header, "Version"))
     return [
         InstalledEntryPoint(
-            name=entry.name,
+            name=entry,
             distribution=name,
-            version=_version(distribution),
-            value=entry.value,
+            version=version if isinstance(version, str) else "",
+            value=value,
             group=group,
-            location=str(distribution.locate_file("")),
+            location=distribution.location,
         )
-        for entry in distribution.entry_points.select(group=group)
+        for entry, value in entry_point_sections(text).get(group, [])
     ]
 
 
-def _name(distribution: Distribution) -> str:
-    name = guarded(lambda: distribution.metadata["Name"])
+def _name(distribution: InstalledDistribution) -> str:
+    name = guarded(partial(distribution.header, "Name"))
     if isinstance(name, str) and name:
         return name
-    # Without METADATA there is only the folder's name, and no public way to ask for it.
-    path = getattr(distribution, "_path", None)
-    return str(getattr(path, "name", "")).partition("-")[0] or "a distribution without a name"
-
-
-def _version(distribution: Distribution) -> str:
-    version = guarded(lambda: distribution.metadata["Version"])
-    return version if isinstance(version, str) else ""
+    # Half a distribution, as a failed upgrade leaves it behind, has only its folder's name.
+    return distribution.folder_name or "a distribution without a name"

@@ -10,17 +10,13 @@ Read again on each question, never at import. Knows nothing of records or sessio
 from __future__ import annotations
 
 import os
-import re
+
+from ort_py.installed import normalise_distribution
 
 __all__ = ["ALLOW", "BLOCK", "blocked_reason", "normalise_distribution"]
 
 BLOCK = "ORT_PY_BLOCK_PROVIDERS"
 ALLOW = "ORT_PY_ALLOW_PROVIDERS"
-
-
-def normalise_distribution(name: str) -> str:
-    """A distribution's name as package indexes compare it: ``Ort_Py.CPU`` is ``ort-py-cpu``."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def blocked_reason(name: str, distribution: str, *, provider: bool = True) -> str:

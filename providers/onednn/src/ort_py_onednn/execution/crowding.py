@@ -15,9 +15,9 @@ Each region judges for itself, and counts its own time: one for which several th
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import deque
+from collections.abc import Sequence
 
 __all__ = ["Pace"]
 
@@ -100,7 +100,7 @@ class Pace:
 
     def _compare(self, size: int) -> None:
         """Judge a suspicion by as many runs of both kinds."""
-        many, one = statistics.median(self._many), statistics.median(self._one)
+        many, one = _median(self._many), _median(self._one)
         if one < _GAIN * many:
             self._pause((many - one) * size, one * size)
         else:
@@ -108,7 +108,7 @@ class Pace:
 
     def _tried(self, each: float, size: int) -> None:
         """Judge a try after a while on one thread."""
-        one = statistics.median(self._one)
+        one = _median(self._one)
         if each < _GAIN * one:
             self._rest = 0.0
         else:
@@ -122,3 +122,10 @@ class Pace:
     def _pause(self, lost: float, one: float) -> None:
         """Run on one thread for as long as what was lost is worth."""
         self._rest = max(_SHORTEST * one, min(_LONGEST, _SHARE * lost))
+
+
+def _median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the two in the middle."""
+    # The module `statistics` loads those of fractions and decimal numbers.
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding.constants import Argument
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.graph.operation import Operation
 from ort_py_onednn.graph.shape_values import SHAPE_OPERATORS
-from ort_py_onednn.lowering import (
-    attention,
-    block_quantized,
-    casting,
-    convolution,
-    copying,
-    digits,
-    dynamic,
-    movement,
-    normalization,
-    padding,
-    pooling,
-    products,
-    quantized,
-    quantized_recurrent,
-    recurrent,
-    resizing,
-    rotary,
-)
 from ort_py_onednn.lowering.planner import Planner
 from ort_py_onednn.lowering.shape_values import evaluate
 
@@ -74,57 +56,68 @@ def _prelu(planner: Planner, operation: Operation) -> None:
     planner.bind(operation.outputs[0], found)
 
 
-LOWERINGS: Mapping[str, Lowering] = {
-    **{f"shape:{name}": evaluate for name in SHAPE_OPERATORS},
-    "Attention": attention.attention,
-    "AveragePool": pooling.pool,
-    "Cast": casting.cast,
-    "Concat": movement.concatenate,
-    "ConstantOfShape": copying.constant_of_shape,
-    "Conv": convolution.convolution,
-    "ConvTranspose": convolution.transposed_convolution,
-    "DepthToSpace": copying.depth_to_space,
-    "Expand": copying.expand,
-    "Flatten": movement.flatten,
-    "Gather": copying.gather,
-    "Gemm": products.gemm,
-    "DequantizeLinear": quantized.dequantize,
-    "DigitMatMul": digits.digit_product,
-    "DynamicQuantizeLSTM": quantized_recurrent.quantized_lstm,
-    "DynamicQuantizeLinear": dynamic.dynamic_quantize,
-    "GRU": recurrent.recurrent_layer,
-    "GlobalAveragePool": pooling.global_pool,
-    "GlobalMaxPool": pooling.global_pool,
-    "GroupNormalization": normalization.group_normalization,
-    "InstanceNormalization": normalization.group_normalization,
-    "LRN": normalization.local_response,
-    "LSTM": recurrent.recurrent_layer,
-    "LayerNormalization": normalization.layer_normalization,
-    "LogSoftmax": normalization.softmax,
-    "MatMul": products.matmul,
-    "MatMulNBits": block_quantized.block_product,
-    "MaxPool": pooling.pool,
-    "MultiHeadAttention": attention.multi_head,
-    "PRelu": _prelu,
-    "Pad": padding.pad,
-    "QuantizeLinear": quantized.quantize,
-    "QuantizedConv": quantized.convolution,
-    "QuantizedMatMul": quantized.product,
-    "RNN": recurrent.recurrent_layer,
-    "ReduceMean": pooling.reduce,
-    "ReduceSum": pooling.reduce,
-    "Reshape": movement.reshape,
-    "RotaryEmbedding": rotary.rotary_embedding,
-    "Resize": resizing.resize,
-    "Slice": movement.slice_,
-    "Softmax": normalization.softmax,
-    "SpaceToDepth": copying.space_to_depth,
-    "Split": movement.split,
-    "Squeeze": movement.squeeze,
-    "Tile": copying.tile,
-    "Transpose": movement.transpose,
-    "Unsqueeze": movement.unsqueeze,
-    "Upsample": resizing.resize,
-    "binary": _binary,
-    "eltwise": _eltwise,
+_PLACES: Mapping[str, str] = {
+    "Attention": "attention.attention",
+    "AveragePool": "pooling.pool",
+    "Cast": "casting.cast",
+    "Concat": "movement.concatenate",
+    "ConstantOfShape": "copying.constant_of_shape",
+    "Conv": "convolution.convolution",
+    "ConvTranspose": "convolution.transposed_convolution",
+    "DepthToSpace": "copying.depth_to_space",
+    "Expand": "copying.expand",
+    "Flatten": "movement.flatten",
+    "Gather": "copying.gather",
+    "Gemm": "products.gemm",
+    "DequantizeLinear": "quantized.dequantize",
+    "DigitMatMul": "digits.digit_product",
+    "DynamicQuantizeLSTM": "quantized_recurrent.quantized_lstm",
+    "DynamicQuantizeLinear": "dynamic.dynamic_quantize",
+    "GRU": "recurrent.recurrent_layer",
+    "GlobalAveragePool": "pooling.global_pool",
+    "GlobalMaxPool": "pooling.global_pool",
+    "GroupNormalization": "normalization.group_normalization",
+    "InstanceNormalization": "normalization.group_normalization",
+    "LRN": "normalization.local_response",
+    "LSTM": "recurrent.recurrent_layer",
+    "LayerNormalization": "normalization.layer_normalization",
+    "LogSoftmax": "normalization.softmax",
+    "MatMul": "products.matmul",
+    "MatMulNBits": "block_quantized.block_product",
+    "MaxPool": "pooling.pool",
+    "MultiHeadAttention": "attention.multi_head",
+    "Pad": "padding.pad",
+    "QuantizeLinear": "quantized.quantize",
+    "QuantizedConv": "quantized.convolution",
+    "QuantizedMatMul": "quantized.product",
+    "RNN": "recurrent.recurrent_layer",
+    "ReduceMean": "pooling.reduce",
+    "ReduceSum": "pooling.reduce",
+    "Reshape": "movement.reshape",
+    "RotaryEmbedding": "rotary.rotary_embedding",
+    "Resize": "resizing.resize",
+    "Slice": "movement.slice_",
+    "Softmax": "normalization.softmax",
+    "SpaceToDepth": "copying.space_to_depth",
+    "Split": "movement.split",
+    "Squeeze": "movement.squeeze",
+    "Tile": "copying.tile",
+    "Transpose": "movement.transpose",
+    "Unsqueeze": "movement.unsqueeze",
+    "Upsample": "resizing.resize",
 }
+"""Module of this package and function for each kind of operation. A process imports the modules of what it runs."""
+
+
+class _Lowerings(dict[str, Lowering]):
+    """Lowering functions; those of other modules are imported when they are first asked for."""
+
+    def __missing__(self, kind: str) -> Lowering:
+        module, _, name = _PLACES[kind].partition(".")
+        found: Lowering = getattr(import_module(f"ort_py_onednn.lowering.{module}"), name)
+        self[kind] = found
+        return found
+
+
+LOWERINGS = _Lowerings({f"shape:{name}": evaluate for name in SHAPE_OPERATORS})
+LOWERINGS |= {"PRelu": _prelu, "binary": _binary, "eltwise": _eltwise}

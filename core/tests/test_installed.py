@@ -1,0 +1,92 @@
+"""Metadata of installed distributions; the oracle is `importlib.metadata`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from ort_py.installed import entry_point_sections, installed_distributions, normalise_distribution, version_of
+
+SECTIONS = """
+[console_scripts]
+one = package.module:main
+# a comment
+two=package:other.attribute [extra]
+
+[a.group]
+Name With Spaces = package
+"""
+
+
+def test_the_distributions_of_this_environment_are_those_of_the_library() -> None:
+    """Names, versions and entry points."""
+    found = {
+        (normalise_distribution(one.header("Name")), one.header("Version"), one.read_text("entry_points.txt"))
+        for one in installed_distributions()
+    }
+    expected = {
+        (normalise_distribution(one.metadata["Name"]), one.version, one.read_text("entry_points.txt"))
+        for one in metadata.distributions()
+    }
+    assert found == expected
+
+
+def test_versions_are_those_of_the_library() -> None:
+    """Whatever spelling the name has; nothing is known of what is not installed."""
+    assert version_of("NumPy") == metadata.version("numpy")
+    assert version_of("ml.dtypes") == metadata.version("ml-dtypes")
+    assert version_of("no-such-distribution") == ""
+
+
+def test_sections_are_those_of_the_library() -> None:
+    """Groups, names and values, without comments."""
+    expected: dict[str, list[tuple[str, str]]] = {}
+    for one in metadata.EntryPoints._from_text_for(SECTIONS, None):  # type: ignore[attr-defined]  # its parser
+        expected.setdefault(one.group, []).append((one.name, one.value))
+    assert entry_point_sections(SECTIONS) == expected
+
+
+@pytest.mark.parametrize("text", ["[group]\nno equals sign\n", "name = before any group\n"])
+def test_lines_that_are_nothing(text: str) -> None:
+    """They are an error that shows the line."""
+    with pytest.raises(ValueError, match="is not 'name = value' in a group"):
+        entry_point_sections(text)
+
+
+def test_distributions_in_archives_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reads them, as an import does."""
+    with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
+        archive.writestr("zipped-2.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: zipped\nVersion: 2.5\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "packages.zip"))
+    assert version_of("zipped") == "2.5"
+
+
+def test_folders_that_are_gone_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry of `sys.path` need not exist."""
+    folder = tmp_path / "found" / "half_one-3.dist-info"
+    folder.mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "gone"))
+    monkeypatch.syspath_prepend(str(tmp_path / "found"))
+    first = next(iter(installed_distributions()))
+    assert (first.folder_name, first.header("Name"), first.read_text("entry_points.txt")) == ("half_one", "", None)
+    assert first.location == str(tmp_path / "found")
+
+
+def test_a_session_does_not_import_the_library() -> None:
+    """It loads sixty modules, which a process that starts would wait for."""
+    program = """
+import sys, onnx.parser
+for name in [one for one in sys.modules if one.startswith(("importlib.metadata", "email"))]:
+    del sys.modules[name]
+import ort_py
+model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y) { y=Neg(x) }')
+ort_py.InferenceSession(model, providers=["CPUExecutionProvider"])
+assert not [one for one in sys.modules if one.startswith(("importlib.metadata", "email"))]
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
