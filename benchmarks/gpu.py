@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
             for model in models if chosen.families != "only" else ():
                 for batch in chosen.batch:
                     rows.append(measure_model(runtimes, model, batch, precision, chosen.blocks, found))
-                    print(_told(rows[-1]), flush=True)
+                    print(_row_text(rows[-1]), flush=True)
         if chosen.families != "no":
             families += _families(precision, chosen.blocks, found)
     names = {name: title for name, (_, title) in RUNTIMES.items() if name in chosen.runtimes}
@@ -137,7 +137,7 @@ def _by_name(found: Mapping[str, Timing | Refused]) -> dict[str, Timing | Refuse
     return {name.partition(VARIANT)[2]: one for name, one in found.items()}
 
 
-def _told(row: ModelRow) -> str:
+def _row_text(row: ModelRow) -> str:
     times = ", ".join(f"{name} {one * 1e3:.3f} ms" for name, one in row.seconds.items())
     return f"{row.model} × {row.batch}, {row.precision}: {times or 'nothing ran'}"
 

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from ort_py.platform import forks
-from ort_py.platform.forks import tell_in_children
+from ort_py.platform.forks import notify_after_fork
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
@@ -27,7 +27,7 @@ class Counter:
 def test_children_are_told_and_parents_are_not() -> None:
     """Once a fork, in the child alone."""
     counter = Counter()
-    tell_in_children(counter)
+    notify_after_fork(counter)
     child = os.fork()
     if child == 0:
         os._exit(counter.forks)
@@ -37,7 +37,7 @@ def test_children_are_told_and_parents_are_not() -> None:
 
 def test_nothing_is_kept_alive() -> None:
     counter = Counter()
-    tell_in_children(counter)
+    notify_after_fork(counter)
     del counter
     gc.collect()
-    assert not any(isinstance(one, Counter) for one in forks._told)
+    assert not any(isinstance(one, Counter) for one in forks._notified)

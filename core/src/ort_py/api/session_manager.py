@@ -25,7 +25,7 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions
-from ort_py.platform.forks import ProcessLock, tell_in_children
+from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.suggestions import did_you_mean
 
 __all__ = ["SessionLease", "SessionManager", "SessionManagerStats"]
@@ -162,7 +162,7 @@ class SessionManager:
         self._closed = False
         self._due = 0.0
         self._hits = self._created = self._failed = self._evicted = 0
-        tell_in_children(self)
+        notify_after_fork(self)
 
     def register(
         self,

@@ -17,7 +17,7 @@ from ort_py.execution.parallel_runs import ParallelRuns
 from ort_py.execution.sequential import run
 from ort_py.planning.dependencies import dependencies_of
 from ort_py.planning.plan import ContiguousStep, CopyStep, ExecutionPlan, KernelStep, RegionStep, Step, WaitStep
-from ort_py.platform.native_threads import Told, active_runs
+from ort_py.platform.native_threads import PreviousThreads, active_runs
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
@@ -109,7 +109,7 @@ class CountedRuns:
         if self._short:
             run(frame)
         else:
-            before: Told = ()
+            before: PreviousThreads = ()
             try:
                 before = active_runs.begin(self._threads)
                 run(frame)

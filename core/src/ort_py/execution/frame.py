@@ -29,7 +29,7 @@ from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.execution.workspace import Workspace
 from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
-from ort_py.platform.forks import ProcessLock, tell_in_children
+from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.platform.memory_pressure import MemoryPressure
 
 __all__ = ["Frame", "FramePool", "WatchedPool", "session_closed"]
@@ -171,7 +171,7 @@ class FramePool:
         self._closed = False
         self._when_empty: Callable[[], object] | None = None
         self._annexes: list[FramePool] = []
-        tell_in_children(self)
+        notify_after_fork(self)
 
     def annex(self, program: Program) -> FramePool:
         """A pool for another program of the same session: counted, trimmed, closed and waited for with this one."""

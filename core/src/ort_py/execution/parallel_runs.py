@@ -23,7 +23,7 @@ from ort_py.planning.dependencies import Dependencies
 from ort_py.planning.lanes import arrange
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.platform.forks import ProcessLock
-from ort_py.platform.native_threads import Told, active_runs
+from ort_py.platform.native_threads import PreviousThreads, active_runs
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
@@ -84,7 +84,7 @@ class ParallelRuns:
 
     def __call__(self, frame: Frame) -> None:
         """`sequential.run`."""
-        before: Told = ()
+        before: PreviousThreads = ()
         try:
             before = active_runs.begin(self._plan.threads)
             size = self._size(frame.slots) if self._may_share(frame) else None

@@ -2,7 +2,7 @@
 
 A thread of the parent may hold a lock at the moment of a fork; in the child no thread would ever release it.
 `ProcessLock` notices a fork by comparing process ids, which runs nothing at import. That comes too late where threads
-are identified: the child may have new threads with the identities of the parent's. `tell_in_children` therefore calls
+are identified: the child may have new threads with the identities of the parent's. `notify_after_fork` therefore calls
 an object in the child before anything else runs there. Where a native library has locks of its own, each call of it
 stands in ``with pause.work():`` of a `ForkPause`: a fork waits until no other thread is in such a call.
 The library's own threads may hold its locks for a moment after a call has returned. The fork waits for them as well,
@@ -23,7 +23,7 @@ from weakref import WeakSet
 
 from ort_py.platform.thread_states import native_threads_rest
 
-__all__ = ["AroundForks", "ForkAware", "ForkPause", "ProcessLock", "tell_around_forks", "tell_in_children"]
+__all__ = ["AroundForks", "ForkAware", "ForkPause", "ProcessLock", "notify_after_fork", "notify_around_fork"]
 
 
 class ProcessLock:
@@ -60,22 +60,22 @@ class AroundForks(ForkAware, Protocol):
         """The calling thread has forked."""
 
 
-_told: WeakSet[ForkAware] = WeakSet()
-_told_around: WeakSet[AroundForks] = WeakSet()
+_notified: WeakSet[ForkAware] = WeakSet()
+_notified_around: WeakSet[AroundForks] = WeakSet()
 _registered = False
 
 
-def tell_in_children(one: ForkAware) -> None:
+def notify_after_fork(one: ForkAware) -> None:
     """Call ``one.after_fork()`` in every child forked from now on, as long as it is there."""
     _register()
-    _told.add(one)
+    _notified.add(one)
 
 
-def tell_around_forks(one: AroundForks) -> None:
+def notify_around_fork(one: AroundForks) -> None:
     """Call its members before every fork from now on, and after it in the parent and in the child."""
     _register()
-    _told_around.add(one)
-    _told.add(one)
+    _notified_around.add(one)
+    _notified.add(one)
 
 
 def _register() -> None:
@@ -83,21 +83,21 @@ def _register() -> None:
     if not _registered:
         _registered = True
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_tell)
+            os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
 
 
 def _before() -> None:
-    for one in list(_told_around):
+    for one in list(_notified_around):
         one.before_fork()
 
 
 def _after_in_parent() -> None:
-    for one in list(_told_around):
+    for one in list(_notified_around):
         one.after_fork_in_parent()
 
 
-def _tell() -> None:
-    for one in list(_told):
+def _after_in_child() -> None:
+    for one in list(_notified):
         one.after_fork()
 
 
@@ -130,7 +130,7 @@ class ForkPause:
         self._forking = False
         self._one = threading.RLock()
         self._done = threading.Event()
-        tell_around_forks(self)
+        notify_around_fork(self)
 
     @contextmanager
     def work(self) -> Iterator[None]:

@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 from ort_py.platform.native_libraries import NativeLibrary, find_libraries
 
-__all__ = ["ActiveRuns", "Told", "active_runs"]
+__all__ = ["ActiveRuns", "PreviousThreads", "active_runs"]
 
-Told: TypeAlias = tuple[tuple[NativeLibrary, int], ...]
+PreviousThreads: TypeAlias = tuple[tuple[NativeLibrary, int], ...]
 """Libraries, and the number of threads each had before it was changed."""
 
 
@@ -31,8 +31,8 @@ class ActiveRuns:
 
     def __init__(self) -> None:
         self._threads: dict[int, None] = {}
-        self._told = False
-        self._before: Told = ()
+        self._limited = False
+        self._before: PreviousThreads = ()
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._modules = 0
@@ -60,7 +60,7 @@ class ActiveRuns:
         running = len(self._threads)
         return max(1, threads // running) if running > 1 else threads
 
-    def begin(self, threads: int) -> Told:
+    def begin(self, threads: int) -> PreviousThreads:
         """A run begins on this thread.
 
         Args:
@@ -73,8 +73,8 @@ class ActiveRuns:
             self._forked()
         self._threads[get_ident()] = None
         # This order, and the opposite one in `end`: of two threads at least one sees what the other did.
-        if not self._told and self._shared:
-            self._tell()
+        if not self._limited and self._shared:
+            self._limit_libraries()
         if not self._per_thread:
             return ()
         before = tuple((library, library.get()) for library in self._per_thread)
@@ -89,7 +89,7 @@ class ActiveRuns:
             if library.get() != 1:
                 library.set(1)
 
-    def end(self, before: Told) -> None:
+    def end(self, before: PreviousThreads) -> None:
         """The run on this thread has ended.
 
         Args:
@@ -98,33 +98,33 @@ class ActiveRuns:
         self._threads.pop(get_ident(), None)
         for library, number in before:
             library.set(number)
-        if self._told and not self._threads:
-            self._untell()
+        if self._limited and not self._threads:
+            self._restore_libraries()
 
-    def _tell(self) -> None:
+    def _limit_libraries(self) -> None:
         with self._lock:
-            if self._told:
+            if self._limited:
                 return
             if not self._before:  # otherwise Ctrl-C came while they were given back
                 now = [(library, library.get()) for library in self._shared]
                 self._before = tuple(pair for pair in now if pair[1] != 1)
             for library, _ in self._before:
                 library.set(1)
-            self._told = True
+            self._limited = True
 
-    def _untell(self) -> None:
+    def _restore_libraries(self) -> None:
         with self._lock:
-            if not self._told:
-                return  # another thread did it while this one waited; a run that began since tells them again
-            self._told = False
+            if not self._limited:
+                return  # another thread did it while this one waited; a run that started since limits them again
+            self._limited = False
             while self._threads:
-                self._told = True
+                self._limited = True
                 if self._threads:
                     return
                 # The last one ended in between, saw that nothing had been set, and left it to this thread.
-                self._told = False
+                self._limited = False
             for library, number in self._before:
-                if library.get() == 1:  # otherwise somebody has set it since: theirs counts
+                if library.get() == 1:  # otherwise the program has changed it since, and its number stays
                     library.set(number)
             self._before = ()
 

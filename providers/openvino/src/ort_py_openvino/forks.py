@@ -13,7 +13,7 @@ import ctypes
 from typing import Any
 
 from ort_py.errors import EPFail
-from ort_py.platform.forks import ForkPause, tell_in_children
+from ort_py.platform.forks import ForkPause, notify_after_fork
 from ort_py_openvino.properties import Target
 
 __all__ = ["CALLS", "Inheritance", "check_process"]
@@ -34,12 +34,12 @@ class Inheritance:
     def __init__(self, compiled: Any, target: Target) -> None:
         self._compiled = compiled
         self._target = target
-        self.useless = False
-        tell_in_children(self)
+        self.unusable = False
+        notify_after_fork(self)
 
     def after_fork(self) -> None:
         """Called in the child."""
-        self.useless = self._target.has_threads or not CALLS.rested
+        self.unusable = self._target.has_threads or not CALLS.rested
         _keep_forever(self._compiled)
 
     def check(self) -> None:
@@ -48,12 +48,12 @@ class Inheritance:
         Raises:
             EPFail: It would wait forever.
         """
-        if self.useless:
+        if self.unusable:
             raise _refusal(self._target.device)
 
     def release(self, request: Any) -> None:
         """Called with a request that is given up: where that would wait for threads, it never goes."""
-        if self.useless:
+        if self.unusable:
             _keep_forever(request)
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class _Process:
 
 
 _process = _Process()
-tell_in_children(_process)
+notify_after_fork(_process)
 
 
 def check_process(target: Target) -> None:

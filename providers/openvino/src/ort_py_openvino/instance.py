@@ -140,7 +140,7 @@ class OpenVINOInstance(RegionInstance):
             EPFail: In a forked child, for a device whose threads it does not have.
             RuntimeError: OpenVINO's.
         """
-        if self._inheritance.useless:
+        if self._inheritance.unusable:
             self._inheritance.check()
         self._infer()
         results: list[Any] = []

@@ -18,7 +18,7 @@ from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.fallback.states import SessionState
 from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, entry_of
-from ort_py.platform.forks import tell_in_children
+from ort_py.platform.forks import notify_after_fork
 
 __all__ = ["RecoveryState", "Unproven", "expect_device"]
 
@@ -63,7 +63,7 @@ class RecoveryState:
         self.unproven: Unproven | None = None
         self.moved: set[str] = set()
         self.fitting: dict[int, tuple[int, float]] = {}
-        tell_in_children(self)
+        notify_after_fork(self)
 
     def session_state(self, *, left_out: bool) -> SessionState:
         """The state of a session that is open.

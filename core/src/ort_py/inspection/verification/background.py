@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from ort_py.execution.run_queue import Job, RunQueue
-from ort_py.platform.forks import tell_in_children
+from ort_py.platform.forks import notify_after_fork
 from ort_py.platform.processors import lower_priority
 
 __all__ = ["Background", "process_background"]
@@ -34,7 +34,7 @@ class Background:
         self._waiting = 0
         self._bytes = 0
         self._own = threading.local()
-        tell_in_children(self)
+        notify_after_fork(self)
 
     def after_fork(self) -> None:
         """In a forked child: what waits in the parent is verified there."""

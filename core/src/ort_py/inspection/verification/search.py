@@ -94,7 +94,7 @@ def search(
         if excused:
             outcome, first = min(excused, key=lambda one: one[0] is not Outcome.TIE)
             words = "a tie, decided by" if outcome is Outcome.TIE else "errors within the tolerance accumulate in"
-            return _told(first, outcome, f"{words} {first.title}: {first.deviation}")
+            return _finding(first, outcome, f"{words} {first.title}: {first.deviation}")
         if not _gives_the_same(engine, feed, found, tolerances, {one.name for one in differing}):
             return Finding(
                 Outcome.MISMATCH,
@@ -167,14 +167,14 @@ def _wrong(
         inner = first_inside(reference, engine, feed, difference, look)
         if inner is not None:
             members = tuple(node.name for node in difference.nodes)
-            return _told(inner, Outcome.MISMATCH, f"{inner.title}: {inner.deviation}", members)
+            return _finding(inner, Outcome.MISMATCH, f"{inner.title}: {inner.deviation}", members)
     reason = f"{difference.title}: {difference.deviation}"
     if len(difference.nodes) > 1:
         reason += f"; it is computed together with {len(difference.nodes) - 1} node(s) before it"
-    return _told(difference, Outcome.MISMATCH, reason)
+    return _finding(difference, Outcome.MISMATCH, reason)
 
 
-def _told(difference: Difference, outcome: Outcome, reason: str, region: tuple[str, ...] = ()) -> Finding:
+def _finding(difference: Difference, outcome: Outcome, reason: str, region: tuple[str, ...] = ()) -> Finding:
     node = difference.node
     members = tuple(one.name for one in difference.nodes) if node.region else ()
     return Finding(outcome, reason, node.name, difference.value, node.provider, region or members)

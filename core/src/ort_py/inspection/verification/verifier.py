@@ -30,7 +30,7 @@ from ort_py.inspection.verification.search import differing_outputs, search
 from ort_py.inspection.verification.verified import Verified
 from ort_py.lazy_dataclass import dataclass
 from ort_py.options import RunOptions
-from ort_py.platform.forks import tell_in_children
+from ort_py.platform.forks import notify_after_fork
 
 __all__ = ["PickedRun", "Verifier"]
 
@@ -87,7 +87,7 @@ class Verifier:
         self._told_failure = False
         self._working = 0
         self._changed = threading.Condition(threading.Lock())
-        tell_in_children(self)
+        notify_after_fork(self)
 
     @property
     def active(self) -> bool:
@@ -221,7 +221,7 @@ class Verifier:
         if differing:
             self._background.search(partial(self._work, self._search, picked, reference, found, differing))
             return
-        self._tell(VerifiedEvent(self._id, Outcome.AGREED, picked.number))
+        self._publish(VerifiedEvent(self._id, Outcome.AGREED, picked.number))
         self._end(picked, agreed=1, worst=worst)
 
     def _search(
@@ -250,7 +250,7 @@ class Verifier:
             pinned = self._action == "pin" and self._pin(session, finding)
         else:
             _logger.info("run %d of %s: %s", picked.number, self._title, finding.reason)
-        self._tell(
+        self._publish(
             VerifiedEvent(
                 self._id,
                 finding.outcome,
@@ -319,7 +319,7 @@ class Verifier:
             level = logging.DEBUG if self._told_failure else logging.WARNING
             self._told_failure = True
             _logger.log(level, "run %d of %s could not be verified: %s", picked.number, self._title, reason)
-        self._tell(VerifiedEvent(self._id, Outcome.FAILED, picked.number, reason=reason))
+        self._publish(VerifiedEvent(self._id, Outcome.FAILED, picked.number, reason=reason))
         self._end(picked, failed=1)
 
     # -- counting and closing ----------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class Verifier:
         with self._changed:
             self._report = replace(self._report, reason=(self._report.reason or reason) if reason else "")
 
-    def _tell(self, event: VerifiedEvent) -> None:
+    def _publish(self, event: VerifiedEvent) -> None:
         if self._hooks.has_observers("ort_py_run_verified"):
             self._hooks.observe("ort_py_run_verified", event)
 

@@ -97,7 +97,7 @@ class _Walk:
                 continue
             node = self._typed(node)
             self._data.follow(node)
-            changes += self._folded(node) or self._told(node)
+            changes += self._folded(node) or self._reads_constants(node)
         return changes
 
     def _typed(self, node: NodeSpec) -> NodeSpec:
@@ -130,7 +130,7 @@ class _Walk:
         self._graph.replace_nodes([node], ())
         return True
 
-    def _told(self, node: NodeSpec) -> bool:
+    def _reads_constants(self, node: NodeSpec) -> bool:
         """Let a node read constants where it reads computed sizes."""
         if node.op_type == "Slice":
             return self._slice(node)

@@ -138,9 +138,15 @@ class FusedAttention:
         plan = self._known.get(key)
         if plan is None:
             names = ("q", "k", "v", *(("bias",) if biased else ()), "y")
-            told = {name: _told(name, x) for name, x in zip(names, arrays, strict=True)}
+            described = {name: _described(name, x) for name, x in zip(names, arrays, strict=True)}
             graph = graphs.attention(
-                told["q"], told["k"], told["v"], told["y"], scale=scale, bias=told.get("bias"), causal=frontier
+                described["q"],
+                described["k"],
+                described["v"],
+                described["y"],
+                scale=scale,
+                bias=described.get("bias"),
+                causal=frontier,
             )
             try:
                 plan = shared_plans().plan(self._ctx.xp, graph, self._ctx.device.index, addresses(*arrays))
@@ -151,7 +157,7 @@ class FusedAttention:
         return plan
 
 
-def _told(name: str, x: Array) -> Tensor:
+def _described(name: str, x: Array) -> Tensor:
     strides: Sizes = tuple(step // x.itemsize for step in x.strides)
     return Tensor(name, tuple(x.shape), strides, type_name(x))
 
