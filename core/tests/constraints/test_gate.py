@@ -200,7 +200,8 @@ def test_long_work_is_refused() -> None:
     """Native code is not begun where its multiplications cannot be done in the time of a run."""
     gate = gate_of("g (float[N,M] x, float[M,K] w) => (float[N,K] y) {y=MatMul(x,w)}")
     shaped = [np.broadcast_to(np.float32(0), shape) for shape in ((10**6, 10**6), (10**6, 10**6))]
-    admissions = Admissions(gate, Limits(single_allocation_bytes=None, run_seconds=1.0), 2, Location())
+    limits = Limits(single_allocation_bytes=None, run_seconds=1.0)
+    admissions = Admissions(gate, limits, 2, Location(), rate=2e11)
     with pytest.raises(LimitError, match="multiplications"):
         admissions.admit("long", shaped)
 
@@ -288,3 +289,11 @@ def test_the_largest_value_that_no_input_decides_is_known_before_a_run() -> None
     gate = Gate(view)
     assert gate.largest == (24000, "wide")
     assert Gate(view, json.loads(json.dumps(gate.record()))).largest == gate.largest
+
+
+def test_work_of_an_unknown_rate_is_begun() -> None:
+    """Nothing is known of how fast other devices are."""
+    gate = gate_of("g (float[N,M] x, float[M,K] w) => (float[N,K] y) {y=MatMul(x,w)}")
+    shaped = [np.broadcast_to(np.float32(0), shape) for shape in ((10**6, 10**6), (10**6, 10**6))]
+    limits = Limits(single_allocation_bytes=None, run_seconds=1.0)
+    Admissions(gate, limits, 2, Location()).admit("key", shaped)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ort_py.platform import processors as module
@@ -96,3 +98,33 @@ def test_facts_are_those_of_the_first_processor(tmp_path: Path) -> None:
     text = "vendor_id\t: Some\nmodel name\t: CPU @ 2: GHz\nflags\t: fpu avx2\n\nvendor_id\t: Other\n"
     (tmp_path / "proc/cpuinfo").write_text(text)
     assert processor_facts(tmp_path) == {"vendor_id": "Some", "model name": "CPU @ 2: GHz", "flags": "fpu avx2"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "narrow", "wide"),
+    [
+        ("fpu sse4_1 avx avx2", 4e11, 2e11),
+        ("avx2 avx512f avx512_vnni", 8e11, 2e11),
+        ("avx512f avx512_vnni amx_bf16 amx_tile amx_int8", 4e12, 2e11),
+        ("fpu sse4_1", 2e11, 2e11),
+        ("", 4e12, 4e12),
+    ],
+)
+def test_products_that_no_core_exceeds(flags: str, narrow: float, wide: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Narrow numbers as fast as the instructions can, wide ones of 32 in a cycle; whatever can be where nothing is
+    told."""
+    monkeypatch.setattr(module, "processor_facts", lambda: {"flags": flags} if flags else {})
+    found = [module.products_per_second.__wrapped__(bits) for bits in (8, 16, 32, 64)]
+    assert found == [narrow, narrow, wide, wide]
+
+
+def test_this_machine_does_not_exceed_its_bound() -> None:
+    """A product of float32 matrices by NumPy, on all threads that it takes."""
+    size = 512
+    x = np.ones((size, size), np.float32)
+    x @ x
+    begun, worked = time.perf_counter(), time.process_time()
+    for _ in range(8):
+        x @ x
+    seconds = max(time.perf_counter() - begun, time.process_time() - worked)
+    assert 8 * size**3 / seconds < module.products_per_second(32)

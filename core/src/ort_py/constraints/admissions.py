@@ -19,11 +19,6 @@ __all__ = ["Admissions", "check_elements", "check_memory", "check_work"]
 _REMEMBERED = 256
 """Sets of shapes of a region that are remembered to have passed its gate."""
 
-_PRODUCTS_PER_SECOND = 2e11
-"""Multiply-adds that one thread does in a second at most: what takes longer than a limit at this rate is not begun. A
-core with two units of 512 bits comes to 1.3e11 in float32; 8-bit integers and matrix units may be faster, and are
-refused when they would take a fifth of the time."""
-
 
 class Admissions:
     """The gate of one region with the limits of its session; shared by all frames.
@@ -33,6 +28,8 @@ class Admissions:
         limits: Bounds for memory and time, None for none.
         threads: Threads of a run.
         where: The region, for messages.
+        rate: Multiplications that no thread exceeds in a second; None where nothing is known, so that no time is
+            estimated.
         empty_values: Whether the region's provider computes values without elements as the specification says.
         late_broadcasts: Whether it does so if an operand has a size of 1 that was not known before the run.
 
@@ -48,6 +45,7 @@ class Admissions:
         threads: int,
         where: Location,
         *,
+        rate: float | None = None,
         empty_values: bool = True,
         late_broadcasts: bool = True,
     ) -> None:
@@ -57,6 +55,7 @@ class Admissions:
         self._limits = limits
         self._threads = threads
         self._where = where
+        self._rate = rate
         self._known: dict[Any, Admission] = {}
 
     def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
@@ -84,23 +83,23 @@ class Admissions:
         if limits is None:
             return
         check_memory(admission.largest, limits.single_allocation_bytes)
-        if limits.run_seconds is not None:
-            check_work(admission.work, limits.run_seconds, self._threads, self._where)
+        if limits.run_seconds is not None and self._rate is not None:
+            check_work(admission.work, limits.run_seconds, self._threads * self._rate, self._where)
 
 
-def check_work(work: float, seconds: float, threads: int, where: Location) -> None:
+def check_work(work: float, seconds: float, rate: float, where: Location) -> None:
     """Refuse to begin what cannot end in time, of a region or of one kernel.
 
     Args:
         work: Multiplications.
         seconds: The time of a run.
-        threads: Threads of a run.
+        rate: Multiplications that this machine cannot exceed in a second.
         where: Whose work it is.
 
     Raises:
-        LimitError: No processor does as much in that time.
+        LimitError: This machine cannot do as much in that time.
     """
-    if work > seconds * threads * _PRODUCTS_PER_SECOND:
+    if work > seconds * rate:
         raise LimitError(
             f"{work:.3g} multiplications are more than fit into {seconds:g} s.",
             where=where,

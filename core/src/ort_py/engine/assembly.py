@@ -214,6 +214,7 @@ class Assembler:
                         stand_ins=StandIns(self._contributions.kernels, providers, plan_region, self._on_declined),
                         gates=assignment.gates,
                         limits=self._options.limits,
+                        precision=self._options.precision,
                     ),
                 )
                 program = Program(plan, reuses_memory=reuses_memory(self._options))

@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from ort_py.errors import InvalidArgument
 from ort_py.execution.run_queue import Job, RunQueue
+from ort_py.platform.headroom import start_thread
 
 __all__ = ["Pipelined"]
 
@@ -122,7 +123,7 @@ class _Shared:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        threading.Thread(target=self._context.run, args=(self._pull,), name="ort_py_load", daemon=True).start()
+        start_thread(threading.Thread(target=self._context.run, args=(self._pull,), name="ort_py_load", daemon=True))
 
     def take(self) -> Any:
         """The next result.

@@ -15,7 +15,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ort_py.errors import ExecutionError
 from ort_py.platform.forks import ProcessLock
+from ort_py.platform.headroom import start_thread
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -118,7 +120,15 @@ class _Crew:
                 return
             self._alive += 1
         # Daemons, because the interpreter would wait for others before it asks `_finish`, which can stop their runs.
-        threading.Thread(target=self._work, name="ort_py_async", daemon=True).start()
+        try:
+            start_thread(threading.Thread(target=self._work, name="ort_py_async", daemon=True))
+        except ExecutionError:
+            with self._lock:
+                self._alive -= 1
+                if job in self._waiting and not self._alive:  # nobody is left to take it
+                    self._waiting.remove(job)
+                    raise
+                self._changed.notify_all()
 
     def dismiss(self) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ would leave it taken forever. Only the pool's threads, which no signal reaches, 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ort_py.errors import ExecutionError
 from ort_py.platform.forks import ProcessLock
+from ort_py.platform.headroom import start_thread
 from ort_py.platform.native_threads import active_runs
 
 __all__ = ["Offered", "ThreadPool", "pool_of"]
@@ -26,6 +29,8 @@ __all__ = ["Offered", "ThreadPool", "pool_of"]
 Offered: TypeAlias = Callable[[], Callable[[], None] | None]
 """What a thread of the pool calls. It raises nothing. What it returns is called when the thread counts as free again:
 to tell those who will offer it the next call."""
+
+_logger = logging.getLogger("ort_py.session")
 
 _WAITING = 4
 """Calls for each thread that may wait at a time."""
@@ -41,9 +46,16 @@ class ThreadPool:
     def __init__(self, threads: int) -> None:
         self._queue: SimpleQueue[Offered] = SimpleQueue()
         self._lock = threading.Lock()
-        self._threads = self._idle = threads
+        self._threads = self._idle = 0
         for number in range(threads):
-            threading.Thread(target=self._work, name=f"ort_py_{number}", daemon=True).start()
+            try:
+                start_thread(threading.Thread(target=self._work, name=f"ort_py_{number}", daemon=True))
+            except ExecutionError as error:  # callers do what no thread takes
+                _logger.warning("A pool of %d threads has %d: %s", threads, number, error.why or error)
+                break
+            with self._lock:
+                self._threads += 1
+                self._idle += 1
 
     def free(self) -> int:
         """Number of idle threads.

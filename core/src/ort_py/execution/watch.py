@@ -18,6 +18,8 @@ from ort_py.limits.budget import MEMORY_FIX
 from ort_py.limits.running_time import refuse_ahead
 from ort_py.limits.text import array_memory
 from ort_py.planning.plan import FRAME_SLOT, Step
+from ort_py.platform.headroom import BLAS_BUFFER, has_headroom
+from ort_py.platform.processors import products_per_second
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
@@ -42,6 +44,7 @@ _PRODUCTS = frozenset(
     (
         *(
             "Attention",
+            "Det",
             "Conv",
             "ConvInteger",
             "ConvTranspose",
@@ -152,9 +155,17 @@ class RunWatch:
 
         Raises:
             LimitError: They cannot.
+            MemoryLimitError: There is no memory for the buffers of the libraries that compute them.
         """
         if self._seconds is None or step.location.op_type not in _PRODUCTS:
             return
+        if not has_headroom(BLAS_BUFFER * self._threads):
+            raise MemoryLimitError(
+                f"Less than {BLAS_BUFFER * self._threads >> 20} MiB of addresses are left for a product of matrices.",
+                where=step.location,
+                why="libraries for such products end the process if they get no memory for their buffers",
+                fix="Raise the limit of this process's address space (RLIMIT_AS), or use fewer threads.",
+            )
         from ort_py.constraints.single import work_of  # the table of constraints: only runs with a limit need it
 
         node = getattr(step, "node", None)
@@ -162,7 +173,10 @@ class RunWatch:
             return  # a region, which its gate asked
         inputs = [slots[slot] for slot in step.inputs]
         if sum(getattr(one, "size", 0) for one in inputs) >= _WORTH_A_LOOK or node.attributes.get("pads"):
-            check_work(work_of(node, inputs), self._seconds, self._threads, step.location)
+            bits = min((8 * one.dtype.itemsize for one in inputs if isinstance(one, np.ndarray)), default=0)
+            if bits:  # other devices have other rates
+                rate = self._threads * products_per_second(bits)
+                check_work(work_of(node, inputs), self._seconds, rate, step.location)
 
     def after(self, step: Step, slots: list[Any]) -> None:
         """Stop the run where its arrays take too much memory.

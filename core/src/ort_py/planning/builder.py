@@ -11,6 +11,7 @@ from typing import Any
 
 from ort_py.constraints import Admissions
 from ort_py.devices import HOST, Device
+from ort_py.dtypes import DataType, TensorType
 from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.kernels.binding import BoundKernel, KernelConstants, bind_kernel
 from ort_py.kernels.results import result_check
@@ -23,6 +24,7 @@ from ort_py.planning.plan import ExecutionPlan, KernelStep, PlanInput, PlanOutpu
 from ort_py.planning.resources import PlanResources
 from ort_py.planning.schedule import schedule
 from ort_py.planning.slots import SlotTable
+from ort_py.platform.processors import products_per_second
 
 __all__ = ["GraphPlanner", "build_plan", "plan_region"]
 
@@ -258,9 +260,21 @@ class GraphPlanner:
             self.resources.limits,
             self.resources.threads,
             region.nodes[0].location,
+            rate=self._rate(region) if provider.device == HOST else None,
             empty_values=provider.computes_empty_values,
             late_broadcasts=provider.computes_late_broadcasts,
         )
+
+    def _rate(self, region: Region) -> float:
+        """Multiplications that a thread cannot exceed in a second, by the narrowest type in a region."""
+        types = [
+            value.type.data_type
+            for node in region.nodes
+            for value in (*node.inputs, *node.outputs)
+            if value is not None and isinstance(value.type, TensorType)
+        ]
+        bits = min((kind.bits for kind in types if kind.bits and kind is not DataType.BOOL), default=0)
+        return products_per_second(min(bits, 32 if self.resources.precision == "float32" else 16))
 
 
 class _RegionPlanner(GraphPlanner):

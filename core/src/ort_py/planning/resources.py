@@ -37,6 +37,7 @@ class PlanResources:
         stand_ins: Stand-ins that run the nodes of regions that decline a run, or None.
         gates: The gate that checks the inputs of each region.
         limits: Bounds of the session.
+        precision: Type that float32 models are computed in; see `SessionOptions.precision`.
     """
 
     assignment: Assignment
@@ -51,6 +52,7 @@ class PlanResources:
     stand_ins: StandIns | None = None
     gates: Mapping[Region, Gate] = field(default_factory=dict)
     limits: Limits | None = None
+    precision: str = "float32"
 
     def device_of(self, assigned: NodeAssignment) -> Device:
         """Device of the provider that runs a node; control flow is on the host."""

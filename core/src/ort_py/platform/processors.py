@@ -7,6 +7,7 @@ call is guarded, so that it answers everywhere. Control groups are read by `cont
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
@@ -17,7 +18,14 @@ from pathlib import Path
 from ort_py.lazy_dataclass import dataclass
 from ort_py.platform.control_groups import cpu_quota
 
-__all__ = ["ThreadCount", "lower_priority", "processor_facts", "set_default_threads", "thread_count"]
+__all__ = [
+    "ThreadCount",
+    "lower_priority",
+    "processor_facts",
+    "products_per_second",
+    "set_default_threads",
+    "thread_count",
+]
 
 _VARIABLES = ("ORT_PY_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -104,6 +112,32 @@ def processor_facts(root: Path = Path("/")) -> dict[str, str]:
         return {}
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+_PRODUCTS = (("amx_", 4e12), ("sme", 4e12), ("vnni", 8e11), ("avx", 4e11))
+"""Multiply-adds of narrow numbers that a core does in a second at most, by a part of the name of an instruction set. A
+tile of AMX does 1,024 of 8 bits in a cycle, two units of 512 bits 128; no core has more than 6 GHz."""
+
+_WIDE_PRODUCTS = 2e11
+"""The same for numbers of 32 bits and more, on x86-64: 32 in a cycle."""
+
+_ANY_PRODUCTS = 4e12
+"""On processors that tell nothing: some have units for matrices behind their libraries."""
+
+
+@functools.cache
+def products_per_second(bits: int) -> float:
+    """Multiply-adds that a core of this machine cannot exceed in a second.
+
+    Args:
+        bits: Of the narrowest numbers that are multiplied.
+    """
+    flags = processor_facts().get("flags", "")
+    if not flags:
+        return _ANY_PRODUCTS
+    if bits >= 32:
+        return _WIDE_PRODUCTS
+    return next((most for name, most in _PRODUCTS if name in flags), _WIDE_PRODUCTS)
 
 
 def lower_priority() -> bool:
