@@ -57,7 +57,7 @@ def _gate(model: onnx.ModelProto) -> tuple[Gate, list[str], list[str]]:
 
 @pytest.mark.parametrize("piece", range(_PIECES))
 def test_the_suite_passes_the_gate(piece: int) -> None:
-    """No case of the suite is refused, and every shape that the gate foretells is that of the expected result."""
+    """No case of the suite is refused, and shapes and types that the gate foretells are those of the expected results."""
     known = 0
     for case in _cases()[piece::_PIECES]:
         try:
@@ -70,6 +70,9 @@ def test_the_suite_passes_the_gate(piece: int) -> None:
             arrays = [feeds.get(name) for name in names]
             if not gate.answers_on(HOST) or not all(isinstance(array, np.ndarray) for array in arrays):
                 break
+            for name, kind in zip(made, gate.output_dtypes, strict=True):
+                if name in outputs and kind is not None:
+                    assert kind == expected[outputs.index(name)].dtype, case.name
             for admission in (gate.admit(arrays), gate._admit_numbers(arrays)):
                 check_elements(gate, admission, arrays)
                 for name, shape in zip(made, admission.outputs, strict=True):

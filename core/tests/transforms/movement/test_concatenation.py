@@ -66,6 +66,7 @@ def test_slices_with_attributes() -> None:
         ("a = Concat<axis = 0>(x, n) b = Concat<axis = 0>(a, x) c = ReduceMax(a) y = Add(b, c)", "read elsewhere too"),
         ("a, b = Split<axis = 1, num_outputs = 2>(x) y = Concat<axis = 1>(b, a)", ""),
         ("a, b = Split<axis = 1, num_outputs = 2>(x) y = Concat<axis = 0>(a, b)", ""),
+        ("a, b = Split<axis = 0>(n, both) y = Concat<axis = 0>(a, b)", ""),  # N may be another number than 3
         ("a = Slice(x, z, m, o) y = Slice(a, o, fi, o)", "not forwards from the beginning"),
         ("a = Slice(x, z, fi, o, tw) y = Slice(a, o, fi, o)", "not forwards from the beginning"),
         ("a = Slice(x, o, fi, o) b = Slice(a, o, fi, z) c = ReduceMax(a) y = Add(b, c)", "read elsewhere too"),

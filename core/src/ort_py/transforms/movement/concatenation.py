@@ -50,7 +50,19 @@ class MergeConcats(RewriteRule):
             return None
         same = None not in node.inputs and tuple(split.outputs) == tuple(node.inputs)
         axes = _same_axis(node.attributes.get("axis", 0), split.attributes.get("axis", 0), rank)
-        return split.inputs[0] if same and axes else None
+        return split.inputs[0] if same and axes and _adds_up(split) else None
+
+
+def _adds_up(split: NodeSpec) -> bool:
+    """Whether the parts are known to make up the axis: a Split into others is an error, and must stay one."""
+    axis = split.attributes.get("axis", 0)
+    sizes = [
+        None if value is None or value.shape is None or not -len(value.shape) <= axis < len(value.shape)
+        else value.shape[axis]
+        for value in (split.inputs[0], *split.outputs)
+    ]  # fmt: skip
+    known = [size for size in sizes if isinstance(size, int)]
+    return len(known) == len(sizes) and known[0] == sum(known[1:])
 
 
 class _Range(NamedTuple):
