@@ -57,7 +57,7 @@ def _gate(model: onnx.ModelProto) -> tuple[Gate, list[str], list[str]]:
 
 @pytest.mark.parametrize("piece", range(_PIECES))
 def test_the_suite_passes_the_gate(piece: int) -> None:
-    """No case of the suite is refused, and shapes and types that the gate foretells are those of the expected results."""
+    """No case of the suite is refused, and foretold shapes and types are those of the expected results."""
     known = 0
     for case in _cases()[piece::_PIECES]:
         try:
