@@ -168,8 +168,8 @@ def test_deliberate_differences_of_arguments(name: str) -> None:
 
 
 REFUSALS: dict[str, tuple[Case, str]] = {
-    "options of a run": (lambda ort: with_options(ort, 3), "run_options is a RunOptions, not int"),
-    "options of a binding": (lambda ort: binding_with_options(ort, 3), "run_options is a RunOptions, not int"),
+    "options of a run": (lambda ort: with_options(ort, 3), "run_options must be a RunOptions, not int"),
+    "options of a binding": (lambda ort: binding_with_options(ort, 3), "run_options must be a RunOptions, not int"),
     "options of a session": (
         lambda ort: with_session_options(ort, 3),
         "sess_options must be a SessionOptions, not int",
@@ -177,10 +177,10 @@ REFUSALS: dict[str, tuple[Case, str]] = {
     "one name": (lambda ort: with_names(ort, "y"), "output_names must be a list of names, not the string 'y'"),
     "names a number": (lambda ort: with_names(ort, 3), "output_names must be a list of names, not int"),
     "names a feed": (lambda ort: with_names(ort, FEED), "the feed is the second argument"),
-    "a name a number": (lambda ort: with_names(ort, ["y", 3]), "output_names contains 3, which is no name"),
-    "a name a number, later": (lambda ort: later(ort, [3]), "output_names contains 3, which is no name"),
-    "feed": (lambda ort: with_feed(ort, 3), "The feed of a run is a mapping of input names to values, not int"),
-    "feed of values": (lambda ort: values_with_feed(ort, FEED), "The feed of 'x' is no OrtValue but ndarray"),
+    "a name a number": (lambda ort: with_names(ort, ["y", 3]), "output_names contains 3, which is not a name"),
+    "a name a number, later": (lambda ort: later(ort, [3]), "output_names contains 3, which is not a name"),
+    "feed": (lambda ort: with_feed(ort, 3), "The feed of a run must be a mapping of input names to values, not int"),
+    "feed of values": (lambda ort: values_with_feed(ort, FEED), "The feed of 'x' must be an OrtValue, not ndarray"),
     "providers": (lambda ort: with_providers(ort, 3), "providers is 3"),
     "callback": (lambda ort: session(ort, RELU).run_async(None, FEED, 3, None), "is a int, which cannot be called"),
 }
@@ -198,5 +198,5 @@ def test_refusals_say_what_is_wanted(name: str) -> None:
 
 def test_options_of_a_later_run_are_refused_at_the_call() -> None:
     """onnxruntime's binding has a RuntimeError here, so ours is one too."""
-    with pytest.raises(ort_py.UsageError, match="run_options is a RunOptions, not int"):
+    with pytest.raises(ort_py.UsageError, match="run_options must be a RunOptions, not int"):
         later(OURS, options=3)

@@ -388,7 +388,7 @@ def test_bytes_that_are_no_text_are_named() -> None:
 def test_a_tensor_for_a_declared_scalar_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The shape of a scalar is what exporters write where they know none, so a tensor is let in, with a warning."""
     run(ort_py, SCALAR, {"x": floats(2)})
-    assert "input 'x' is declared a scalar" in caplog.text
+    assert "input 'x' is declared as a scalar" in caplog.text
 
 
 def test_sparse_feeds_are_made_dense() -> None:
