@@ -93,7 +93,7 @@ class FileSnapshot:
         self.identity = identity or FileIdentity.of(os.stat(path))  # noqa: PTH116 - a Path is ten times the cost
         self._content = b""
         if self.identity.is_racy(time.time_ns()):
-            with contextlib.suppress(OSError):  # what is not there does not hold
+            with contextlib.suppress(OSError):  # a missing file fails the later comparison
                 self._content = _digest(path)
 
     def holds(self) -> bool:

@@ -187,7 +187,7 @@ def forget_providers() -> None:
 
 def _session_options(optimise: bool, arguments: Mapping[str, Any] | None) -> ort_py.SessionOptions:
     options = ort_py.SessionOptions()
-    options.pin_cpu = True  # who else stands in for the CPU provider would hide what the one under test leaves
+    options.pin_cpu = True  # another provider in the CPU role would hide the nodes that the one under test leaves over
     options.cost_model = "always"
     options.cache_dir = "off"
     if not optimise:

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else FAILED
         except BrokenPipeError:
-            # Whoever reads our output has read enough, e.g. `| head`. Python would complain again while it exits.
+            # The reader of our output has closed it, e.g. `| head`. Python would complain again while it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except KeyboardInterrupt:

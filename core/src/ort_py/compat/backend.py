@@ -107,7 +107,7 @@ class OnnxRuntimeBackend(Backend):
         excluded = os.environ.get(_EXCLUDED, "").split(",")
         providers = [name for name in get_available_providers() if name not in excluded]
         session = InferenceSession(model, options, providers)
-        session.disable_fallback()  # whoever tests a provider wants its failures
+        session.disable_fallback()  # a test of a provider must see its failures
         return OnnxRuntimeBackendRep(session)
 
     @classmethod

@@ -207,7 +207,7 @@ class _Matcher:
             if isinstance(pattern, Op):
                 return self._computed_by(pattern, value)
             if isinstance(pattern, OneOf | Maybe) or (isinstance(pattern, Var | Const) and pattern.where is not None):
-                return True  # who can tell without trying
+                return True  # only trying can show which one matches
             if isinstance(pattern, Var):
                 if value is None and not pattern.optional:
                     return False
@@ -292,7 +292,7 @@ class _Matcher:
                 if output is None:
                     continue
                 if output.name in captured:
-                    # What a Var stands for is read by the new node.
+                    # The new node reads the value that a Var matches.
                     return (
                         f"'{output.name}', which {node.op_type} '{node.name}' writes, is '{captured[output.name]}' too"
                     )

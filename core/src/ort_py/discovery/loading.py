@@ -55,7 +55,7 @@ def load_provider(entry: InstalledEntryPoint, hooks: HookManager, plugin_name: s
     else:
         outcome = described
     if outcome.factory is None and registered == plugin_name:
-        hooks.unregister(plugin_name)  # what else a plug-in contributes is not used where its provider does not fit
+        hooks.unregister(plugin_name)  # other contributions of a plug-in are not used if its provider does not fit
     return outcome
 
 

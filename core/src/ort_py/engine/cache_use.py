@@ -98,7 +98,7 @@ class CacheUse:
         self._writing: PendingWrite | None = None
         self._around: tuple[list[str] | None] | None = None
         artifacts = None if self._store is None else ArtifactCache(self._store)
-        # Who names a folder wants everything in it; the default one is for what was worth the time.
+        # A folder that the user names holds everything; the default one only holds what took long to make.
         least = 0.0 if named_folder(options) is not None else LEAST_SECONDS
         self.compiler = RegionCompiler(options, provider_options, hooks, session_id, artifacts, least)
 

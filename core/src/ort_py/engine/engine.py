@@ -177,7 +177,8 @@ class Engine:
         assembler = self._assembler_of(restored.model)
         try:
             assembled = assembler.plan_restored(restored.assignment, providers.in_use, attempt)
-        except Exception as error:  # of a plug-in, maybe: preparing the model again decides whether others take over
+        # The error may come from a plug-in; preparing the model again decides whether others take over.
+        except Exception as error:
             _logger.info("the cached model cannot be used and is prepared again: %s: %s", type(error).__name__, error)
             return None
         self.report.stages += attempt.stages

@@ -44,7 +44,7 @@ _LOG = logging.getLogger("ort_py.session")
 
 def transforms_of(contributions: Contributions, providers: Sequence[IExecutionProvider]) -> list[Transform]:
     """All transforms of a session, of any level, in the order in which those of one level run."""
-    # What a provider wishes comes first: fusions then see the element types that are computed in.
+    # The wishes of providers come first, so that fusions see the element types that are computed in.
     return [*wishes(providers, contributions.kernels), *builtin_transforms(), *contributions.transforms]
 
 

@@ -106,7 +106,7 @@ class _BoundRun:
         chosen = frame.instructions
         instructions = chosen.copy()
         for number, writer, arrays in self._steps:
-            if chosen[number] is self._plain[number]:  # else it is recorded, or looked at afterwards
+            if chosen[number] is self._plain[number]:  # otherwise it is recorded or examined afterwards
                 instructions[number] = partial(writer.run, arrays, chosen[number])
         instructions.append(partial(_put_back, frame, chosen))
         frame.instructions = instructions

@@ -83,14 +83,14 @@ class PlannedRuns:
         self._recorded = 0
         self._unsteady: set[int] = set()
         self._reusing: list[ReusingStep] | None = None if reuses_memory else []
-        # What kernels of plug-ins return is looked at where a run is recorded, so new signatures are.
+        # Results of plug-ins' kernels are checked when a run is recorded, so new signatures are recorded.
         self._checked = any(isinstance(step, KernelStep) and step.check is not None for step in plan.steps)
         self._lock = ProcessLock()
 
     def choose(self, frame: Frame) -> None:
         """Set what a frame runs next, by the shapes in its slots."""
         if frame.watch is not None and frame.watch.bounds_memory:
-            # What is alive is counted: nothing may be reserved on suspicion.
+            # Arrays that are alive are counted, so nothing may be reserved in advance.
             frame.run_plainly()
             return
         slots = frame.slots

@@ -52,12 +52,13 @@ class Job:
 
     def run(self) -> None:
         """Make the call, unless the future was cancelled before."""
-        call, self._call = self._call, None  # what it holds goes with the call, not with the last reference to the job
+        # Its data is released with the call, not with the last reference to the job.
+        call, self._call = self._call, None
         if call is None or not self.future.set_running_or_notify_cancel():
             return
         try:
             result = call()
-        except BaseException as error:  # whoever holds the future decides what it means
+        except BaseException as error:  # the holder of the future decides what it means
             self.future.set_exception(error)
         else:
             self.future.set_result(result)

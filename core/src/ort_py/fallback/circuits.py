@@ -52,7 +52,7 @@ class Circuits:
     @property
     def watching(self) -> bool:
         if not self._pause:
-            return self.alone  # what is left out stays left out: runs have nothing to look at
+            return self.alone  # a provider that was left out stays left out, so runs have nothing to check
         return self.alone or any(one.state is not BreakerState.CLOSED for one in list(self._breakers.values()))
 
     def of(self, provider: str) -> CircuitBreaker:

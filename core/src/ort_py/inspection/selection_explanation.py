@@ -49,7 +49,7 @@ def explain_selection(
     strict = strictness(options.strict)
     selection, error = None, ""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a session warns of is in the answer
+        warnings.simplefilter("ignore")  # the answer contains the warnings of a session
         try:
             selection = choose(providers, provider_options, options, source=None, strict=strict, fallback_enabled=True)
         except OrtPyError as failure:

@@ -165,7 +165,7 @@ def _shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[Sequence[int | None] 
         imports = [onnx.helper.make_opsetid(node.domain, opset)]
         found = onnx.shape_inference.infer_node_outputs(schema, written, types, data, opset_imports=imports)
     except (OrtPyError, RuntimeError, TypeError, ValueError, onnx.shape_inference.InferenceError):
-        return unknown  # what the operator refuses, or has graphs in its attributes
+        return unknown  # the operator refuses it, or has graphs in its attributes
     return [_sizes(found[name]) if name in found else None for name in outputs]
 
 

@@ -37,7 +37,7 @@ def trimmed(table: WorkTable, owner: Placed, others: Placed, labels: Ints) -> Pl
     saved = np.bincount(ends[ends >= 0], np.tile(copying, 2)[ends >= 0], minlength=len(owner))
     places = np.arange(len(owner))
     movable &= owner >= 0
-    with np.errstate(invalid="ignore"):  # who says that an island always pays says that it costs minus infinity
+    with np.errstate(invalid="ignore"):  # a provider states a cost of minus infinity for an island that always pays
         dearer = np.where(movable, table.cost[others, places] - table.cost[owner, places], np.inf)
     start = np.flatnonzero(movable & (saved > 0) & (saved > dearer))
     if not len(start):
@@ -56,7 +56,7 @@ class _Trimming:
         self._rate: list[float] = (1 / table.copy_rate).tolist()
         self._bytes: list[float] = table.nbytes.tolist()
         self._values, self._ends = table.values_of_nodes, table.ends_of_values
-        # Of each value: where it is made, and how many read it on each device.
+        # For each value: the device that computes it, and the number of readers on each device.
         self._made = [self._device[ends[0]] for ends in self._ends]
         self._readers = [[0] * len(self._copy_us) for _ in self._bytes]
         for value, ends in enumerate(self._ends):

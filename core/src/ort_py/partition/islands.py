@@ -85,7 +85,7 @@ def improve(table: WorkTable, owner: Placed, order: Sequence[int], groups: Ints,
         model: How much is asked for.
     """
     result = Improved(owner.copy())
-    for _ in order:  # what one device loses may go to another one, which has to pay as well
+    for _ in order:  # nodes that one device loses may go to another one, where they have to pay as well
         before = result.owner
         others = _others(table, before, order, groups)
         labels = islands_of(table, before, groups)

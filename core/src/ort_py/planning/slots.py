@@ -167,7 +167,7 @@ class SlotTable:
         who = self._provider_on(origin if target == HOST else target)
         self.steps.append(CopyStep(inputs=(source,), outputs=(slot,), provider=who, hops=hops))
         if origin in self._resources.streams:
-            # What arrives, arrives when the source's stream gets there.
+            # A copy arrives when the source's stream reaches it.
             self._arrivals[slot] = (origin, self._waits.get(origin, 0))
             if target != HOST:
                 self._settle(slot)

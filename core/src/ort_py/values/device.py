@@ -158,7 +158,7 @@ def expect_host(device_type: str | OrtDevice, device_id: int = 0, vendor_id: int
         UsageError: A kind without memory here.
     """
     if device_type == "cpu" and device_id == 0:
-        return HOST  # what nearly every value is made on
+        return HOST  # the device of nearly every value
     device = device_type if isinstance(device_type, OrtDevice) else OrtDevice.make(device_type, device_id, vendor_id)
     if device.device_type() != OrtDevice.cpu():
         raise UsageError(

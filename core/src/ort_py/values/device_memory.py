@@ -173,7 +173,7 @@ def place_of(device_type: str | OrtDevice | Device, device_id: int = 0, vendor_i
         UsageError: A device without memory here.
     """
     if device_type == HOST.kind and device_id == 0:
-        return HOST  # what nearly every value is made on
+        return HOST  # the device of nearly every value
     for device in _candidates(device_type, device_id, vendor_id):
         if device.kind == HOST.kind or memory_of(device) is not None:
             return device

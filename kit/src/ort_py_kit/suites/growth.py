@@ -95,7 +95,7 @@ def _flat(call: Callable[[], object], times: int, slack: int, native: int, what:
     try:
         for _ in range(_WARM):
             call()
-        for _ in range(3):  # what is left once is warmth, what is left again and again is a leak
+        for _ in range(3):  # memory that is kept once is warm-up, memory that is kept repeatedly is a leak
             gc.collect()
             before, resident = tracemalloc.get_traced_memory()[0], _resident()
             for _ in range(times):

@@ -189,7 +189,9 @@ class LifetimeChecks(ProviderChecks):
                         agree(left, right, f"{name} of run {seed + 1}")
                     del feeds
                     if any(one() is not None for one in watched.values()):
-                        gc.collect()  # what only a cycle holds is let go; looking for cycles takes a while
+                        # Objects that only a cycle holds are released; the search for cycles
+                        # takes a while.
+                        gc.collect()
                     held = [name for name, one in watched.items() if one() is not None]
                     if held:
                         raise Problem(f"the feed '{held[0]}' is still held after the run")

@@ -254,7 +254,7 @@ def einsum(ctx: KernelContext) -> KernelCallable:
                 why=str(error),
                 fix="Give each operand as many letters as it has axes, and one letter axes of one size.",
             ) from error
-        # Of one operand it can be a view, of several a transposed array; outputs are neither.
+        # With one operand it can be a view, with several a transposed array; outputs must be neither.
         return rounded(y.copy() if len(wide) == 1 or y.ndim == 0 else xp.ascontiguousarray(y), dtype)
 
     return run

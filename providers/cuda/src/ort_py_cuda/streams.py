@@ -66,7 +66,7 @@ class CudaStream(IStream):
             self.staging.drop()
             raise
         self.staging.finish()
-        faults.raise_if_any(self._handle)  # what kernels found wrong in their data
+        faults.raise_if_any(self._handle)  # errors that kernels found in their data
 
     def record(self) -> Any:
         """CuPy's event behind the work enqueued so far."""

@@ -103,7 +103,7 @@ def with_device(engine: Engine, provider: IExecutionProvider, failure: Failure) 
         return None
     if engine.recovery.unproven is not None:
         prove(engine)
-    # What the program before has on the lost device is gone: it cannot come back.
+    # The memory of the previous program on the lost device is gone and cannot be restored.
     former, pool = engine.assembled, engine.runner.pool if engine.runner is not None else None
     runner = engine.install(program)
     if former is not None and pool is not None:

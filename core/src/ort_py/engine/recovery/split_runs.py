@@ -84,7 +84,7 @@ def in_fitting_parts(
         if batch.size <= size:
             return None
         results, size = run_in_parts(batch, names, run, partial(_may_shrink, engine), size)
-    except CannotSplit:  # whatever it was before: its shapes are others
+    except CannotSplit:  # always, because its shapes have changed
         return None
     state.fitting[axis] = (size, until)
     return results

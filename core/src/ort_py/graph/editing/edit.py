@@ -218,7 +218,7 @@ class Editor(ReadingEditor):
                 for inner in graph.nodes:
                     self.state.journal.node_removed(inner)
                     disconnect(inner)
-                graph.nodes = []  # whoever still has one of them finds that it is not there
+                graph.nodes = []  # code that still holds one of them finds that it no longer exists
                 self.state.graph_gone(graph)
         for value in node.outputs:
             if value is not None and self.values.get(value.name) is value:
@@ -361,7 +361,7 @@ class Editor(ReadingEditor):
             self.state.journal.node_removed(node)
         self._holders = None
         outer._take_in(moved, constants, holder)
-        self.state.graph_came(self.graph)  # what it returns of them is an outer value now
+        self.state.graph_came(self.graph)  # those that it returns are outer values now
 
     def _take_in(self, moved: Sequence[Node], constants: Collection[Value], holder: Node) -> None:
         """Put nodes and constants that have left a nested graph in front of the node that holds it."""

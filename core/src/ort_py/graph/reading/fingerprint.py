@@ -60,7 +60,7 @@ class ContentHash:
         return self._known
 
     def __reduce__(self) -> tuple[type[ContentHash], tuple[str]]:
-        return ContentHash, (str(self),)  # whoever unpickles it may not have the file
+        return ContentHash, (str(self),)  # the process that unpickles it may not have the file
 
     def __repr__(self) -> str:
         return f"ContentHash({str(self)!r})"
@@ -79,7 +79,7 @@ def _hash_of_file(path: str, identity: FileIdentity) -> str:
             if FileIdentity.of_open(file) == identity:
                 while block := file.read(_HASHED_AT_ONCE):
                     found.update(block)
-                if FileIdentity.of_open(file) == identity:  # else somebody wrote while it was read
+                if FileIdentity.of_open(file) == identity:  # otherwise the file was written while it was read
                     return found.hexdigest()
     except OSError:
         pass  # it is gone, as good as changed

@@ -103,7 +103,7 @@ class ForcedComparison:
             apart = deviation(expected, found, self._tolerances)
             self._note(number, sides, value.name, apart, nodes, executed)
             if apart.reason in ("type", "kind"):
-                return  # what reads it could not take the other
+                return  # its readers could not take the other one
         sides.b.replace(slot, _as_kernels_take_it(expected), step)
 
     def _note(

@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     address = arguments[1]
     found = _examine(notes, address)
     notes.write({"result": found, "stages_ms": notes.finished()})
-    notes.stage("exit")  # what the plug-in left behind may still crash or hang
+    notes.stage("exit")  # threads and handlers of the plug-in may still crash or hang
     return 0
 
 
@@ -114,7 +114,7 @@ def _try(notes: Notes, address: str, distribution: str) -> dict[str, Any]:
     except Refused as error:
         return {"verdict": "untried", "cause": f"it runs no node of the test models: {error}"}
     except (Exception, SystemExit) as error:  # a plug-in's code: whatever it raises is the finding
-        # What the error itself advises is for somebody else's model; this one is known to be right.
+        # The advice of the error is meant for other models; this one is known to be right.
         blame = _blame(error, distribution, "running a small model", _modules_of(address))
         return {"verdict": "broken", "stage": "run"} | blame
     found: dict[str, Any] = {"verdict": "usable", "run": asdict(trial)}

@@ -197,7 +197,7 @@ class Verifier:
             step(*arguments)
         except Stopped:
             self._end(picked, dropped=1)
-        except Exception as error:  # of a plug-in, maybe: it must not end the thread, and is on record
+        except Exception as error:  # the error may come from a plug-in; it is recorded and must not end the thread
             if self._closed:
                 self._end(picked, dropped=1)
             else:
@@ -283,7 +283,7 @@ class Verifier:
         self._stop("the session was moved to the NumPy provider after a wrong result")
         try:
             pin(session, finding)
-        except Exception as error:  # of a plug-in, maybe: the session stays as it was
+        except Exception as error:  # the error may come from a plug-in; the session stays as it was
             self._stop("")
             _logger.exception("%s could not be moved to the NumPy provider: %s", self._title, error)
             return False

@@ -53,7 +53,7 @@ def _keeps(first: DataType, second: DataType, last: DataType) -> bool:
     bits = _UNSIGNED.get(first) or _SIGNED.get(first)
     if bits is None or last is DataType.STRING:
         return False
-    # What is out of a type's range depends on where it comes from: integers wrap around, floats do not.
+    # The result for a number out of a type's range depends on the source type: integers wrap around, floats do not.
     if last not in _MANTISSA and last is not first:
         return (first in _UNSIGNED and _UNSIGNED.get(second, _SIGNED.get(second, 1) - 1) >= bits) or (
             first in _SIGNED and _SIGNED.get(second, 0) >= bits

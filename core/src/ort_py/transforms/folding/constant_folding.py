@@ -57,7 +57,7 @@ class ConstantFolding(RewriteRule):
         allowed = max(_FREE, _GROWTH * sum(_bytes_of(array) for array in inputs))
         expected = self._expected_bytes(node, graph)
         if expected is not None and any(longest_text(array) for array in inputs):
-            # What makes strings of strings may double them with each node, so that growth by a factor has no end.
+            # Operators on strings may double them with each node, so a limit on the growth factor does not bound them.
             allowed, expected = _FREE, expected + _expected_text(node, inputs, expected)
         if expected is not None and expected > allowed and context.reserve(expected):
             allowed = expected

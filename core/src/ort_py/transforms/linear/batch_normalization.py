@@ -53,6 +53,6 @@ def _factors(own: Linear, graph: GraphEditor) -> tuple[Array, Array] | None:
     if not own.weight.shape == own.bias.shape == mean.shape == variance.shape:
         return None  # the node is refused when it runs
     epsilon = own.node.attributes.get("epsilon", _EPSILON)
-    with np.errstate(all="ignore"):  # what is not finite is looked for in the weights
+    with np.errstate(all="ignore"):  # numbers that are not finite are searched for in the weights
         scale = own.weight.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
         return scale, own.bias.astype(np.float64) - mean.astype(np.float64) * scale

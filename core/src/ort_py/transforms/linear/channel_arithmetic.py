@@ -110,7 +110,7 @@ def _refusal(factor: Array, shift: Array | None, bias: Array | None, *, is_sum: 
     largest = 0.0 if bias is None else float(np.abs(bias).max(initial=0))
     if shift is not None and bias is not None and largest and not (is_sum and _may_be_added(bias * factor, shift)):
         return "a sum of numbers is rounded after each of them"
-    sizes = np.abs(factor[(factor != 0) & np.isfinite(factor)])  # others make weights that are refused
+    sizes = np.abs(factor[(factor != 0) & np.isfinite(factor)])  # other values give weights that are refused
     extreme = sizes.size and (sizes.max() > _LARGE or sizes.min() < 1 / _LARGE)
     if extreme or (largest > _LARGE and np.any(sizes != 1)):
         return "constants as large or as small as these may overflow or underflow what is between"

@@ -67,7 +67,7 @@ class FoldInputScale(RewriteRule):
         source = operands[0]
         if source.shape is None or factor.ndim > len(source.shape):
             return "the constant may give the input another shape"
-        with np.errstate(all="ignore"):  # what is not finite is looked for
+        with np.errstate(all="ignore"):  # numbers that are not finite are searched for
             number = factor.astype(np.float64)
             number = 1 / number if front.op_type == "Div" else number
             exact = _scaled(node, position, weight, number, len(source.shape), source)

@@ -59,7 +59,7 @@ class Linear:
         if self.alpha < 1 and np.any(np.abs(scale) > 1):
             return "the product is made smaller by alpha, before which larger weights may let it overflow"
         weight = self._scaled(scale)
-        with np.errstate(all="ignore"):  # what is not finite is looked for
+        with np.errstate(all="ignore"):  # numbers that are not finite are searched for
             bias = np.zeros(self.channels) if self.bias is None else self.bias.astype(np.float64)
             bias = bias * scale + (0 if shift is None else shift / self.beta)
         if weight is None:
@@ -114,7 +114,7 @@ def _product_rounded(weight: Array, factor: Array) -> Array | None:
     limits = np.finfo(weight.dtype)
     step = max(1, _BLOCK // max(1, weight[:1].size))
     largest = 0.0
-    with np.errstate(all="ignore"):  # what is not finite is looked for
+    with np.errstate(all="ignore"):  # numbers that are not finite are searched for
         for first in range(0, len(weight), step):
             rows = slice(first, first + step)
             exact = weight[rows].astype(np.float64)

@@ -140,7 +140,7 @@ class PackedMatrix:
         planes = xp.ascontiguousarray(xp.transpose(x.reshape((count, blocks, size, each)), (3, 1, 0, 2)))
         sums = xp.sum(x.reshape((count, blocks, size * each)), axis=2)
         middle = float(1 << (self.bits - 1))
-        # Of eight bits, the middle is taken off before the product: after it, too many digits would cancel.
+        # For eight bits, the middle is subtracted before the product: afterwards too many digits would cancel.
         rest = 0.0 if self.bits == 8 else middle
 
         def product(start: int, stop: int) -> Array:

@@ -198,7 +198,7 @@ def rows_seen(
     ctx, xp = node.ctx, node.ctx.xp
     rows, longest = caches[0].shape[1], int(totals.max())
     which = xp.asarray(pages[:, : -(-longest // rows)])
-    # What lies behind a sequence's end may be anything, and no number times NaN is 0.
+    # The memory after a sequence's end may hold anything, and no number times NaN is 0.
     hidden = None
     if int(totals.min()) < longest:
         hidden = xp.asarray(np.arange(longest) >= totals[:, None])[:, None, :, None]

@@ -27,7 +27,7 @@ def chosen_experts(scores: Any, k: int, weights: Any | None, *, normalized: bool
         normalized: Make the weights of a token's experts add up to 1.
     """
     probabilities = _softmax(scores.astype(np.float32))
-    # Of equal ones the last comes first, as in onnxruntime.
+    # Among equal elements, the last comes first, as in onnxruntime.
     order = np.argsort(probabilities, axis=1, kind="stable")[:, ::-1][:, :k]
     shares = np.take_along_axis(probabilities if weights is None else weights.astype(np.float32), order, 1)
     if normalized:

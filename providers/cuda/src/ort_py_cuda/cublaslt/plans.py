@@ -96,7 +96,7 @@ class Plan:
 
     def __init__(self, library: CublasLt, handle: int, key: PlanKey, workspace: int = _WORKSPACE) -> None:
         made: list[tuple[str, int]] = []
-        # Whatever of it was made is freed, also where making the next failed.
+        # All parts that were created are freed, also if creating the next one failed.
         self._finalizer = weakref.finalize(self, _destroy, library, made)
         self._library, self._handle = library, handle
         self._scalar = _SCALARS[key.arithmetic.scale]

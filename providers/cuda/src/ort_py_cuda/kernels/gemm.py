@@ -41,7 +41,7 @@ def gemm(ctx: KernelContext, activation: str = "", finish: Callable[[Array], Any
         left, right = a.T if turned_a else a, b.T if turned_b else b
         shape = _shape(ctx, left, right, None if beta == 0.0 else c)
         ctx.check_allocation(shape, a.dtype)
-        # What follows is computed before rounding, so the product is not rounded either.
+        # The following steps are computed before rounding, so the product is not rounded either.
         dtype = xp.dtype(xp.float32) if finish is not None and a.dtype.itemsize == 2 else a.dtype
         y = out if out is not None and dtype == a.dtype else xp.empty(shape, dtype)
         bias, added = None, None

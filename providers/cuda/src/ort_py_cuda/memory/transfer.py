@@ -79,7 +79,7 @@ class CudaTransfer(IDataTransfer):
                 yield stream
             return
         if stream is not None:
-            stream.synchronize()  # of another provider: what it filled must be there
+            stream.synchronize()  # the memory is another provider's: its writes must be complete
         with new_stream(self._device, self._pool.malloc) as own:
             yield own
             own.synchronize()

@@ -360,7 +360,7 @@ class _RowWriter:
         """Terms of a column that a loop computes or reads: without kept ones, all that its results are made of."""
         found: set[int] = set()
         pending = [*arguments, *outputs]
-        if self._form.packs:  # what later loops read is kept by the loop of its own stage
+        if self._form.packs:  # values that later loops read are kept by the loop of their own stage
             pending += [number for number in self._kept if self._levels.stage[number] == stage]
         while pending:
             number = pending.pop()

@@ -61,7 +61,7 @@ class ForkGate:
         """Wait for the makers, and keep the others out."""
         self._state.acquire()
         self._forks += 1
-        own = bool(self._depth())  # whoever forks while it makes something does not wait for itself
+        own = bool(self._depth())  # a thread that forks while it creates something does not wait for itself
         self._state.wait_for(lambda: self._makers <= own, self._patience)
 
     def after_in_parent(self) -> None:

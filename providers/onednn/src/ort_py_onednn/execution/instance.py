@@ -288,7 +288,7 @@ class DnnlInstance(RegionInstance):
         required = None if self._admit is None else self._admit(inputs)
         leave_room()
         prepare(self._region.engine.library, max(threads, self._threads))
-        with gate.making():  # what is made here is behind locks that a forked child must not find closed
+        with gate.making():  # this takes locks that a forked child must not find closed
             try:
                 kept = self._region.plan(shapes, threads)
             except Refused as error:

@@ -95,7 +95,7 @@ def constant_operand(algorithm: int, constant: float, *, first: bool) -> Functio
         case Binary.DIV:
             if first:
                 return Function(Eltwise.POW, constant, -1.0)
-            # Else the product may be another number than the quotient: 21 / 7 would be a little less than 3.
+            # Otherwise the product may differ from the quotient: 21 / 7 would be a little less than 3.
             return linear(1 / constant) if _is_power_of_two(constant) else None
         case Binary.MAX:
             return Function(Eltwise.CLIP_V2, constant, math.inf)

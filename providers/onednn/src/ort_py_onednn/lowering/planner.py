@@ -74,7 +74,7 @@ class Planner(LayoutPlanner):
                 count = place
                 break
         plain_made: Primitive | None = None
-        whole = result.dtype in INTEGERS  # what is left could not be done with what was rounded
+        whole = result.dtype in INTEGERS  # the remaining steps could not use the rounded values
         while True:
             if whole and count < len(posts):
                 raise Unimplemented(f"{len(posts)} functions of a result that becomes an integer")

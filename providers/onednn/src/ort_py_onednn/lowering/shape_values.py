@@ -36,7 +36,7 @@ def evaluate(planner: Planner, operation: Operation) -> None:
             found = np.array(int(np.prod(shape, dtype=np.int64)), np.int64)
     else:
         given = [planner.known(name) if name else None for name in operation.inputs]
-        with np.errstate(all="ignore"):  # what NumPy's kernels would do at a run
+        with np.errstate(all="ignore"):  # as NumPy's kernels would do during a run
             found = EVALUATED[kind](given, attributes, operation.since)
     planner.know(operation.outputs[0], np.asarray(found))
 

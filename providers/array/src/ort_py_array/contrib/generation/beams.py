@@ -55,12 +55,12 @@ def best(scores: Any, count: int) -> tuple[Any, Any]:
             places[:, rank] = work.argmax(axis=1)
             work[rows, places[:, rank]] = -np.inf
         found = np.take_along_axis(scores, places, 1)
-        if np.all(found > -np.inf):  # else a place may have been found twice
+        if np.all(found > -np.inf):  # otherwise a place may have been found twice
             return found, places
     elif size >= _MANY and count <= size // 8:
         border = np.partition(scores, size - count, axis=1)[:, size - count, None]
         inside = scores >= border
-        if np.all(np.count_nonzero(inside, axis=1) == count):  # else there are ties, or what is not a number
+        if np.all(np.count_nonzero(inside, axis=1) == count):  # otherwise there are ties, or NaN
             places = np.nonzero(inside)[1].reshape((-1, count))
             order = np.argsort(-np.take_along_axis(scores, places, 1), axis=1, kind="stable")
             places = np.take_along_axis(places, order, 1)

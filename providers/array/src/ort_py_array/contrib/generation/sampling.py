@@ -45,7 +45,7 @@ def filter_unlikely(scores: Any, top_p: float, least: int, value: float, *, cust
     border = np.take_along_axis(ascending, count[:, None], 1)  # the least score that is kept
     dropped = scores < border
     ties = count - np.count_nonzero(dropped, axis=1)
-    if ties.any():  # of equal ones the first are kept
+    if ties.any():  # among equal elements, the first are kept
         equal = scores == border
         dropped |= equal & (np.cumsum(equal[:, ::-1], axis=1)[:, ::-1] <= ties[:, None])
     scores[dropped] = value
