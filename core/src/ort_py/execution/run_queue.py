@@ -126,7 +126,7 @@ class _Crew:
         except ExecutionError:
             with self._lock:
                 self._alive -= 1
-                if job in self._waiting and not self._alive:  # nobody is left to take it
+                if job in self._waiting and not self._alive:  # no thread is left to take it
                     self._waiting.remove(job)
                     raise
                 self._changed.notify_all()
