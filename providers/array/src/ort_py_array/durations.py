@@ -25,7 +25,7 @@ _LONG = 1 << 22
 _TRIES = 3
 
 _CACHED = 1 << 20
-_FAR = 2.5
+_FAR = 5.0
 """How many times as long an operation of a transform or a sort takes on data that no cache holds."""
 
 
