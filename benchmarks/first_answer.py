@@ -4,7 +4,8 @@ Interpreter and NumPy are included for both sides: a command-line tool, a functi
 waits for all of it. Each process is fresh; onnxruntime, ort-py without a cache and ort-py with a warm cache take turns,
 and medians are compared. The peak of resident memory is each process's own, as the system reports it.
 
-`--cold` drops the system's cache of pages before each process where that is allowed.
+`--cold` drops the system's cache of pages before each process where that is allowed. `--plot FILE` writes the picture
+of `docs/benchmarks/first_answer.md` as SVG.
 """
 
 from __future__ import annotations
@@ -179,6 +180,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cold", action="store_true", help="drop the system's cache of pages before each process")
     parser.add_argument("--json", type=Path, help="write the figures as JSON")
+    parser.add_argument("--plot", type=Path, help="write the stages as SVG")
     options = parser.parse_args(arguments)
     names = [
         name for group in options.models or ["small"] for name in {"small": SMALL, "large": LARGE}.get(group, [group])
@@ -204,6 +206,10 @@ def main(arguments: Sequence[str]) -> int:
             for name, found in results.items()
         }
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    if options.plot:
+        from benchmarks.first_answer_plot import drawn
+
+        options.plot.write_text(drawn(results), encoding="utf-8")
     return 0
 
 

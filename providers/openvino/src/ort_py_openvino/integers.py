@@ -1,7 +1,10 @@
-"""Where 64-bit integers may go to a device that computes them in 32 bits: where they are counts, places and sizes.
+"""Where integers may go to a device that computes them in fewer bits than they have.
 
 OpenVINO's plug-ins keep int64 at the border of a model and compute in int32, saturating. That is right for shapes and
 indices, which no tensor is large enough to take beyond 32 bits, and wrong for a caller's numbers.
+
+Some operators compute integers in float32, which holds 24 bits. They are right for counts and places, and for integers
+of 8 and 16 bits.
 """
 
 from __future__ import annotations
@@ -75,9 +78,22 @@ _CARRIED = frozenset(
 )
 """Operators that make sizes out of sizes: moved, chosen, or combined as shapes are."""
 
+_IN_FLOAT32 = frozenset(
+    {
+        *("Div", "Einsum", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Mod"),
+        *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
+        *("ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu"),
+    }
+)
+"""Operators that compute integers in float32."""
+
+_LONG = frozenset({DataType.INT32, DataType.UINT32, DataType.UINT64})
+
 
 def refusal_of_integers(node: NodeSpec, graph: GraphView) -> str | None:
-    """Explain why the 64-bit integers of a node may exceed 32 bits, or return None if they cannot."""
+    """Explain why the integers of a node may have more bits than it is computed in, or return None if they cannot."""
+    if node.op_type in _IN_FLOAT32 and not node.domain and _first(node.inputs) in _LONG:
+        return "it computes integers in float32, which holds 24 bits"
     if node.op_type == "Cast" and _first(node.outputs) is DataType.INT64 and _first(node.inputs) is not DataType.INT64:
         return None if _first(node.inputs) in _SHORT else "a cast to int64 whose results OpenVINO would keep in 32 bits"
     places = _PLACES.get(node.op_type, frozenset())

@@ -1,0 +1,66 @@
+"""Integers that OpenVINO would compute in fewer bits than they have; the oracle is NumPy's arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from providers.openvino.tests.models import NAME, opened, refusals, runners
+
+LONG = np.array([2147483647, 16777217, 123456789, -16777219, 5, -123456791], np.int32)
+OTHER = np.array([16777216, 16777216, 123456788, -16777218, 3, 7], np.int32)
+
+ONE: dict[str, Callable[[Any], Any]] = {
+    "Relu": lambda a: np.maximum(a, 0),
+    "ReduceMax": lambda a: a.max(keepdims=True),
+    "ReduceMin": lambda a: a.min(keepdims=True),
+    "ReduceSum": lambda a: a.sum(keepdims=True, dtype=np.int32),
+    "ReduceL1": lambda a: np.abs(a).sum(keepdims=True, dtype=np.int32),
+}
+TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "Equal": np.equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Mod": np.mod,
+    "Div": lambda a, b: np.trunc(a.astype(np.float64) / b).astype(np.int32),
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
+
+
+@pytest.mark.parametrize("op_type", sorted(ONE))
+def test_functions_of_32_bits(op_type: str) -> None:
+    """All bits of the result are right."""
+    session = opened(f"g (int32[6] x) => (int32[n] y) {{ y = {op_type}(x) }}")
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(session.run(None, {"x": LONG})[0], ONE[op_type](LONG))
+
+
+@pytest.mark.parametrize("op_type", sorted(TWO))
+def test_functions_of_two_operands_of_32_bits(op_type: str) -> None:
+    """All bits of the result are right, whoever computes it."""
+    kind = "bool" if TWO[op_type](LONG, OTHER).dtype == bool else "int32"
+    session = opened(f"g (int32[6] x, int32[6] z) => ({kind}[6] y) {{ y = {op_type}(x, z) }}")
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(session.run(None, {"x": LONG, "z": OTHER})[0], TWO[op_type](LONG, OTHER))
+
+
+def test_the_refusal_says_how_many_bits_there_are() -> None:
+    """The placement shows it."""
+    session = opened("g (int32[6] x) => (int32[6] y) { y = Relu(x) }")
+    assert "it computes integers in float32, which holds 24 bits" in refusals(session, "Relu")
+
+
+@pytest.mark.parametrize("kind", ["int8", "float"])
+def test_shorter_numbers_are_not_refused(kind: str) -> None:
+    """They have no more bits than float32 holds."""
+    session = opened(f"g ({kind}[6] x) => ({kind}[6] y) {{ y = Relu(x) }}")
+    assert runners(session) == {"Relu": NAME}
