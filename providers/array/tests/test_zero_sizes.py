@@ -163,3 +163,12 @@ def test_shapes_of_gathers_of_tuples() -> None:
     agree_with_runtime("GatherND", [x, np.zeros((0, 1), np.int64)], opset=13)
     (y,) = run("ScatterND", [ZERO, i64(1, 2).reshape(2, 1), np.zeros((2, 3, 0), np.float32)])
     assert y.shape == ZERO.shape
+
+
+def test_a_window_of_no_picture_has_the_lowest_maximum() -> None:
+    """With positions and without, so that leaving the positions out changes nothing."""
+    x = np.zeros((1, 2, 0), np.float32)
+    (alone,) = run("MaxPool", [x], kernel_shape=[1], strides=[2])
+    values, positions = run("MaxPool", [x], outputs=2, kernel_shape=[1], strides=[2])
+    np.testing.assert_array_equal(values, alone)
+    np.testing.assert_array_equal(positions, np.full(alone.shape, -1))

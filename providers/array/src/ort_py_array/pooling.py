@@ -17,7 +17,7 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py_array.checks import shape_error
 from ort_py_array.convolution import window_of
 from ort_py_array.pictures import check_padded
-from ort_py_array.pooling_indices import max_with_indices
+from ort_py_array.pooling_indices import lowest, max_with_indices
 from ort_py_array.precision import mean_along, rounded, widened
 from ort_py_array.windows import Placement
 
@@ -148,10 +148,6 @@ def _checked(ctx: KernelContext, x: Array) -> None:
         )
 
 
-def _lowest(xp: Any, dtype: Any) -> Any:
-    return xp.iinfo(dtype).min if dtype.kind in "iu" else -float("inf")
-
-
 def max_pool(ctx: KernelContext) -> KernelCallable:
     """MaxPool 1–22 on floats, int8 and uint8; the second output holds flat positions in the input."""
     xp = ctx.xp
@@ -174,7 +170,7 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
         if x.itemsize == 2 and x.dtype.name == "bfloat16":  # its padding value and its maximum are float32's, exactly
             y = rounded(pool(ctx, widened(xp, x), place, -float("inf"), xp.maximum), x.dtype, out)
         else:
-            y = pool(ctx, x, place, _lowest(xp, x.dtype), xp.maximum, out)
+            y = pool(ctx, x, place, lowest(xp, x.dtype), xp.maximum, out)
         return (y,) if count == 1 else (y, None)
 
     return run

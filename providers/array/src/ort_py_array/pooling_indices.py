@@ -11,7 +11,7 @@ from typing import Any
 from ort_py.contracts.graph_view import Array
 from ort_py_array.windows import Placement
 
-__all__ = ["max_with_indices"]
+__all__ = ["lowest", "max_with_indices"]
 
 
 def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) -> tuple[Array, Array]:
@@ -24,7 +24,8 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
         column_major: Count the spatial position column by column (``storage_order`` 1).
 
     Returns:
-        Values ``(n, c, *out)`` and int64 positions; -1 where a window saw no picture. NaN is greater than any number.
+        Values ``(n, c, *out)`` and int64 positions; the lowest number and -1 where a window saw no picture. NaN is
+        greater than any number.
     """
     rank = len(place.out)
     steps, step = [0] * rank, 1
@@ -33,7 +34,7 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
         step *= place.size[axis]
     planes = xp.arange(x.shape[0] * x.shape[1], dtype=xp.int64).reshape(*x.shape[:2], *(1,) * rank) * step
     shape = (*x.shape[:2], *place.out)
-    values = xp.zeros(shape, x.dtype)
+    values = xp.full(shape, lowest(xp, x.dtype), x.dtype)
     indices = xp.full(shape, -1, xp.int64)
     for tap in product(*(range(k) for k in place.kernel)):
         targets, sources, position = [], [], planes
@@ -59,3 +60,8 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
             values[(*lead, *targets)] = xp.where(better, seen, here)
             indices[(*lead, *targets)] = xp.where(better, position, known)
     return values, indices
+
+
+def lowest(xp: Any, dtype: Any) -> Any:
+    """The maximum of no elements of a type."""
+    return xp.iinfo(dtype).min if dtype.kind in "iu" else -float("inf")
