@@ -83,6 +83,10 @@ class RequiredOutputs:
                 )
 
 
+def _unlimited() -> None:
+    """The time check of frames whose runs have no limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class FrameResources:
     """Resources that a frame lends to its instances.
@@ -93,11 +97,15 @@ class FrameResources:
         admit: Checks inputs of new shapes against the operators' constraints and the limits of the session, and returns
             the outputs that the region has to make of them. It raises what `RegionInstance.bind` may let through. None
             where the engine checks each run itself. See `RegionInstance.admits_shapes`.
+        time_check: Returns, in a run, the function that raises if the time of the run is over or the caller wants it to
+            end; None where nobody asks for it. An instance whose work consists of several native calls should call that
+            function between them.
     """
 
     stream: IStream | None = None
     threads: int = 1
     admit: Callable[[Sequence[Array]], RequiredOutputs] | None = None
+    time_check: Callable[[], Callable[[], None] | None] = _unlimited
 
 
 class RegionInstance(ABC):

@@ -28,6 +28,7 @@ from ort_py.execution.planned_runs import PlannedRuns, Signature
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.execution.workspace import Workspace
+from ort_py.limits.running_time import current_look
 from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
 from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.platform.memory_pressure import MemoryPressure
@@ -100,7 +101,7 @@ class Frame:
         """Make this frame's instance of a region and keep it in its slot."""
 
         def make(admit: Any) -> RegionInstance:
-            resources = FrameResources(self.streams.get(step.device), self.program.plan.threads, admit)
+            resources = FrameResources(self.streams.get(step.device), self.program.plan.threads, admit, current_look)
             return step.region.instantiate(resources)
 
         instance = admitted(step.admissions, make, declines=step.stand_in is not None)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ort_py.errors import LimitError
 
-__all__ = ["Look", "in_looked_at_parts", "is_looked_at", "look", "looking", "refuse_ahead"]
+__all__ = ["Look", "current_look", "in_looked_at_parts", "is_looked_at", "look", "looking", "refuse_ahead"]
 
 
 class Look(Protocol):
@@ -63,6 +63,11 @@ def look(ahead: float = 0.0) -> None:
             check(ahead)
         else:
             check()
+
+
+def current_look() -> Look | None:
+    """The check that applies here, None if there is none."""
+    return _current.get()
 
 
 def is_looked_at() -> bool:

@@ -98,3 +98,40 @@ def test_the_machine_code_is_what_the_comments_say() -> None:
     assert 0x27 + code[0x26] == 0x2D
     assert code[0x2B] == 0xEB
     assert 0x2D + code[0x2C] - 256 == 0x08
+
+
+def test_watched_calls_are_the_same_calls(make: Make) -> None:
+    """The check is made before each; a later run without it makes all calls, too."""
+    seen: list[Any] = []
+    function = _recorder(seen)
+    listed = make([(function, (1,), True), Repeated([(function, (2,), True)], 2)], ["a", "b"])
+    listed.run_watched(lambda: seen.append("check"))
+    assert seen == ["check", (1, 0, 0, 0), "check", (2, 0, 0, 0), "check", (2, 0, 0, 0)]
+    seen.clear()
+    listed.run()
+    assert seen == [(1, 0, 0, 0), (2, 0, 0, 0), (2, 0, 0, 0)]
+
+
+def test_a_check_that_raises_ends_the_calls(make: Make) -> None:
+    """Those that follow are not made, and the list is as it was."""
+    seen: list[Any] = []
+    listed = make([(_recorder(seen), (number,), True) for number in range(3)], ["a", "b", "c"])
+
+    def time_check() -> None:
+        if len(seen) == 2:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        listed.run_watched(time_check)
+    assert seen == [(0, 0, 0, 0), (1, 0, 0, 0)]
+    listed.run()
+    assert len(seen) == 5
+
+
+def test_a_watched_call_that_fails_is_named(make: Make) -> None:
+    """As in other runs."""
+    seen: list[Any] = []
+    listed = make([(_recorder(seen), (), True), (_recorder(seen, 3), (), True)], ["good", "bad"])
+    with pytest.raises(EPFail, match="bad"):
+        listed.run_watched(lambda: None)
+    assert len(seen) == 2

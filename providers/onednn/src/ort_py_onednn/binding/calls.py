@@ -9,7 +9,7 @@ Python's, and gives the same results. Calls that come again and again are record
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -151,14 +151,39 @@ class CallList:
             index = (failed - self.address) // (8 * _WORDS)
             check(self.words[index * _WORDS + 5] >> 32 & 0xFFFFFFFF, self._kind, self._names[index])
 
+    def run_watched(self, time_check: Callable[[], None]) -> None:
+        """Make all calls one by one, and call a function before each.
+
+        Args:
+            time_check: Raises if no more calls are to be made.
+
+        Raises:
+            EPFail, MemoryError: As `run`.
+            Exception: Whatever `time_check` raises.
+        """
+        words, size = self.words, 8 * _WORDS
+        for index in range(len(self._names)):
+            time_check()
+            end = (index + 1) * _WORDS
+            following, words[end] = words[end], 0  # the loop ends where there is no function
+            try:
+                failed = self._run(ffi.cast("void *", self.address + index * size))
+            finally:
+                words[end] = following
+            if failed:
+                check(words[index * _WORDS + 5] >> 32 & 0xFFFFFFFF, self._kind, self._names[index])
+
     def _slowly(self, address: Any) -> int:
         words = self.words
-        for start in range(0, len(words) - _WORDS, _WORDS):
+        first = (int(ffi.cast("intptr_t", address)) - self.address) // 8
+        for start in range(first, len(words) - _WORDS, _WORDS):
+            if not words[start]:
+                return 0
             function = ffi.cast("int (*)(intptr_t, intptr_t, intptr_t, intptr_t)", words[start])
             status = function(words[start + 1], words[start + 2], words[start + 3], words[start + 4])
             if status and words[start + 5]:
                 words[start + 5] = _CHECKED | status << 32
-                return int(ffi.cast("intptr_t", address)) + 8 * start
+                return self.address + 8 * start
         return 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -172,12 +172,19 @@ class DnnlInstance(RegionInstance):
     Args:
         region: The region.
         threads: Threads of a run.
-        admit: See `FrameResources.admit`.
+        admit, time_check: See `FrameResources`.
     """
 
-    def __init__(self, region: DnnlRegion, threads: int, admit: Admit | None = None) -> None:
+    def __init__(
+        self,
+        region: DnnlRegion,
+        threads: int,
+        admit: Admit | None = None,
+        time_check: Callable[[], Callable[[], None] | None] = lambda: None,
+    ) -> None:
         self._region = region
         self._admit = admit
+        self._time_check = time_check
         self._threads = max(1, threads)
         self._pace = Pace()
         self._looked_at = region.looked_at
@@ -247,7 +254,10 @@ class DnnlInstance(RegionInstance):
         assert form is not None, "bind() comes before the call"
         if form.restore >= 0:
             form.calls.words[form.restore] = self._max_threads()
-        if form.judged:
+        check = self._time_check()
+        if check is not None:
+            self._run_watched(form, check)
+        elif form.judged:
             begun, worked = time.perf_counter(), time.thread_time()
             form.calls.run()
             worked = time.thread_time() - worked
@@ -260,6 +270,15 @@ class DnnlInstance(RegionInstance):
         if form.flags is not None and (raised := form.flags.raised()):
             raise RunDeclined(_WHY[raised & INVALID])
         return made
+
+    def _run_watched(self, form: _Form, time_check: Callable[[], None]) -> None:
+        """Run call by call, so that a run can end between two of them."""
+        try:
+            form.calls.run_watched(time_check)
+        except BaseException:
+            if form.restore >= 0:  # the calls that were not made include the one that restores the number of threads
+                self._region.engine.c.omp_set_num_threads(self._max_threads())
+            raise
 
     def reserved_bytes(self) -> int:
         """The arena."""
