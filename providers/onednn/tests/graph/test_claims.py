@@ -69,6 +69,11 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
         {"s": np.array([1, 1, 8, 8], np.float32)},
         "coordinates asymmetric with ceil",
     ),
+    "sizes of two axes": (
+        node("Resize", "x - - s", "y", mode="nearest"),
+        {"s": _i(1, 4, 12, 12)[None]},
+        "neither scales nor sizes can be compared",
+    ),
     "long": (
         node("Resize", "x - - s", "y", mode="nearest"),
         {"s": _i(1, 4, 2**31, 6)},

@@ -81,13 +81,13 @@ def _factors(node: NodeSpec, graph: GraphView) -> list[float] | None:
     else:
         place = 1 if node.since_version < 11 else 2
         found = graph.constant(value_name(node, place)) if value_name(node, place) else None
-        if (found is None or not len(found)) and value_name(node, 3):
+        if (found is None or not np.size(found)) and value_name(node, 3):
             sizes = graph.constant(value_name(node, 3))
             shape = shape_of(node, 0)
-            if sizes is None or not all(isinstance(dim, int) and dim for dim in shape):
+            if sizes is None or sizes.ndim != 1 or not all(isinstance(dim, int) and dim for dim in shape):
                 return None
             return [int(size) / int(dim) for size, dim in zip(sizes, shape, strict=True)]  # type: ignore[arg-type]  # all are int
-    return None if found is None or not len(found) else [float(scale) for scale in found]
+    return None if found is None or np.ndim(found) != 1 or not len(found) else [float(scale) for scale in found]
 
 
 RULES: Rules = {
