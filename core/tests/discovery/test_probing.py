@@ -91,11 +91,30 @@ def _sleep() -> Availability:
 
 @pytest.mark.parametrize("slow", [_compute, _sleep])
 def test_slow_probe_is_logged(slow: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Slower than the contract allows is a warning in the log, and still an answer."""
-    with caplog.at_level(logging.WARNING):
+    """Slower than the contract allows is in the log, and still an answer."""
+    with caplog.at_level(logging.INFO):
         assert probe(_loaded(slow)).usable
     assert "probe() of FakeExecutionProvider (distribution pkg-fake 1.0) took" in caplog.text
     assert "20 ms" in caplog.text
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(0.03, logging.INFO), (0.15, logging.WARNING)])
+def test_users_are_warned_of_very_slow_probes_only(
+    seconds: float, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A slow machine takes several times as long as the author's; a program's user can do nothing about that."""
+
+    def work() -> Availability:
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+        return Availability(True)
+
+    with caplog.at_level(logging.INFO):
+        assert probe(_loaded(work)).usable
+    levels = [record.levelno for record in caplog.records if "probe() of" in record.message]
+    assert len(levels) == 1
+    assert levels[0] >= level  # on a busy machine little work may take long enough for a warning, too
 
 
 def test_waiting_on_a_busy_machine_is_not_slow(caplog: pytest.LogCaptureFixture) -> None:

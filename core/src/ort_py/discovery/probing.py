@@ -24,6 +24,9 @@ __all__ = ["CONTRACT_SECONDS", "probe"]
 CONTRACT_SECONDS = 0.02
 """What the contract allows a probe; a slower one is logged, not punished."""
 
+_WARNED_SECONDS = 0.1
+"""From here on the log entry is a warning: users of a slow machine can do nothing about less."""
+
 _BUSY_MACHINE_SECONDS = 0.2
 """Below this, only processor time counts: a probe that had to wait for its turn on a busy machine is not slow."""
 
@@ -55,7 +58,7 @@ def probe(record: ProviderRecord, seconds: float | None = None) -> ProviderRecor
             interrupted.append(error)
         wall, busy = time.perf_counter() - wall, time.thread_time() - busy
         if busy > CONTRACT_SECONDS or wall > _BUSY_MACHINE_SECONDS:
-            slow.append(wall)
+            slow.extend((wall, logging.WARNING if max(busy, wall / 2) >= _WARNED_SECONDS else logging.INFO))
 
     thread = threading.Thread(target=ask, name=f"ort-py probe of {record.name}", daemon=True)
     try:
@@ -68,7 +71,8 @@ def probe(record: ProviderRecord, seconds: float | None = None) -> ProviderRecor
         error = TimeoutError(f"probe() of {record.name} did not return within {limit:g} s")
         return broken(record, str(error), error)
     if slow:
-        logger.warning(
+        logger.log(
+            int(slow[1]),
             "probe() of %s (%s) took %.0f ms; providers are asked to answer in %.0f ms.",
             record.name,
             record.origin,
