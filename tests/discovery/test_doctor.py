@@ -101,7 +101,7 @@ CASES = {
         plugin_source(NAME).replace("np.maximum(x, 0)", "np.a_name_of_a_later_version(x)"),
         "broken",
         "run",
-        f"what failed is numpy {np.__version__}, not pkg-bad",
+        f"the failure is in numpy {np.__version__}, not in pkg-bad",
         f"Update or reinstall numpy ({np.__version__} is installed).",
     ),
     "computes wrong numbers": Case(WRONG, "wrong", "run", "Relu differs by 1", "report it to its maintainers"),
@@ -153,7 +153,7 @@ def test_an_engine_that_cannot_be_loaded_is_named(site: FakeSite) -> None:
     good = one(report, GOOD)
     assert (code, good["verdict"]) == (1, "broken")
     assert "make_tensor_value_info" in good["cause"]
-    assert f"what failed is onnx {onnx.__version__}, not " in good["cause"]
+    assert f"the failure is in onnx {onnx.__version__}, not in " in good["cause"]
     assert good["fix"] == f"Update or reinstall onnx ({onnx.__version__} is installed)."
 
 
