@@ -126,7 +126,7 @@ def judge(
         for run, outcome in enumerate(ran.outcomes):
             findings += _against_numpy(oracles, run, variant.name, outcome, numpy.outcomes[run])
         findings += [Finding("unsteady", variant.name, text) for text in ran.troubles]
-        # A machine that is short of memory for a moment is nobody's defect.
+        # A machine that is short of memory for a moment is not a defect of a provider.
         failed = [text for text in ran.failures if "MemoryError" not in text]
         findings += [Finding("failed", variant.name, text) for text in failed]
     return findings
