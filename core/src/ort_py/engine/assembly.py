@@ -212,7 +212,6 @@ class Assembler:
                         threads=self._threads,
                         allocators=self._contributions.allocators_on(providers),
                         stand_ins=StandIns(self._contributions.kernels, providers, plan_region, self._on_declined),
-                        gates=assignment.gates,
                         limits=self._options.limits,
                         precision=self._options.precision,
                     ),

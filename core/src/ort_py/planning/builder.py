@@ -251,7 +251,7 @@ class GraphPlanner:
         )
 
     def _admissions(self, region: Region) -> Admissions | None:
-        gate = self.resources.gates.get(region)
+        gate = self.resources.assignment.gates.get(region)
         provider = self.resources.providers[region.provider]
         if gate is None or not gate.answers_on(provider.device):
             return None

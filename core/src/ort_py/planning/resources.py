@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
-from ort_py.constraints import Gate
 from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Node
@@ -35,7 +34,6 @@ class PlanResources:
         threads: Threads a region instance may use.
         allocators: Allocator for each device that has one; the host has none.
         stand_ins: Stand-ins that run the nodes of regions that decline a run, or None.
-        gates: The gate that checks the inputs of each region.
         limits: Bounds of the session.
         precision: Type that float32 models are computed in; see `SessionOptions.precision`.
     """
@@ -50,7 +48,6 @@ class PlanResources:
     threads: int = 1
     allocators: Mapping[Device, IAllocator] = field(default_factory=dict)
     stand_ins: StandIns | None = None
-    gates: Mapping[Region, Gate] = field(default_factory=dict)
     limits: Limits | None = None
     precision: str = "float32"
 
