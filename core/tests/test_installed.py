@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ort_py.installed import entry_point_sections, installed_distributions, normalise_distribution, version_of
+from ort_py.installed import (
+    entry_point_sections,
+    installed_distributions,
+    normalise_distribution,
+    version_of,
+    versions_of,
+)
 
 SECTIONS = """
 [console_scripts]
@@ -41,6 +47,8 @@ def test_versions_are_those_of_the_library() -> None:
     assert version_of("NumPy") == metadata.version("numpy")
     assert version_of("ml.dtypes") == metadata.version("ml-dtypes")
     assert version_of("no-such-distribution") == ""
+    expected = {"NumPy": metadata.version("numpy"), "ml.dtypes": metadata.version("ml-dtypes")}
+    assert versions_of(["NumPy", "ml.dtypes", "no-such-distribution"]) == expected
 
 
 def test_sections_are_those_of_the_library() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ __all__ = [
     "installed_distributions",
     "normalise_distribution",
     "version_of",
+    "versions_of",
 ]
 
 _FOLDERS = (".dist-info", ".egg-info")
@@ -131,11 +132,20 @@ def normalise_distribution(name: str) -> str:
 
 def version_of(distribution: str) -> str:
     """Version of an installed distribution, ``""`` where it is not installed."""
-    wanted = normalise_distribution(distribution)
+    return versions_of([distribution]).get(distribution, "")
+
+
+def versions_of(distributions: Iterable[str]) -> dict[str, str]:
+    """Versions of those of some distributions that are installed, looked up in one pass over the folders."""
+    wanted = {normalise_distribution(name): name for name in distributions}
+    versions: dict[str, str] = {}
     for found in installed_distributions():
-        if normalise_distribution(found.folder_name) == wanted:
-            return found.header("Version")
-    return ""
+        name = wanted.pop(normalise_distribution(found.folder_name), None)
+        if name is not None:
+            versions[name] = found.header("Version")
+            if not wanted:
+                break
+    return versions
 
 
 def entry_point_sections(text: str) -> dict[str, list[tuple[str, str]]]:

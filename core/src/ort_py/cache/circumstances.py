@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ort_py.files import FileIdentity
-from ort_py.installed import version_of
+from ort_py.installed import versions_of
 from ort_py.platform.processors import processor_facts
 
 __all__ = ["machine", "package_of", "package_stamp", "versions"]
@@ -78,9 +78,9 @@ def _line(name: str, status: os.stat_result) -> str:
 
 def versions(distributions: Iterable[str]) -> list[str]:
     """Name and version of each distribution, sorted; those that are not installed are left out."""
-    return [f"{name}=={found}" for name in sorted(set(distributions)) if (found := _version(name))]
+    return [f"{name}=={found}" for name, found in sorted(_versions(frozenset(distributions)).items()) if found]
 
 
 @cache
-def _version(distribution: str) -> str:
-    return version_of(distribution)
+def _versions(distributions: frozenset[str]) -> dict[str, str]:
+    return versions_of(distributions)

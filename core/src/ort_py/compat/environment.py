@@ -16,6 +16,7 @@ from pathlib import Path
 from ort_py.devices import DeviceClass
 from ort_py.discovery import default_catalog
 from ort_py.errors import UsageError
+from ort_py.installed import version_of
 from ort_py.kernels.seeds import set_process_seed
 from ort_py.platform.processors import set_default_threads
 
@@ -52,7 +53,7 @@ def get_version_string() -> str:
 
 def get_build_info() -> str:
     """One line about what runs here: ort-py, Python and what it stands on."""
-    parts = [f"{name} {version}" for name in ("numpy", "onnx") if (version := _version(name))]
+    parts = [f"{name} {version}" for name in ("numpy", "onnx") if (version := version_of(name))]
     return f"ORT Build Info: ort-py {_own_version()}, Python {platform.python_version()}, {', '.join(parts)}"
 
 
@@ -161,13 +162,6 @@ def _own_version() -> str:
     # The package itself says it; only asked once somebody calls, when it has long been imported.
     found: str = sys.modules["ort_py"].__version__
     return found
-
-
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _whole(what: str, value: int) -> int:

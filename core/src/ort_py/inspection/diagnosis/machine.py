@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import re
@@ -14,6 +13,7 @@ from typing import Any
 from ort_py.cache.location import FOLDER_VARIABLE, cache_bytes, cache_folder
 from ort_py.cache.store import CacheStore
 from ort_py.errors import OptionError
+from ort_py.installed import version_of
 from ort_py.platform.control_groups import cpu_quota, limited_groups
 from ort_py.platform.processors import processor_facts, thread_count
 
@@ -43,7 +43,7 @@ def machine_facts(environment: Mapping[str, str] = os.environ, root: Path = Path
         "executable": sys.executable,
         "platform": platform.platform(),
         "machine": platform.machine(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: version_of(name) for name in _PACKAGES},
         "processor": model,
         "features": features,
         "threads": {"count": threads.count, "reason": threads.reason},
@@ -84,10 +84,3 @@ def _cache(environment: Mapping[str, str]) -> dict[str, Any]:
     if private:
         return facts | {"state": "private", "note": ""}
     return facts | {"state": "not private", "note": "others can write to it, so nothing is cached; see `ort-py cache`"}
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
