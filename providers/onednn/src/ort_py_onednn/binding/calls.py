@@ -8,7 +8,7 @@ Python's, and gives the same results. Calls that come again and again are record
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -78,19 +78,9 @@ class Repeated:
         return found
 
 
-_lock = threading.Lock()
-_made: list[Any] = []
-
-
+@functools.cache
 def native_loop() -> int:
     """Address of the loop; 0 where the system allows no executable memory."""
-    with _lock:
-        if not _made:
-            _made.append(_make_loop())
-        return int(_made[0][0])
-
-
-def _make_loop() -> tuple[int, Any]:
     return executable(_LOOP, open_library().c.mprotect)
 
 

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from ort_py.lazy_dataclass import dataclass
 from ort_py_onednn.binding._dnnl import ffi
-from ort_py_onednn.binding.executable import executable
+from ort_py_onednn.binding.executable import executable, keep_until_exit
 
 __all__ = ["Guarded", "guarded"]
 
@@ -57,11 +56,6 @@ class Guarded:
         return found
 
 
-_lock = threading.Lock()
-_kept: list[Any] = []
-"""Code and tables: they stay registered for as long as the process lives."""
-
-
 def guarded(raw: Any) -> Any:
     """Wrap the functions of a library so that none that returns a status throws.
 
@@ -90,12 +84,11 @@ def guarded(raw: Any) -> Any:
         target = int(ffi.cast("intptr_t", function))
         place = starts[_stack_words(function) > 0]
         code += _padded(_stub(target, place - len(code)), _STUB)
-    base, kept = executable(code, raw.mprotect)
+    base = executable(code, raw.mprotect)
     if not base:
         return raw
     tables = _tables(frames, [base + start for start in starts], found[2], bad_alloc)
-    with _lock:
-        _kept.extend((kept, tables, raw))
+    keep_until_exit(tables)  # they stay registered
     register.argtypes, register.restype = [ctypes.c_void_p], None
     register(tables.begin)
     return Guarded(raw, {name: base + start for name, start in stubs.items()})

@@ -9,8 +9,7 @@ calls them; workers of OpenMP's team read their own. Knows nothing of plans.
 
 from __future__ import annotations
 
-import threading
-from typing import Any
+import functools
 
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.calls import Call
@@ -43,16 +42,11 @@ _COLLECT = bytes.fromhex(
 """``void collect(struct { uint32_t found, wanted; } *flags)``: adds the wanted flags that are raised to those found,
 and clears them in the thread."""
 
-_lock = threading.Lock()
-_made: list[tuple[int, Any]] = []
 
-
+@functools.cache
 def _collector(library: Library) -> int:
     """Address of the function; 0 where the system allows no executable memory."""
-    with _lock:
-        if not _made:
-            _made.append(executable(_COLLECT, library.c.mprotect))
-        return _made[0][0]
+    return executable(_COLLECT, library.c.mprotect)
 
 
 def can_look(library: Library) -> bool:
