@@ -47,11 +47,11 @@ def test_probe_names_version_and_instruction_sets(factory: plugin.DnnlProviderFa
 
 
 def test_a_repeated_probe_is_quick_and_starts_no_thread(factory: plugin.DnnlProviderFactory) -> None:
-    """Well inside the contract's 20 ms."""
+    """It uses less than the contract's 20 ms of processor time, whatever else the machine does."""
     factory.probe()
-    before, start = threading.active_count(), time.perf_counter()
+    before, start = threading.active_count(), time.thread_time()
     factory.probe()
-    assert time.perf_counter() - start < 0.02
+    assert time.thread_time() - start < 0.02
     assert threading.active_count() == before
 
 
