@@ -185,14 +185,80 @@ def test_a_class_that_contains_itself_has_a_text() -> None:
     assert repr(node).endswith("Node(next=...)")
 
 
-def test_initialisers_are_compiled_when_a_class_is_used() -> None:
-    """Importing a module compiles none of its data classes' methods."""
+def test_initialisers_are_compiled_when_a_class_is_used_often() -> None:
+    """Neither importing a module nor the first instances of a class compile anything."""
     program = (
         "import builtins\nfrom ort_py.lazy_dataclass import dataclass\n"
         "calls, plain = [], builtins.exec\n"
         "builtins.exec = lambda *given: calls.append(given[0]) or plain(*given)\n"
         "@dataclass(frozen=True, slots=True)\nclass A:\n    '''A.'''\n    x: int\n"
-        "assert calls == []\nA(1); A(2)\nassert len(calls) == 1\n"
+        "made = [A(1), A(x=2)]\nassert calls == []\n"
+        "made += [A(number) for number in range(3, 20)]\nassert len(calls) == 1\n"
+        "assert [one.x for one in made] == list(range(1, 20))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    ((), {}),
+    ((1,), {}),
+    ((1, 2.5, ["n"], 4), {}),
+    ((1, 2.5, ["n"], 4, 5), {}),
+    ((), {"x": 1, "hidden": 2}),
+    ((1,), {"x": 1}),
+    ((1,), {"other": 1}),
+    ((), {"y": 1.0}),
+    ((1,), {"seen": 1}),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS[:5], ids=str)
+def test_the_first_instances_are_filled_as_later_ones(settings: dict[str, bool], call: Any) -> None:
+    """The initialiser that is not compiled yet takes and refuses the same arguments."""
+    args, named = call
+    late, standard = _both(_point, **settings)
+    shown = [_shown(lambda: dataclasses.asdict(standard(*args, **named))) for _ in range(9)]
+    assert [_shown(lambda: dataclasses.asdict(late(*args, **named))) for _ in range(9)] == shown
+
+
+@pytest.mark.parametrize(
+    "decorators",
+    [(dataclass, dataclasses.dataclass), (dataclasses.dataclass, dataclass)],
+    ids=("late", "standard"),
+)
+def test_classes_derive_from_those_of_the_other_decorator(decorators: tuple[Any, Any]) -> None:
+    """Fields, parameters and defaults of the base come first, and a default may be replaced."""
+
+    class Parent:
+        first: int
+        second: str = "s"
+
+    base: Any = decorators[0](Parent)
+
+    class Child(base):  # type: ignore[misc]
+        second: str = "t"
+        third: list[int] = field(default_factory=list)
+
+    child = decorators[1](Child)
+    assert [one.name for one in dataclasses.fields(child)] == ["first", "second", "third"]
+    assert dataclasses.astuple(child(1)) == (1, "t", [])
+    assert dataclasses.replace(child(1, third=[2]), first=3) == child(3, "t", [2])
+    assert child.__match_args__ == ("first", "second", "third")
+
+
+def test_fields_are_examined_when_they_are_asked_for() -> None:
+    """The standard library sees the fields that it would have made itself."""
+    late, standard = _both(_point, frozen=True, slots=True)
+    assert dataclasses.is_dataclass(late)
+    assert [repr(one) for one in dataclasses.fields(late)] == [repr(one) for one in dataclasses.fields(standard)]
+
+
+def test_a_mutable_default_is_refused() -> None:
+    """Instances would share it."""
+    with pytest.raises(ValueError, match="default_factory"):
+
+        @dataclass
+        class Wrong:
+            values: list[int] = []  # noqa: RUF012 - what is refused

@@ -1,22 +1,31 @@
-"""`dataclass` of the standard library, without code that is generated while modules are imported.
+"""`dataclass` of the standard library, whose methods are made when they are needed.
 
-The standard decorator compiles up to seven methods for each class when its module is imported. In a process that starts
-and answers once, that is a quarter of the time, and most of these classes are never instantiated. Here `__init__` is
-compiled when a class is used for the first time, and the other methods are ordinary functions over the fields. Type
-checkers see the standard decorator.
+The standard decorator examines each class and compiles up to seven methods for it when its module is imported. In a
+process that starts and answers once, that is a quarter of the time, and most of these classes are never instantiated.
+Here a class is only given its slots when its module is imported. The first few instances are filled by an ordinary
+function, because most classes have no more of them; then `__init__` is compiled. The other methods are ordinary
+functions over the fields. Type checkers see the standard decorator.
 
-`dataclasses.fields`, `replace`, `asdict` and `field` serve these classes as they serve others. `InitVar` is not
-supported: such a class uses the standard decorator. Plug-ins may import this module. It must not know the rest.
+`dataclasses.fields`, `replace`, `asdict` and `field` serve these classes as they serve others. `InitVar` and `KW_ONLY`
+are not supported: such a class uses the standard decorator. Plug-ins may import this module. It must not know the rest.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import MISSING
+from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
+
+_FEW = 4
+"""Instances of a class that are made before its `__init__` is compiled, which takes as long as filling thirty."""
+
+_FIELDS = "__dataclass_fields__"
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -40,49 +49,265 @@ else:
             own = vars(plain)
             # A class that defines __eq__ alone gets a __hash__ of None from the interpreter.
             hashes = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
-            methods = {}
+            fields = _Fields(plain, frozen=frozen, slots=slots, kw_only=kw_only)
+            added = {
+                _FIELDS: fields,
+                "__dataclass_params__": _Late(fields.parameters),
+                "__match_args__": _Late(fields.match_args),
+            }
             if init and "__init__" not in own:
-                methods["__init__"] = _LazyInit(frozen, slots)
-            made = dataclasses.dataclass(plain, init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)
-            fields = dataclasses.fields(made)
-            compared = _values(field.name for field in fields if field.compare)
+                added["__init__"] = _LazyInit(fields)
             if repr and "__repr__" not in own:
-                methods["__repr__"] = _repr(tuple(field.name for field in fields if field.repr))
+                added["__repr__"] = _LazyMethod(fields, _repr)
             if eq and "__eq__" not in own:
-                methods["__eq__"] = _comparison("__eq__", compared)
+                added["__eq__"] = _LazyMethod(fields, _comparison)
             if eq and not hashes:
-                hashed = (field.name for field in fields if (field.compare if field.hash is None else field.hash))
-                methods["__hash__"] = _hash(_values(hashed)) if frozen else None
+                added["__hash__"] = _LazyMethod(fields, _hash) if frozen else None
             if order:
-                methods |= {name: _comparison(name, compared) for name in ("__lt__", "__le__", "__gt__", "__ge__")}
+                added |= {name: _LazyMethod(fields, _comparison) for name in _ORDER}
             if frozen:
-                methods |= _frozen(made)
+                added |= {"__setattr__": _set_attribute(fields), "__delattr__": _delete_attribute(fields)}
                 if slots and "__getstate__" not in own:
-                    methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
-            for name, method in methods.items():
-                setattr(made, name, method)
-                if method is not None:
-                    method.__set_name__(made, name) if name == "__init__" else _name(method, made, name)
-            return made
+                    added |= {"__getstate__": _getstate, "__setstate__": _setstate}
+            return _with_slots(plain, fields, added) if slots else _with_attributes(plain, fields, added)
 
         return decorated if cls is None else decorated(cls)
 
 
-class _LazyInit:
-    """The `__init__` of a class until it is looked up for the first time: then it is compiled and replaces this."""
+class _Entry:
+    """One field.
 
-    def __init__(self, frozen: bool, slots: bool) -> None:
-        self._frozen = frozen
-        self._slots = slots
-        self._cls: type[Any] = object
+    Attributes:
+        name, type: Its name and annotation.
+        default, factory: `dataclasses.MISSING` where it has none.
+        init, kw_only: Whether it is a parameter of `__init__`, and whether by name only.
+        compared, hashed, shown: Whether it takes part in comparisons, hashes and the text.
+    """
+
+    __slots__ = ("compared", "default", "factory", "hashed", "init", "kw_only", "name", "shown", "type")
+
+    def __init__(self, name: str, annotation: Any, given: Any, kw_only: bool) -> None:
+        self.name, self.type = name, annotation
+        self.default: Any = given
+        self.factory: Any = MISSING
+        self.init = self.compared = self.hashed = self.shown = True
+        self.kw_only = kw_only
+        if isinstance(given, dataclasses.Field):
+            self.default, self.factory = given.default, given.default_factory
+            self.init, self.compared, self.shown = given.init, given.compare, given.repr
+            self.hashed = given.compare if given.hash is None else given.hash
+            self.kw_only = kw_only if given.kw_only is MISSING else given.kw_only
+
+
+class _Fields:
+    """The fields of a class, as `__dataclass_fields__` of the class until the standard library asks for them.
+
+    Args:
+        plain: The class as it was written.
+        frozen, slots, kw_only: Arguments of the decorator.
+
+    Attributes:
+        cls: The class as it was decorated.
+        given: Default or `dataclasses.field` of each field that the class itself annotates, or `dataclasses.MISSING`.
+    """
+
+    def __init__(self, plain: type[Any], *, frozen: bool, slots: bool, kw_only: bool) -> None:
+        self.cls = plain
+        self.frozen, self.slots = frozen, slots
+        self._kw_only = kw_only
+        own = vars(plain)
+        self._types = {name: type_ for name, type_ in plain.__annotations__.items() if not _is_class_variable(type_)}
+        self.given = {name: own.get(name, MISSING) for name in self._types}
+        for name, value in self.given.items():
+            if value.__class__.__hash__ is None:
+                raise ValueError(f"the default of the field {name!r} is mutable: use field(default_factory=…)")
+        self._entries: tuple[_Entry, ...] | None = None
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> dict[str, Any]:
+        # What the standard library makes of the same fields. It must not create a class with the true bases, which
+        # may register what is derived from them.
+        inherited = {name: one for base in self._bases() for name, one in getattr(base, _FIELDS).items()}
+        above = {_FIELDS: inherited, "__dataclass_params__": _Parameters(frozen=False)} if inherited else {}
+        scratch = type(
+            self.cls.__name__, (type("base", (), above),), {"__annotations__": dict(self._types)} | self.given
+        )
+        for name, value in self.given.items():
+            if value is MISSING:
+                delattr(scratch, name)
+        scratch.__module__ = self.cls.__module__
+        made: Any = dataclasses.dataclass(scratch, init=False, repr=False, eq=False, kw_only=self._kw_only)
+        fields: dict[str, Any] = getattr(made, _FIELDS)
+        type.__setattr__(self.cls, _FIELDS, fields)
+        return fields
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._cls = owner
+        self.cls = owner
+
+    def _bases(self) -> list[type[Any]]:
+        return [base for base in reversed(self.cls.__mro__[1:]) if _FIELDS in vars(base)]
+
+    @property
+    def names(self) -> dict[str, None]:
+        """Names of all fields, in order."""
+        return dict.fromkeys([name for base in self._bases() for name in _names(base)] + list(self._types))
+
+    @property
+    def entries(self) -> tuple[_Entry, ...]:
+        """All fields, those of the bases first."""
+        if self._entries is None:
+            found: dict[str, _Entry] = {}
+            for base in self._bases():
+                own = vars(base)[_FIELDS]
+                entries = own.entries if isinstance(own, _Fields) else _standard_entries(base)
+                found |= {entry.name: entry for entry in entries}
+            for name, value in self.given.items():
+                found[name] = _Entry(name, self._types[name], value, self._kw_only)
+            self._entries = tuple(found.values())
+        return self._entries
+
+    def parameters(self) -> Any:
+        """The record of the decorator's arguments, as far as the standard library asks a base for it."""
+        return _Parameters(frozen=self.frozen)
+
+    def match_args(self) -> tuple[str, ...]:
+        """Names of the positional parameters."""
+        return tuple(entry.name for entry in self.entries if entry.init and not entry.kw_only)
+
+
+class _Parameters:
+    """Arguments of the decorator that a derived class is compared with."""
+
+    def __init__(self, *, frozen: bool) -> None:
+        self.frozen = frozen
+
+
+def _names(base: type[Any]) -> list[str]:
+    own = vars(base)[_FIELDS]
+    return [entry.name for entry in own.entries] if isinstance(own, _Fields) else list(own)
+
+
+def _standard_entries(base: type[Any]) -> list[_Entry]:
+    return [_Entry(one.name, one.type, one, bool(one.kw_only)) for one in dataclasses.fields(base)]
+
+
+def _is_class_variable(annotation: Any) -> bool:
+    text = annotation if isinstance(annotation, str) else str(annotation)
+    return text.startswith(("ClassVar", "typing.ClassVar"))
+
+
+def _with_attributes(plain: type[Any], fields: _Fields, added: dict[str, Any]) -> type[Any]:
+    """The class itself: a default is an attribute of it, the record of a field is not."""
+    for name, value in fields.given.items():
+        if isinstance(value, dataclasses.Field):
+            if value.default is MISSING:
+                delattr(plain, name)
+            else:
+                setattr(plain, name, value.default)
+    for name, value in added.items():
+        setattr(plain, name, value)
+        if hasattr(value, "__set_name__"):
+            value.__set_name__(plain, name)
+    return plain
+
+
+def _with_slots(plain: type[Any], fields: _Fields, added: dict[str, Any]) -> type[Any]:
+    """The class made again, with a slot for each field that no base has one for."""
+    inherited = {name for base in plain.__mro__[1:-1] for name in _slots_of(base)}
+    content = dict(vars(plain))
+    content["__slots__"] = tuple(name for name in fields.names if name not in inherited)
+    for name in (*fields.given, "__dict__", "__weakref__"):
+        content.pop(name, None)
+    content["__qualname__"] = plain.__qualname__
+    content |= added
+    metaclass: Any = type(plain)
+    made: type[Any] = metaclass(plain.__name__, plain.__bases__, content)
+    return made
+
+
+def _slots_of(base: type[Any]) -> tuple[str, ...]:
+    slots = vars(base).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+class _Late:
+    """An attribute of a class that is computed when it is looked up for the first time."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._cls, self._name = owner, name
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        made = _init(self._cls, self._frozen, self._slots)
-        type.__setattr__(self._cls, "__init__", made)
+        value = self._make()
+        type.__setattr__(self._cls, self._name, value)
+        return value
+
+
+class _LazyMethod:
+    """A method of a class until it is looked up for the first time: then it is made and replaces this."""
+
+    def __init__(self, fields: _Fields, make: Any) -> None:
+        self._fields = fields
+        self._make = make
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        cls = self._fields.cls
+        made = _named(self._make(self._name, self._fields.entries), cls, self._name)
+        type.__setattr__(cls, self._name, made)
         return made.__get__(instance, owner)
+
+
+class _LazyInit:
+    """The `__init__` of a class until it is worth compiling."""
+
+    def __init__(self, fields: _Fields) -> None:
+        self._fields = fields
+        self._left = _FEW
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        self._left -= 1
+        if instance is None or self._left < 0:
+            return self._compiled().__get__(instance, owner)
+        return partial(self._fill, instance)
+
+    def _compiled(self) -> Any:
+        made = _init(self._fields)
+        type.__setattr__(self._fields.cls, "__init__", made)
+        return made
+
+    def _fill(self, instance: Any, /, *args: Any, **named: Any) -> None:
+        """Do what the compiled `__init__` does."""
+        positional = self._fields.match_args()
+        values = dict(zip(positional, args, strict=False))
+        wrong = len(args) > len(positional) or not values.keys().isdisjoint(named)
+        values |= named
+        filled = []
+        for entry in self._fields.entries:
+            name = entry.name
+            if entry.init and name in values:
+                filled.append((name, values.pop(name)))
+            elif entry.factory is not MISSING:
+                filled.append((name, entry.factory()))
+            elif entry.default is not MISSING:
+                if entry.init or self._fields.slots:  # without slots, the class has the default as an attribute
+                    filled.append((name, entry.default))
+            else:
+                wrong |= entry.init
+        if wrong or values:  # the compiled one says what is wrong
+            self._compiled()(instance, *args, **named)
+            return
+        if self._fields.frozen:
+            for name, value in filled:
+                object.__setattr__(instance, name, value)
+        else:
+            for name, value in filled:
+                setattr(instance, name, value)
+        if hasattr(self._fields.cls, "__post_init__"):
+            instance.__post_init__()
 
 
 class _Factory:
@@ -95,38 +320,36 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _init(cls: type[Any], frozen: bool, slots: bool) -> Any:
+def _init(fields: _Fields) -> Any:
     """Compile the `__init__` of a class from its fields."""
     names: dict[str, Any] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
     parameters: dict[bool, list[str]] = {False: [], True: []}
     body = []
-    fields = dataclasses.fields(cls)
-    for place, field in enumerate(fields):
-        made = field.default_factory is not dataclasses.MISSING
-        given = field.default is not dataclasses.MISSING
-        names[f"_{place}"] = field.default_factory if made else field.default
-        value = field.name
-        if field.init:
+    for place, entry in enumerate(fields.entries):
+        made = entry.factory is not MISSING
+        given = entry.default is not MISSING
+        names[f"_{place}"] = entry.factory if made else entry.default
+        value = entry.name
+        if entry.init:
             default = " = _FACTORY" if made else f" = _{place}" if given else ""
-            parameters[bool(field.kw_only)].append(field.name + default)
+            parameters[bool(entry.kw_only)].append(entry.name + default)
             if made:
-                value = f"_{place}() if {field.name} is _FACTORY else {field.name}"
+                value = f"_{place}() if {entry.name} is _FACTORY else {entry.name}"
         elif made:
             value = f"_{place}()"
-        elif given and slots:  # without slots, the class has the default as an attribute
+        elif given and fields.slots:  # without slots, the class has the default as an attribute
             value = f"_{place}"
         else:
             continue
-        body.append(f"_set(self, {field.name!r}, {value})" if frozen else f"self.{field.name} = {value}")
-    if hasattr(cls, "__post_init__"):
+        body.append(f"_set(self, {entry.name!r}, {value})" if fields.frozen else f"self.{entry.name} = {value}")
+    if hasattr(fields.cls, "__post_init__"):
         body.append("self.__post_init__()")
     listed = ["self", *parameters[False], *(["*", *parameters[True]] if parameters[True] else [])]
     source = f"def __init__({', '.join(listed)}):\n " + "\n ".join(body or ["pass"])
     exec(source, names)  # noqa: S102 - of names of fields, which are identifiers, as the standard library does it
     method = names["__init__"]
-    method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
-    _name(method, cls, "__init__")
-    return method
+    method.__annotations__ = {entry.name: entry.type for entry in fields.entries if entry.init} | {"return": None}
+    return _named(method, fields.cls, "__init__")
 
 
 def _values(names: Any) -> Any:
@@ -137,7 +360,9 @@ def _values(names: Any) -> Any:
     return lambda self: tuple(getattr(self, name) for name in listed)
 
 
-def _repr(names: tuple[str, ...]) -> Any:
+def _repr(_: str, entries: tuple[_Entry, ...]) -> Any:
+    names = tuple(entry.name for entry in entries if entry.shown)
+
     @recursive_repr()
     def shown(self: Any) -> str:
         return f"{type(self).__qualname__}({', '.join([f'{name}={getattr(self, name)!r}' for name in names])})"
@@ -145,8 +370,9 @@ def _repr(names: tuple[str, ...]) -> Any:
     return shown
 
 
-def _comparison(name: str, values: Any) -> Any:
+def _comparison(name: str, entries: tuple[_Entry, ...]) -> Any:
     compare = getattr(tuple, name)
+    values = _values(entry.name for entry in entries if entry.compared)
 
     def compared(self: Any, other: Any) -> Any:
         return compare(values(self), values(other)) if type(other) is type(self) else NotImplemented
@@ -154,28 +380,35 @@ def _comparison(name: str, values: Any) -> Any:
     return compared
 
 
-def _hash(values: Any) -> Any:
+def _hash(_: str, entries: tuple[_Entry, ...]) -> Any:
+    values = _values(entry.name for entry in entries if entry.hashed)
+
     def hashed(self: Any) -> int:
         return hash(values(self))
 
     return hashed
 
 
-def _frozen(cls: type[Any]) -> dict[str, Any]:
-    """Methods that refuse to change fields, and whatever else of instances of the class itself."""
-    names = frozenset(field.name for field in dataclasses.fields(cls))
+def _set_attribute(fields: _Fields) -> Any:
+    """A method that refuses to change fields, and whatever else of instances of the class itself."""
 
     def set_attribute(self: Any, name: str, value: Any) -> None:
-        if type(self) is cls or name in names:
+        if type(self) is fields.cls or name in fields.names:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(cls, self).__setattr__(name, value)
+        super(fields.cls, self).__setattr__(name, value)
+
+    return set_attribute
+
+
+def _delete_attribute(fields: _Fields) -> Any:
+    """A method that refuses to delete fields, and whatever else of instances of the class itself."""
 
     def delete_attribute(self: Any, name: str) -> None:
-        if type(self) is cls or name in names:
+        if type(self) is fields.cls or name in fields.names:
             raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-        super(cls, self).__delattr__(name)
+        super(fields.cls, self).__delattr__(name)
 
-    return {"__setattr__": set_attribute, "__delattr__": delete_attribute}
+    return delete_attribute
 
 
 def _getstate(self: Any) -> list[Any]:
@@ -187,8 +420,7 @@ def _setstate(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, field.name, value)
 
 
-def _name(method: Any, cls: type[Any], name: str) -> None:
+def _named(method: Any, cls: type[Any], name: str) -> Any:
     """Name a method as if it stood in the class."""
-    if method in (_getstate, _setstate):
-        return
     method.__name__, method.__qualname__, method.__module__ = name, f"{cls.__qualname__}.{name}", cls.__module__
+    return method

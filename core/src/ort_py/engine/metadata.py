@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import field
 
 from ort_py.dtypes import OptionalType, Shape, SparseTensorType, TensorType, ValueType
 from ort_py.graph.ir import Model, Value
+from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["ModelMetadata", "NodeArg", "metadata_of", "node_arg"]
 
@@ -77,11 +78,10 @@ class ModelMetadata:
     description: str
     graph_description: str
     version: int
-    properties: InitVar[Mapping[str, str]]
-    _properties: dict[str, str] = field(init=False)
+    _properties: Mapping[str, str]
 
-    def __post_init__(self, properties: Mapping[str, str]) -> None:
-        self._properties = dict(properties)
+    def __post_init__(self) -> None:
+        self._properties = dict(self._properties)
 
     def __repr__(self) -> str:
         names = (*(name for name in self.__slots__ if name != "_properties"), "custom_metadata_map")
@@ -108,5 +108,5 @@ def metadata_of(model: Model) -> ModelMetadata:
         description=model.doc_string,
         graph_description=model.graph_doc_string,
         version=_NO_VERSION if model.model_version is None else model.model_version,
-        properties=model.metadata,
+        _properties=model.metadata,
     )
