@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from ort_py.contracts import CompiledRegion, IAllocator, IExecutionProvider, IStream, KernelDef
 from ort_py.devices import Device
 from ort_py.engine.runner import finish_result
+from ort_py.execution.compile_plan import compile_plan
 from ort_py.execution.frame import FramePool
 from ort_py.execution.program import Program
 from ort_py.execution.sequential import run_frame
@@ -171,7 +172,7 @@ def drive(
     resources = PlanResources(
         assignment, by_name, compiled, transfers, constants, services, streams, allocators=allocators
     )
-    return Driven(model, assignment, compiled, constants, Program(build_plan(model.graph, resources)), errors)
+    return Driven(model, assignment, compiled, constants, compile_plan(build_plan(model.graph, resources)), errors)
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:

@@ -15,8 +15,8 @@ from ort_py.contracts import KernelDef
 from ort_py.devices import HOST
 from ort_py.errors import ExecutionError, Fail, LimitError
 from ort_py.execution import planned_runs
+from ort_py.execution.compile_plan import compile_plan
 from ort_py.execution.planned_runs import PlannedRuns
-from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.profiling.recorder import Recorder
 from ort_py_kit.fake_device import fake_kernels
@@ -233,14 +233,14 @@ def test_tiny_plans_ask_once() -> None:
     for _ in range(3):
         driven.run({"x": floats(4)})
     assert driven.program.runs.over
-    assert driven.pool.take().runs is None
+    assert driven.pool.take().chooser is None
 
 
 def test_memory_is_not_kept_where_it_is_not_wanted() -> None:
     """A program can be set to let its kernels allocate all arrays; its figures are available all the same."""
     provider, calls = counting()
     driven = drive(CHAIN, provider)
-    driven = replace(driven, program=Program(driven.plan, reuses_memory=False))
+    driven = replace(driven, program=compile_plan(driven.plan, reuses_memory=False))
     for _ in range(3):
         driven.run({"x": floats(LONG)})
     assert calls == [1, 1, 1]

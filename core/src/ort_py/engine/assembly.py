@@ -17,6 +17,7 @@ from ort_py.devices import Device
 from ort_py.engine.contributions import Contributions
 from ort_py.engine.load_report import LoadReport
 from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
+from ort_py.execution.compile_plan import compile_plan
 from ort_py.execution.program import Program
 from ort_py.graph.ir import Model, Node
 from ort_py.graph.weights.accounting import release_weights
@@ -216,7 +217,7 @@ class Assembler:
                         precision=self._options.precision,
                     ),
                 )
-                program = Program(plan, reuses_memory=reuses_memory(self._options))
+                program = compile_plan(plan, reuses_memory=reuses_memory(self._options))
                 release_weights(self.model)
         except BaseException:
             _close_all(compiled)

@@ -22,7 +22,7 @@ from ort_py.engine.run_arguments import check_run_options
 from ort_py.engine.runner import Runner, finish_result
 from ort_py.engine.runs import answer, execute, run
 from ort_py.errors import EngineError, MissingInputError
-from ort_py.execution.program import Program
+from ort_py.execution.compile_plan import compile_plan
 from ort_py.fallback.failure import failure_of
 from ort_py.memory.transfer import TransferTable
 from ort_py.options import RunOptions, reuses_memory
@@ -63,7 +63,7 @@ class DeviceRunner(Runner):
         reuses_memory: bool,
     ) -> None:
         plan = device_plan(base.program.plan, inputs, outputs, transfers)
-        program = Program(plan, reuses_memory=reuses_memory)
+        program = compile_plan(plan, reuses_memory=reuses_memory)
         super().__init__(program, base.lanes, pool=base.pool.annex(program))
         self._memories = memories
         self._placed = [spec for spec in self._required if spec.name in inputs]

@@ -94,7 +94,8 @@ class Runner:
         Args:
             output_names: Outputs wanted, None or empty for all.
             input_feed: Values by input name.
-            before: Called with the frame when its inputs are in it: `RunWatch.begin`, or what `writing_to` gave.
+            before: Called with the frame once its inputs are in place: begins a watched run, or is what `writing_to`
+                returned.
         """
         pool = self.pool
         frame = pool.take()

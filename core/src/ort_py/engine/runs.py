@@ -139,7 +139,7 @@ def run_observed(
         begin_run(engine.providers.in_use)
         if run_options is not None:
             input_feed = with_adapters(run_options, input_feed)
-        results = runner.run(output_names, input_feed, None if watch.idle else watch.begin)
+        results = runner.run(output_names, input_feed, None if watch.idle else lambda frame: frame.begin(watch))
         if shrinks:
             runner.pool.trim()
         if watched:

@@ -10,7 +10,7 @@ Arrays that overlap an input, or each other, are left to the copy: a step could 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,11 @@ import numpy as np
 
 from ort_py.contracts import RunDeclined
 from ort_py.devices import HOST
-from ort_py.execution.declined import answer
 from ort_py.planning.plan import KernelStep, RegionStep
 
 if TYPE_CHECKING:
     from ort_py.execution.frame import Frame
     from ort_py.execution.instructions import Instruction, Slots
-    from ort_py.execution.planned_runs import PlannedRuns
     from ort_py.execution.program import Program
 
 __all__ = ["WORTH_BYTES", "BoundOutputs"]
@@ -79,37 +77,34 @@ class BoundOutputs:
                 handed.setdefault(self._writers[slot][0], {})[slot] = array
         if handed:
             writers = dict(self._writers.values())
-            frame.runs = _BoundRun(  # type: ignore[assignment] # it chooses as the frame's own does, once
-                frame.runs, self._plain, [(number, writers[number], arrays) for number, arrays in handed.items()]
-            )
+            steps = [(number, writers[number], arrays) for number, arrays in handed.items()]
+            frame.chooser = partial(_choose_bound, chooser=frame.chooser, plain=self._plain, steps=steps)
 
 
-class _BoundRun:
-    """Chooses the instructions of one run: those of the frame, but for the steps that are handed arrays."""
+def _choose_bound(
+    frame: Frame,
+    chooser: Callable[[Frame], None] | None,
+    plain: list[Instruction],
+    steps: list[tuple[int, _Writer, dict[int, _Array]]],
+) -> None:
+    """Choose the instructions of one run: those of the frame, but for the steps that are handed arrays.
 
-    __slots__ = ("_plain", "_runs", "_steps")
-
-    def __init__(
-        self,
-        runs: PlannedRuns | None,
-        plain: list[Instruction],
-        steps: list[tuple[int, _Writer, dict[int, _Array]]],
-    ) -> None:
-        self._runs = runs
-        self._plain = plain
-        self._steps = steps
-
-    def choose(self, frame: Frame) -> None:
-        frame.runs = self._runs
-        if frame.runs is not None:
-            frame.runs.choose(frame)
-        chosen = frame.instructions
-        instructions = chosen.copy()
-        for number, writer, arrays in self._steps:
-            if chosen[number] is self._plain[number]:  # otherwise it is recorded or examined afterwards
-                instructions[number] = partial(writer.run, arrays, chosen[number])
-        instructions.append(partial(_put_back, frame, chosen))
-        frame.instructions = instructions
+    Args:
+        frame: The frame.
+        chooser: The frame's own chooser, which makes all later choices.
+        plain: The instructions of the program.
+        steps: Number of each such step, its writer, and the arrays by slot.
+    """
+    frame.chooser = chooser
+    if chooser is not None:
+        chooser(frame)
+    chosen = frame.instructions
+    instructions = chosen.copy()
+    for number, writer, arrays in steps:
+        if chosen[number] is plain[number]:  # otherwise it is recorded or examined afterwards
+            instructions[number] = partial(writer.run, arrays, chosen[number])
+    instructions.append(partial(_put_back, frame, chosen))
+    frame.instructions = instructions
 
 
 def _put_back(frame: Frame, chosen: list[Instruction], s: Slots) -> None:
@@ -177,6 +172,8 @@ class _RegionWriter(_Writer):
             instance.bind([s[slot] for slot in step.inputs], [arrays.get(slot) for slot in step.outputs])
             made = instance()
         except RunDeclined as error:
+            from ort_py.execution.declined import answer  # most regions decline no run
+
             made = answer(step, s, error)
         for slot, result in zip(step.outputs, made, strict=True):
             s[slot] = result

@@ -114,12 +114,12 @@ class StandInInstance(RegionInstance):
 
 def _program_of(stand_in: RegionStandIn) -> Any:
     """The program of the nodes: one for all frames, gone with the last of them."""
-    from ort_py.execution.program import Program  # which compiles instructions, which come here
+    from ort_py.execution.compile_plan import compile_plan  # which answers declined runs with this module
 
     with stand_in.lock:
         found = stand_in.program()
         if found is None:
-            found = Program(stand_in.plan(), reuses_memory=False)
+            found = compile_plan(stand_in.plan(), reuses_memory=False)
             stand_in.program = weakref.ref(found)
         return found
 

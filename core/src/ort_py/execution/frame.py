@@ -24,11 +24,12 @@ from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
 from ort_py.execution.admission import admitted
 from ort_py.execution.arena import Arena
-from ort_py.execution.planned_runs import PlannedRuns, Signature
+from ort_py.execution.planned_runs import PlannedRun, Signature
 from ort_py.execution.program import Program
 from ort_py.execution.watch import RunWatch
 from ort_py.execution.workspace import Workspace
 from ort_py.limits.running_time import current_look
+from ort_py.planning.memory_plan import MemoryPlan
 from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
 from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.platform.memory_pressure import MemoryPressure
@@ -47,8 +48,8 @@ class Frame:
         streams: Stream of each device, the parent's for a body's frame.
         watch: What to look at between steps, None for nothing.
         thread: Identity of the thread that borrowed it, 0 while it is idle.
-        instructions: What its next run runs: the program's, or what `runs` chose.
-        runs: Chooses the instructions of a run; None where there is nothing to choose.
+        instructions: What its next run runs: the program's, or what `chooser` chose.
+        chooser: Chooses the instructions of the next run; None where there is nothing to choose.
         signature: Shapes of the inputs that the instructions were chosen for, None where the next run chooses again.
         arena: Memory of planned values, made on first use.
         context: Where the frame's instructions run: NumPy's floating-point warnings are off in it, as ONNX has none,
@@ -56,7 +57,7 @@ class Frame:
     """
 
     __slots__ = (
-        *("_children", "_instances", "arena", "context", "instructions", "program", "runs", "signature", "slots"),
+        *("_children", "_instances", "arena", "chooser", "context", "instructions", "program", "signature", "slots"),
         *("streams", "thread", "watch"),
     )
 
@@ -67,7 +68,7 @@ class Frame:
         self.watch: RunWatch | None = None
         self.thread = 0
         self.instructions = program.instructions
-        self.runs: PlannedRuns | None = None if program.runs.over else program.runs
+        self.chooser: Callable[[Frame], None] | None = None if program.runs.over else choose_planned
         self.signature: Signature | None = None
         self.arena: Arena | None = None
         self._children: list[Frame] = []
@@ -88,7 +89,7 @@ class Frame:
         """The frame of a body, made on first use and kept."""
         frame: Frame | None = self.slots[nested.frame]
         if frame is None:
-            frame = Frame(self.program.nested(nested), self)
+            frame = Frame(self.program.bodies[nested.frame], self)
             self.slots[nested.frame] = frame
         frame.watch = self.watch
         return frame
@@ -109,11 +110,45 @@ class Frame:
         self.slots[step.instance] = instance
         return instance
 
+    def begin(self, watch: RunWatch) -> None:
+        """Check the next run between its steps.
+
+        Raises:
+            Fail, LimitError: As `RunWatch.before`.
+        """
+        self.watch = watch
+        watch.before()
+
     def run_plainly(self, signature: Signature | None = None) -> None:
         """Let the kernels make all arrays in the next run, or in all runs of a signature."""
         self.instructions = self.program.instructions
         self.signature = signature
         del self.slots[len(self.program.plan.template) :]
+
+    def run_into_arena(self, planned: PlannedRun, signature: Signature, kept: set[MemoryPlan]) -> None:
+        """Let the kernels write into the frame's arena in all runs of a signature.
+
+        Args:
+            planned: The planned run.
+            signature: Its signature.
+            kept: Memory plans whose arrays stay.
+        """
+        plan = self.program.plan
+        if self.arena is None:
+            self.arena = Arena(plan.allocators)
+        self.arena.keep_only(kept)
+        try:
+            arrays = self.arena.cut(planned.plan)
+        except MemoryError:
+            self.run_plainly()  # it may do with less: not everything is alive at once
+            return
+        self.slots[len(plan.template) :] = arrays
+        # A frame's own list: `go_on_plainly` changes it under the loop that runs it.
+        self.instructions = planned.instructions.copy() if planned.plan.checks else planned.instructions
+        self.signature = signature
+        if self.program.runs.poison:
+            self.arena.poison()
+            self.signature = None
 
     def go_on_plainly(self, number: int) -> None:
         """In a planned run: a step made another shape than its plan counts on, so what follows makes its arrays itself.
@@ -122,8 +157,7 @@ class Frame:
         """
         self.instructions[:] = self.program.instructions  # the loop that runs them goes on at the same place
         self.signature = None
-        if self.runs is not None:
-            self.runs.found_unsteady(number)
+        self.program.runs.found_unsteady(number)
 
     @contextlib.contextmanager
     def current_streams(self) -> Iterator[None]:
@@ -155,6 +189,39 @@ class Frame:
             frame.slots = []
             frame.arena = None
         self._children.clear()
+
+
+def choose_planned(frame: Frame) -> None:
+    """Choose the instructions of the next run of a frame by the shapes in its slots."""
+    if frame.watch is not None and frame.watch.bounds_memory:
+        # Arrays that are alive are counted, so nothing may be reserved in advance.
+        frame.run_plainly()
+        return
+    slots, runs = frame.slots, frame.program.runs
+    signature: Signature
+    if runs.only:  # the common case, without a loop: tiny plans run in two microseconds
+        signature = slots[runs.only].shape
+    else:
+        signature = tuple([getattr(slots[slot], "shape", None) for slot in runs.asked])
+    if signature != frame.signature:
+        _switch(frame, signature)
+
+
+def _switch(frame: Frame, signature: Signature) -> None:
+    runs = frame.program.runs
+    if runs.over:
+        frame.chooser = None
+        frame.run_plainly()
+        return
+    choice = runs.choice(signature)
+    if choice.planned is not None:
+        frame.run_into_arena(choice.planned, signature, choice.plans)
+        return
+    frame.run_plainly(signature if choice.final else None)
+    if choice.record:
+        recording = runs.recording(signature, frame.slots, frame.program.peak_of_body)
+        if recording is not None:
+            frame.instructions = recording
 
 
 class FramePool:

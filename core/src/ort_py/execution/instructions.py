@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from ort_py.contracts import RegionInstance, RunDeclined
-from ort_py.execution.declined import answer
 from ort_py.planning.plan import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
 __all__ = [
@@ -121,21 +120,22 @@ def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int
     return check_all
 
 
-def compile_region(step: RegionStep) -> Instruction:
+def compile_region(step: RegionStep, instead: Callable[[RegionStep, Slots, RunDeclined], Sequence[Any]]) -> Instruction:
     """Bind the frame's instance to this run's arrays and run it; the instance is made on first use.
 
-    Where it declines the run, its nodes are run instead.
+    Args:
+        step: The region.
+        instead: Computes the outputs of a run that the region declines.
     """
-    from ort_py.execution.frame import Frame
 
     def instantiate(s: Slots) -> RegionInstance:
-        frame: Frame = s[0]
-        return frame.instantiate(step)
+        instance: RegionInstance = s[0].instantiate(step)
+        return instance
 
     maker = _region_maker(len(step.inputs), len(step.outputs), len(step.release))
     unbound = (None,) * len(step.outputs)
-    instead = partial(answer, step)
-    return maker(step.instance, instantiate, unbound, RunDeclined, instead, step.inputs, step.outputs, step.release)
+    answer = partial(instead, step)
+    return maker(step.instance, instantiate, unbound, RunDeclined, answer, step.inputs, step.outputs, step.release)
 
 
 def compile_copy(step: CopyStep) -> Instruction:

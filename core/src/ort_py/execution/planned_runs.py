@@ -1,30 +1,24 @@
-"""Runs in memory that is kept: which instructions a frame runs, given the shapes of its inputs.
+"""Runs in memory that is kept: the instructions for a run, given the shapes of its inputs.
 
-The first run of a signature is recorded, later ones write into the frame's arena. Signatures that do not come back are
-not recorded forever: after a few, one must be met twice. Comes after `program`; `sequential` runs what is chosen here
-and knows nothing of it. Plans are shared by the frames of a program, arenas are not.
+The first run of a signature is recorded, later ones write into the arena of their frame. Signatures that do not come
+back are not recorded forever: after a few, a signature must occur twice. Plans are shared by the frames of a program;
+`frame` applies them to its own arena. Does not know frames.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from ort_py.dtypes import TensorType
-from ort_py.execution.arena import Arena
 from ort_py.execution.instructions import Instruction, Slots, compile_into, with_check
 from ort_py.execution.recording import RunRecord
 from ort_py.planning.memory_plan import MemoryPlan, plan_memory
-from ort_py.planning.plan import KernelStep
+from ort_py.planning.plan import ExecutionPlan, KernelStep
 from ort_py.planning.reuse import ReusingStep, may_reuse, reusing_steps
 from ort_py.platform.forks import ProcessLock
 
-if TYPE_CHECKING:
-    from ort_py.execution.frame import Frame
-    from ort_py.execution.program import Program
-
-__all__ = ["PlannedRuns", "Signature"]
+__all__ = ["Choice", "PlannedRun", "PlannedRuns", "Signature"]
 
 Signature: TypeAlias = tuple[Any, ...]
 """The shapes of the inputs that are asked for, in order; None for what has none. Of a single input, its shape."""
@@ -39,8 +33,8 @@ _REMEMBERED = 64
 """Later signatures that are remembered until they come again."""
 
 
-class _Planned:
-    """The instructions of one signature."""
+class PlannedRun:
+    """A memory plan for one signature, and the instructions that write where it says."""
 
     __slots__ = ("instructions", "plan")
 
@@ -49,16 +43,35 @@ class _Planned:
         self.instructions = instructions
 
 
+class Choice(NamedTuple):
+    """How to run a signature.
+
+    Attributes:
+        planned: The planned run, None where the kernels make all arrays.
+        record: Whether to record the run, in order to plan the next ones.
+        final: Whether later runs of the signature need not ask again.
+        plans: All memory plans whose arrays are worth keeping.
+    """
+
+    planned: PlannedRun | None
+    record: bool
+    final: bool
+    plans: set[MemoryPlan]
+
+
 class PlannedRuns:
-    """Signatures of one program, and what was planned for them. Shared by threads.
+    """Signatures of one program, and the memory plans that were made for them. Shared by threads.
 
     Args:
-        program: The program.
+        plan: The plan of the program.
+        instructions: One instruction for each step.
         captured: For the program of a body, its slots that the plan around gives; None for a main program.
         reuses_memory: Whether to plan; without, one run is recorded for the figures.
 
     Attributes:
         poison: For tests: the arena is overwritten before each run. Set on the class.
+        asked: Slots whose shapes are the signature.
+        only: The slot of the only input that is asked for, 0 where there are several or none.
         over: There is nothing to plan and nothing more to record: frames need not ask any more.
         high_water: The most bytes that were alive at once in a recorded run.
         largest: (node and operator, bytes) at that moment.
@@ -66,19 +79,26 @@ class PlannedRuns:
 
     poison: ClassVar[bool] = False
 
-    def __init__(self, program: Program, captured: Iterable[int] | None, *, reuses_memory: bool = True) -> None:
-        plan = program.plan
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        instructions: list[Instruction],
+        captured: Iterable[int] | None,
+        *,
+        reuses_memory: bool = True,
+    ) -> None:
+        self._plan = plan
+        self._instructions = instructions
         self.over = False
         self.high_water = 0
         self.largest: tuple[tuple[str, int], ...] = ()
-        self._program: Program = weakref.proxy(program)  # it holds this: a closed session's constants go at once
         tensors = [value for value in plan.inputs if isinstance(value.type, TensorType)]
         # The feeds of a main program were checked against their types; the inputs of a body are not checked.
         fixed = {value.slot for value in tensors if captured is None and _is_fixed(value.type)}
-        self._asked = (*(value.slot for value in tensors if value.slot not in fixed), *(captured or ()))
-        self._only = self._asked[0] if captured is None and len(self._asked) == 1 else 0
+        self.asked = (*(value.slot for value in tensors if value.slot not in fixed), *(captured or ()))
+        self.only = self.asked[0] if captured is None and len(self.asked) == 1 else 0
         self._fixed = fixed
-        self._plans: dict[Signature, _Planned | None] = {}
+        self._plans: dict[Signature, PlannedRun | None] = {}
         self._met: dict[Signature, None] = {}
         self._recorded = 0
         self._unsteady: set[int] = set()
@@ -86,21 +106,6 @@ class PlannedRuns:
         # Results of plug-ins' kernels are checked when a run is recorded, so new signatures are recorded.
         self._checked = any(isinstance(step, KernelStep) and step.check is not None for step in plan.steps)
         self._lock = ProcessLock()
-
-    def choose(self, frame: Frame) -> None:
-        """Set what a frame runs next, by the shapes in its slots."""
-        if frame.watch is not None and frame.watch.bounds_memory:
-            # Arrays that are alive are counted, so nothing may be reserved in advance.
-            frame.run_plainly()
-            return
-        slots = frame.slots
-        signature: Signature
-        if self._only:  # the common case, without a loop: tiny plans run in two microseconds
-            signature = slots[self._only].shape
-        else:
-            signature = tuple([getattr(slots[slot], "shape", None) for slot in self._asked])
-        if signature != frame.signature:
-            self._switch(frame, signature)
 
     def found_unsteady(self, number: int) -> None:
         """A step made another shape than before from inputs of the same shapes: nothing behind it is planned again."""
@@ -114,98 +119,82 @@ class PlannedRuns:
         with self._lock.held():
             return [one.plan for one in self._plans.values() if one is not None]
 
-    def _switch(self, frame: Frame, key: Signature) -> None:
+    def choice(self, signature: Signature) -> Choice:
+        """Decide how the next run of a signature runs."""
         with self._lock.held():
-            if self.over:
-                frame.runs = None
-                frame.run_plainly()
-                return
-            if key in self._plans:
-                planned = self._plans[key] = self._plans.pop(key)  # the most recent is last
+            known = signature in self._plans
+            if known:
+                planned = self._plans[signature] = self._plans.pop(signature)  # the most recent is last
                 record = False
             else:
                 planned = None
-                record = self._recorded < _AT_ONCE or self._met.pop(key, self) is None
+                record = self._recorded < _AT_ONCE or self._met.pop(signature, self) is None
                 if not record:
-                    self._met[key] = None
+                    self._met[signature] = None
                     if len(self._met) > _REMEMBERED:
                         del self._met[next(iter(self._met))]
                 self._recorded += record
-            wanted = {one.plan for one in self._plans.values() if one is not None}
-        if record:
-            self._record(frame, key)
-        elif planned is None:
-            frame.run_plainly(key if key in self._plans else None)
-        else:
-            self._bind(frame, planned, key, wanted)
+            return Choice(planned, record, known, {one.plan for one in self._plans.values() if one is not None})
 
-    def _bind(self, frame: Frame, planned: _Planned, signature: Signature, wanted: set[MemoryPlan]) -> None:
-        if frame.arena is None:
-            frame.arena = Arena(self._program.plan.allocators)
-        frame.arena.keep_only(wanted)
-        try:
-            arrays = frame.arena.cut(planned.plan)
-        except MemoryError:
-            frame.run_plainly()  # it may do with less: not everything is alive at once
-            return
-        frame.slots[len(self._program.plan.template) :] = arrays
-        # A frame's own list: `Frame.go_on_plainly` changes it under the loop that runs it.
-        frame.instructions = planned.instructions.copy() if planned.plan.checks else planned.instructions
-        frame.signature = signature
-        if self.poison:
-            frame.arena.poison()
-            frame.signature = None
+    def recording(
+        self, signature: Signature, slots: Slots, peak_of_body: Callable[[int], int]
+    ) -> list[Instruction] | None:
+        """Make instructions that record the run of a signature and plan the next ones.
 
-    def _record(self, frame: Frame, key: Signature) -> None:
-        program = self._program
-        frame.run_plainly()
-        record = RunRecord(program.plan.steps, frame.slots)
-        instructions = record.instructions(program.instructions, program.bodies())
+        Args:
+            signature: The signature.
+            slots: Slots of the frame, its inputs in place.
+            peak_of_body: Returns the most bytes that a body held, which is named by the slot of its frame.
+
+        Returns:
+            None where the plan has no steps: then there is nothing more to record.
+        """
+        record = RunRecord(self._plan.steps, slots)
+        instructions = record.instructions(self._instructions, peak_of_body)
         if not instructions:
             self.over = True
-            return
+            return None
         last = instructions[-1]
 
         def finish(s: Slots) -> None:
             last(s)
-            self._finish(key, record)
+            self._finish(signature, record)
 
         instructions[-1] = finish
-        frame.instructions = instructions
+        return instructions
 
     def _finish(self, key: Signature, record: RunRecord) -> None:
-        program = self._program
         if record.high_water > self.high_water:
             self.high_water, self.largest = record.high_water, record.largest()
         if self._reusing is None:
-            self._reusing = reusing_steps(program.plan) if may_reuse(program.plan) else []
-        shapes = (key,) if self._only else key
-        steady = self._fixed.union(slot for slot, shape in zip(self._asked, shapes, strict=True) if shape is not None)
+            self._reusing = reusing_steps(self._plan) if may_reuse(self._plan) else []
+        shapes = (key,) if self.only else key
+        steady = self._fixed.union(slot for slot, shape in zip(self.asked, shapes, strict=True) if shape is not None)
         unsteady = self._unsteady
-        plan = plan_memory(program.plan, self._reusing, record.seen, steady, unsteady) if self._reusing else None
-        planned = None if plan is None else _Planned(plan, _instructions(program, plan))
+        plan = plan_memory(self._plan, self._reusing, record.seen, steady, unsteady) if self._reusing else None
+        planned = None if plan is None else PlannedRun(plan, self._writing(plan))
         with self._lock.held():
             if unsteady is not self._unsteady:
                 return  # another thread found out more meanwhile
             self._plans[key] = planned
             if len(self._plans) > _MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            nothing_to_plan = not self._reusing or (planned is None and not self._asked)
+            nothing_to_plan = not self._reusing or (planned is None and not self.asked)
             self.over = nothing_to_plan and not self._checked
+
+    def _writing(self, memory: MemoryPlan) -> list[Instruction]:
+        """The instructions that write into the arrays of a memory plan, which are in the slots behind the others."""
+        instructions = list(self._instructions)
+        base = len(self._plan.template)
+        for number, indices in memory.steps.items():
+            step = self._plan.steps[number]
+            assert isinstance(step, KernelStep)
+            instructions[number] = compile_into(step, [base + index for index in indices])
+        for number, wanted in memory.checks.items():
+            instructions[number] = with_check(instructions[number], number, wanted)
+        return instructions
 
 
 def _is_fixed(value_type: Any) -> bool:
     shape = value_type.shape
     return shape is not None and all(isinstance(dim, int) for dim in shape)
-
-
-def _instructions(program: Program, plan: MemoryPlan) -> list[Instruction]:
-    instructions = list(program.instructions)
-    base = len(program.plan.template)
-    for number, indices in plan.steps.items():
-        step = program.plan.steps[number]
-        assert isinstance(step, KernelStep)
-        instructions[number] = compile_into(step, [base + index for index in indices])
-    for number, wanted in plan.checks.items():
-        instructions[number] = with_check(instructions[number], number, wanted)
-    return instructions

@@ -6,7 +6,7 @@ slots after each step. Knows no places: `planning.memory_plan` finds them in wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from ort_py.planning.plan import KernelStep
 
 if TYPE_CHECKING:
     from ort_py.execution.instructions import Instruction, Slots
-    from ort_py.execution.program import Program
     from ort_py.planning.plan import Step
 
 __all__ = ["RunRecord"]
@@ -48,21 +47,21 @@ class RunRecord:
         self._bytes = 0
         self._peak: dict[int, int] = {}
 
-    def instructions(self, plain: Iterable[Instruction], inner: Mapping[int, Program]) -> list[Instruction]:
+    def instructions(self, plain: Iterable[Instruction], peak_of_body: Callable[[int], int]) -> list[Instruction]:
         """The plan's instructions, each with a look afterwards.
 
         Args:
             plain: The instructions.
-            inner: Programs of the bodies, by slot of their frame.
+            peak_of_body: Returns the most bytes that a body held, which is named by the slot of its frame.
         """
-        return [partial(self._run, number, instruction, inner) for number, instruction in enumerate(plain)]
+        return [partial(self._run, number, instruction, peak_of_body) for number, instruction in enumerate(plain)]
 
     def largest(self) -> tuple[tuple[str, int], ...]:
         """(node and operator, bytes) of the values alive at the peak, largest first."""
         found = sorted(self._peak.items(), key=lambda item: (-item[1], item[0]))
         return tuple((self._steps[number].title, nbytes) for number, nbytes in found[:_SHOWN])
 
-    def _run(self, number: int, instruction: Instruction, inner: Mapping[int, Program], s: Slots) -> None:
+    def _run(self, number: int, instruction: Instruction, peak_of_body: Callable[[int], int], s: Slots) -> None:
         step = self._steps[number]
         if isinstance(step, KernelStep) and step.check is not None:
             _run_checked(step, s)
@@ -72,7 +71,7 @@ class RunRecord:
             if slot not in step.release:
                 self._note(number, slot, s[slot])
         bodies = step.bodies
-        within = max(inner[body.frame].runs.high_water for _, body in bodies) if bodies else 0
+        within = max(peak_of_body(body.frame) for _, body in bodies) if bodies else 0
         if self._bytes + within > self.high_water:
             self.high_water = self._bytes + within
             self._peak = {}

@@ -38,8 +38,8 @@ def run_frame(frame: Frame) -> None:
         OrtPyError: It raised another error of ort-py, which is given its place.
         ExecutionError: A kernel or region raised something else, which is its cause.
     """
-    if frame.runs is not None:
-        frame.runs.choose(frame)
+    if frame.chooser is not None:
+        frame.chooser(frame)
     if frame.watch is not None:
         _run_watched(frame)
         return

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ort_py.execution.compile_plan import compile_step
 from ort_py.execution.instructions import Instruction
-from ort_py.execution.program import compile_step
 from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.lanes import Arrangement
 from ort_py.planning.lifetimes import with_releases

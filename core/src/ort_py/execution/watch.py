@@ -22,7 +22,6 @@ from ort_py.platform.headroom import BLAS_BUFFER, has_headroom
 from ort_py.platform.processors import products_per_second
 
 if TYPE_CHECKING:
-    from ort_py.execution.frame import Frame
     from ort_py.profiling.recorder import Recorder
 
 __all__ = ["RunWatch"]
@@ -109,15 +108,6 @@ class RunWatch:
     def idle(self) -> bool:
         """Whether there is nothing to watch."""
         return not self.checks and self.recorder is None
-
-    def begin(self, frame: Frame) -> None:
-        """Look at a frame's run from now on.
-
-        Raises:
-            Fail, LimitError: As `before`.
-        """
-        frame.watch = self
-        self.before()
 
     def before(self, step: Step | None = None) -> None:
         """Stop the run where it was cancelled or its time is over.
