@@ -261,6 +261,11 @@ class Graph:
         return f"Graph({self.name!r}, {len(self.nodes)} nodes)"
 
 
+def graph_inputs(graph: Graph) -> list[Value]:
+    """Values that the caller may feed: the inputs, then the overridable initializers."""
+    return graph.inputs + [value for value in graph.initializers.values() if value.overridable]
+
+
 def walk(graph: Graph) -> Iterator[Graph]:
     """The graph and every graph nested in it, outer ones first."""
     pending = [graph]

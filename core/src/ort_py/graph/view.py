@@ -13,7 +13,7 @@ from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, 
 from ort_py.contracts.region_weights import PackedForms, RegionWeight
 from ort_py.errors import InvalidArgument
 from ort_py.graph.editing.positions import owner_in
-from ort_py.graph.ir import Graph, Node, Value, walk
+from ort_py.graph.ir import Graph, Node, Value, graph_inputs, walk
 from ort_py.graph.weights.region_weights import HeldForms, StoredWeight
 
 __all__ = [
@@ -23,15 +23,9 @@ __all__ = [
     "SpecCache",
     "SubsetView",
     "WholeGraphView",
-    "graph_inputs",
     "node_spec",
     "returned_by_nested",
 ]
-
-
-def graph_inputs(graph: Graph) -> list[Value]:
-    """Values that the caller may feed: the inputs, then the overridable initializers."""
-    return graph.inputs + [value for value in graph.initializers.values() if value.overridable]
 
 
 def returned_by_nested(graph: Graph) -> dict[Value, dict[Node, None]]:

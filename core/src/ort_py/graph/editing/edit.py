@@ -24,7 +24,7 @@ from ort_py.graph.editing.new_nodes import NodeMaker, sources_of, unique_name
 from ort_py.graph.editing.positions import owner_in
 from ort_py.graph.editing.reading_editor import ReadingEditor
 from ort_py.graph.ir import Graph, Node, Value, disconnect, walk
-from ort_py.graph.typing.shapes import infer_node
+from ort_py.graph.typing.node_types import infer_node
 from ort_py.graph.typing.type_merge import element_conflict, merge_types, shape_conflict, with_sizes
 
 __all__ = ["Editor"]

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts.function_body import FunctionBody, NodeTemplate
 from ort_py.contracts.graph_view import Array
-from ort_py.dtypes import TensorType, ValueType
+from ort_py.dtypes import ValueType
 from ort_py.errors import InvalidGraph, Location
-from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.graph.editing.edit_state import EditState
-from ort_py.graph.ir import Graph, Node, Value
-from ort_py.graph.typing.shapes import infer_node
-from ort_py.graph.weights.weight_store import WeightStore
+from ort_py.graph.ir import Node, Value
+from ort_py.graph.typing.node_types import infer_node
 
-__all__ = ["body_of", "function_graph", "templates_of", "types_of"]
+__all__ = ["body_of", "templates_of", "types_of"]
 
 _SMALL = 1024
 """Bytes of a constant that goes into a body: scalars, shapes, axes. A weight held there would be held twice."""
@@ -190,65 +189,8 @@ def types_of(node: Node, body: FunctionBody, state: EditState) -> list[ValueType
         body: Its function.
         state: Knows the operators, and keeps constants.
     """
-    graph = function_graph(node, body, state.schemas, state.store)
+    from ort_py.graph.editing.function_views import function_graph  # only such nodes need it
+
+    graph = function_graph(node, body, state.schemas, state.store, partial(infer_node, schemas=state.schemas))
     known = {value.name: value.type for inner in graph.nodes for value in inner.outputs if value is not None}
     return [known.get(name) for name in body.outputs]
-
-
-def function_graph(node: Node, body: FunctionBody, schemas: SchemaRegistry, store: WeightStore) -> Graph:
-    """A fused node's function as a graph of its own, with versions and, as far as they can be known, types.
-
-    Its values have the names of the body. Inputs have the types of the node's; constant inputs stay constant.
-
-    Args:
-        node: The fused node, connected.
-        body: Its function.
-        schemas: The operators; nodes of one that it does not know have no types behind them.
-        store: Keeps the constants of the body.
-    """
-    graph = Graph("body", node.graph.model)
-    values: dict[str, Value] = {}
-    for name, given in zip(body.inputs, node.inputs, strict=False):
-        if name and given is not None:
-            values[name] = Value(name, graph, given.type, weight=given.weight if given.constant else None)
-    for name, array in body.constants.items():
-        weight = store.add(np.asarray(array))
-        values[name] = Value(name, graph, TensorType(weight.data_type, weight.shape), weight=weight)
-    graph.inputs = [value for value in values.values() if value.weight is None]
-    graph.initializers = {name: value for name, value in values.items() if value.weight is not None}
-    for number, template in enumerate(body.nodes):
-        inner = Node(
-            template.op_type,
-            [values.get(name) for name in template.inputs],
-            graph,
-            name=f"{node.name}/{number}",
-            domain=template.domain,
-            attributes=dict(template.attributes or {}),
-        )
-        inner.opset, inner.body = body.opset_imports.get(template.domain, 0), template.body
-        inner.outputs = [Value(name, graph, producer=inner) if name else None for name in template.outputs]
-        values.update((value.name, value) for value in inner.outputs if value is not None)
-        _resolve(inner, schemas, store)
-        graph.nodes.append(inner)
-    graph.outputs = [values[name] for name in body.outputs if name in values]
-    return graph
-
-
-def _resolve(node: Node, schemas: SchemaRegistry, store: WeightStore) -> None:
-    """Give a node of a function its version and its outputs their types."""
-    schema = schemas.lookup(node)
-    node.since_version = node.opset_version if schema is None else schema.since_version
-    if any(value is not None and value.type is None for value in node.inputs):
-        return  # nothing follows from what is not known
-    found: Sequence[ValueType | None]
-    if node.body is not None:
-        inner = function_graph(node, node.body, schemas, store)
-        known = {value.name: value.type for one in inner.nodes for value in one.outputs if value is not None}
-        found = [known.get(name) for name in node.body.outputs]
-    else:
-        found = infer_node(node, schemas)
-    for value, type_ in zip(node.outputs, found, strict=False):
-        if value is not None:
-            value.type = type_
-    if schema is not None:
-        node.type_bindings = schema.bind_types(node)

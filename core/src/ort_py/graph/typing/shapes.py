@@ -20,11 +20,11 @@ from ort_py.contracts.schema import TypeFunction
 from ort_py.dtypes import OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 from ort_py.errors import InconsistentGraph, Location
 from ort_py.graph.checking.schema import SchemaRegistry
-from ort_py.graph.ir import Graph, Model, Node, Value, walk
+from ort_py.graph.ir import Graph, Model, Node, Value, graph_inputs, walk
 from ort_py.graph.typing.inference import can_infer, run_inference
 from ort_py.graph.typing.inference_gaps import gap_types
 from ort_py.graph.typing.misread import is_misread
-from ort_py.graph.typing.node_types import contributed_types, infer_node, type_function
+from ort_py.graph.typing.node_types import contributed_types, type_function
 from ort_py.graph.typing.shape_walk import follow_shapes
 from ort_py.graph.typing.type_merge import (
     dim_names,
@@ -35,9 +35,8 @@ from ort_py.graph.typing.type_merge import (
     shape_conflict,
     substitute,
 )
-from ort_py.graph.view import graph_inputs
 
-__all__ = ["infer_node", "infer_types", "substitute"]
+__all__ = ["infer_types", "substitute"]
 
 _LOG = logging.getLogger(__name__)
 
