@@ -1,4 +1,4 @@
-"""The fake device itself: memory that is poisoned when it is freed, an allocator with a cap, copies to and from it.
+"""The fake device itself: memory with a cap, which is poisoned when it is freed. Does not know arrays.
 
 Memory is reused as a device's pool does it: what is dropped is free at once for later work of the same stream. The
 poison is queued at the same moment, so it destroys what was dropped too early and nothing else. Queued work holds the
@@ -7,22 +7,17 @@ bytes, never the array: an array the engine drops is gone, whatever is still que
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import AllocatorStats, IAllocator, IDataTransfer, IStream
-from ort_py.devices import HOST, Device
+from ort_py.contracts import AllocatorStats
+from ort_py.devices import Device
 from ort_py_kit.fake_stream import FakeStream
 
-if TYPE_CHECKING:
-    from ort_py_kit.fake_module import FakeModule
-
-__all__ = ["POISON", "FakeAllocator", "FakeDevice", "FakeTransfer", "Memory"]
+__all__ = ["POISON", "FakeDevice", "Memory"]
 
 POISON = 0xFF
 """Every byte of memory that was not written yet: NaN in all floating types, -1 in the signed integers."""
@@ -63,8 +58,8 @@ class FakeDevice:
         self._in_use = 0
         self._reserved = 0
         self._current = threading.local()
-        self.module: FakeModule | None = None
-        """Its array module, made on first use."""
+        self.module: object = None
+        """Its array module: `fake_module`, which knows this module, puts it here on first use."""
 
     def create_stream(self) -> FakeStream:
         """A new stream."""
@@ -153,63 +148,3 @@ class FakeDevice:
         self._free.clear()
         self._reserved -= given_back
         return given_back
-
-
-class FakeAllocator(IAllocator):
-    """Arrays on a fake device, for the current stream."""
-
-    def __init__(self, owner: FakeDevice) -> None:
-        self._owner = owner
-
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
-        from ort_py_kit.fake_array import empty_array
-
-        return empty_array(self._owner, tuple(shape), np.dtype(dtype), self._owner.current_stream)
-
-    def trim(self) -> int:
-        return self._owner.trim()
-
-    def stats(self) -> AllocatorStats:
-        return self._owner.stats
-
-
-class FakeTransfer(IDataTransfer):
-    """Copies between the host and a fake device. A copy to the host has poison in it until its stream is waited for.
-
-    Attributes:
-        copies: (source, target, bytes) of each copy made so far.
-    """
-
-    def __init__(self, owner: FakeDevice) -> None:
-        self._owner = owner
-        self.copies: list[tuple[Device, Device, int]] = []
-
-    def can_copy(self, source: Device, target: Device) -> bool:
-        return (source, target) in ((HOST, self._owner.device), (self._owner.device, HOST))
-
-    def copy(self, array: Any, source: Device, target: Device, stream: IStream | None) -> Any:
-        from ort_py_kit.fake_array import FakeArray, empty_array
-
-        assert isinstance(stream, FakeStream), f"a copy from {source} to {target} was given no stream"
-        assert stream.owner is self._owner, f"a copy from {source} to {target} was given a stream of {stream.device}"
-        if target == HOST:
-            assert isinstance(array, FakeArray), f"{type(array).__name__} is not on {source}"
-            assert array.owner is self._owner, f"the array is on {array.owner.device}, not on {source}"
-            result = poisoned(array.shape, array.dtype)
-            raw = array.raw
-            stream.enqueue(lambda: np.copyto(result, raw))
-            self.copies.append((source, target, result.nbytes))
-            return result
-        assert isinstance(array, np.ndarray | np.generic), f"{type(array).__name__} is not on the host"
-        snapshot = np.array(array, order="C")  # the host may overwrite its array as soon as the call returns
-        copied = empty_array(self._owner, snapshot.shape, snapshot.dtype, stream)
-        goal = copied.raw
-        stream.enqueue(lambda: np.copyto(goal, snapshot))
-        self.copies.append((source, target, snapshot.nbytes))
-        return copied
-
-
-def poisoned(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A host array of poison."""
-    nbytes = math.prod(shape) * dtype.itemsize
-    return np.full(nbytes, POISON, np.uint8).view(dtype).reshape(tuple(shape))

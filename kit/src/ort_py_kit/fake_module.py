@@ -213,9 +213,10 @@ class _Ufunc:
 
 def module_of(owner: FakeDevice) -> FakeModule:
     """The device's array module, always the same one."""
-    if owner.module is None:
-        owner.module = FakeModule(owner)
-    return owner.module
+    module = owner.module
+    if not isinstance(module, FakeModule):
+        module = owner.module = FakeModule(owner)
+    return module
 
 
 def _zeros(value: Any) -> Any:

@@ -42,9 +42,10 @@ from ort_py.partition.partitioner import connected
 from ort_py_kit.fake_array import FakeArray
 from ort_py_kit.fake_kernels import fake_kernels, refusal_of
 from ort_py_kit.fake_layouts import channels_last_kernels
-from ort_py_kit.fake_memory import FakeAllocator, FakeDevice, FakeTransfer
+from ort_py_kit.fake_memory import FakeDevice
 from ort_py_kit.fake_module import module_of
 from ort_py_kit.fake_region import FakeRegion
+from ort_py_kit.fake_transfer import FakeAllocator, FakeTransfer
 from ort_py_kit.fake_values import FakeDeviceMemory
 
 __all__ = ["FakeBehaviour", "FakeFactory", "FakeProvider"]

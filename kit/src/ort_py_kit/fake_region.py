@@ -24,8 +24,9 @@ from ort_py.devices import HOST
 from ort_py.errors import KernelNotFoundError
 from ort_py.kernels.registry import match_kernel
 from ort_py_kit.fake_array import FakeArray
-from ort_py_kit.fake_memory import FakeDevice, FakeTransfer
+from ort_py_kit.fake_memory import FakeDevice
 from ort_py_kit.fake_module import module_of
+from ort_py_kit.fake_transfer import FakeTransfer
 from ort_py_kit.kernel_runner import LocalKernelContext
 
 __all__ = ["FakeRegion", "FakeRegionInstance"]

@@ -16,7 +16,8 @@ import numpy as np
 from ort_py.contracts import IAllocator, IDataTransfer, IDeviceMemory, IStream
 from ort_py.devices import Device
 from ort_py_kit.fake_array import FakeArray
-from ort_py_kit.fake_memory import FakeAllocator, FakeDevice, FakeTransfer, Memory
+from ort_py_kit.fake_memory import FakeDevice, Memory
+from ort_py_kit.fake_transfer import FakeAllocator, FakeTransfer
 
 __all__ = ["DLPACK_TYPE", "FakeDeviceMemory"]
 
