@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ort_py.compat.preloading import preload_dlls
     from ort_py.discovery import (
         ProviderRecord,
+        RecordState,
         get_all_providers,
         get_available_providers,
         get_installed_providers,
@@ -221,6 +222,7 @@ __all__ = [
     "ProviderNotAvailableError",
     "ProviderNotFoundError",
     "ProviderRecord",
+    "RecordState",
     "RunOptions",
     "RunTimeoutError",
     "RuntimeException",

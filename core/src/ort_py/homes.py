@@ -51,6 +51,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     ),
     "ort_py.discovery": (
         "ProviderRecord",
+        "RecordState",
         "get_all_providers",
         "get_available_providers",
         "get_installed_providers",

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ort_py.contracts import KernelContext, KernelDef
-from ort_py.transforms.layout.operators import CHANNELS_LAST, to_first, to_last
+from ort_py.contracts import CHANNELS_LAST, KernelContext, KernelDef
 
 __all__ = ["channels_last_kernels"]
 
@@ -33,8 +32,7 @@ def _factory(definition: KernelDef) -> Callable[[KernelContext], Callable[..., A
         call, xp = definition.factory(ctx), ctx.xp
 
         def turned(x: Any, *others: Any) -> Any:
-            y = call(xp.transpose(x, to_first(x.ndim)), *others)
-            return xp.transpose(y, to_last(y.ndim)).copy()
+            return xp.moveaxis(call(xp.moveaxis(x, -1, 1), *others), 1, -1).copy()
 
         return turned
 

@@ -35,10 +35,10 @@ from ort_py.contracts import (
     RegionView,
     SessionContext,
     ValueSpec,
+    convex_groups,
 )
 from ort_py.devices import Device, DeviceClass
 from ort_py.dtypes import DataType, TensorType
-from ort_py.partition.partitioner import connected
 from ort_py_kit.fake_array import FakeArray
 from ort_py_kit.fake_kernels import fake_kernels, refusal_of
 from ort_py_kit.fake_layouts import channels_last_kernels
@@ -168,7 +168,7 @@ class FakeProvider(IExecutionProvider):
         else:
             claims = [
                 Claim(group, ClaimKind.COMPILE, "fake region", self.behaviour.cost_us)
-                for group in connected(graph, taken)
+                for group in convex_groups(graph, taken)
             ]
         return Capability(tuple(claims), tuple(refusals))
 

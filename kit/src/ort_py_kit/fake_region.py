@@ -21,13 +21,11 @@ from ort_py.contracts import (
     RegionView,
 )
 from ort_py.devices import HOST
-from ort_py.errors import KernelNotFoundError
-from ort_py.kernels.registry import match_kernel
 from ort_py_kit.fake_array import FakeArray
 from ort_py_kit.fake_memory import FakeDevice
 from ort_py_kit.fake_module import module_of
 from ort_py_kit.fake_transfer import FakeTransfer
-from ort_py_kit.kernel_runner import LocalKernelContext
+from ort_py_kit.kernel_runner import LocalKernelContext, find_kernel
 
 __all__ = ["FakeRegion", "FakeRegionInstance"]
 
@@ -91,19 +89,14 @@ class FakeRegion(CompiledRegion):
         return instance
 
     def _bind(self, node: NodeSpec, kernels: Sequence[KernelDef], region: RegionView) -> _Step:
-        candidates = [one for one in kernels if (one.domain, one.op_type) == (node.domain, node.op_type)]
-        match = match_kernel(candidates, node)
-        if match.kernel is None:
-            raise KernelNotFoundError(
-                f"The fake device has no kernel for {node.op_type}.", where=node.location, why=match.refusals
-            )
+        kernel = find_kernel(kernels, node)
         constants = {
             position: region.constant(value.name)
             for position, value in enumerate(node.inputs)
             if value is not None and value.constant
         }
         context = LocalKernelContext(node, module_of(self.owner), constants)
-        return _Step(node, match.kernel, match.kernel.factory(context))
+        return _Step(node, kernel, kernel.factory(context))
 
 
 class FakeRegionInstance(RegionInstance):

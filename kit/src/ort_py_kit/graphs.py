@@ -23,11 +23,19 @@ from ort_py.graph.ir import Model
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.graph.view import ModelGraphView
-from ort_py.graph.writing.protos import fill_attribute
+from ort_py.graph.writing.protos import fill_attribute, type_from_proto
 from ort_py.graph.writing.serialize import model_to_proto
 from ort_py_kit.kernel_runner import LocalKernelContext
 
-__all__ = ["ReferenceContext", "graph_view", "model_from_text", "reference_run", "typed_model"]
+__all__ = [
+    "ReferenceContext",
+    "graph_view",
+    "model_from_text",
+    "reference_run",
+    "type_text",
+    "typed_model",
+    "written",
+]
 
 
 def model_from_text(text: str, opset: int = 21) -> onnx.ModelProto:
@@ -69,9 +77,19 @@ def graph_view(model: str | onnx.ModelProto, opset: int = 21, schemas: Iterable[
     return ModelGraphView(typed_model(model, opset, SchemaRegistry(schemas)).graph)
 
 
+def written(model: Model) -> onnx.ModelProto:
+    """A model in memory as a message."""
+    return model_to_proto(model)
+
+
+def type_text(proto: onnx.TypeProto) -> str:
+    """A type as schemas spell it, e.g. ``tensor(float)``; ``"None"`` where it is not known."""
+    return str(type_from_proto(proto))
+
+
 def reference_run(model: Model | onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
     """Run a model, possibly one in memory, with `onnx.reference`."""
-    proto = model if isinstance(model, onnx.ModelProto) else model_to_proto(model)
+    proto = model if isinstance(model, onnx.ModelProto) else written(model)
     return list(ReferenceEvaluator(proto).run(None, dict(feeds)))
 
 

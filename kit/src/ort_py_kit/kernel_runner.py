@@ -14,14 +14,20 @@ import numpy as np
 from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.kernel import KernelContext, KernelDef, SubgraphCallable
 from ort_py.contracts.schema import OperatorSchema
-from ort_py.dtypes import data_type_of
+from ort_py.dtypes import data_type_of, value_type_of
 from ort_py.errors import KernelNotFoundError
 from ort_py.graph.checking.resolved_schema import formal_at
 from ort_py.graph.checking.schema import SchemaRegistry
 from ort_py.kernels.registry import match_kernel
-from ort_py.values.ort_value import value_type_of
 
-__all__ = ["LocalKernelContext", "check_ownership", "make_node_spec", "reference_outputs", "run_kernel"]
+__all__ = [
+    "LocalKernelContext",
+    "check_ownership",
+    "find_kernel",
+    "make_node_spec",
+    "reference_outputs",
+    "run_kernel",
+]
 
 
 class LocalKernelContext(KernelContext):
@@ -110,6 +116,24 @@ def make_node_spec(
     )
 
 
+def find_kernel(definitions: Iterable[KernelDef], node: NodeSpec) -> KernelDef:
+    """Choose the kernel for a node as the engine would.
+
+    Raises:
+        KernelNotFoundError: No candidate covers the version and the types.
+    """
+    candidates = [one for one in definitions if (one.op_type, one.domain) == (node.op_type, node.domain)]
+    match = match_kernel(candidates, node)
+    if match.kernel is None:
+        raise KernelNotFoundError(
+            f"No kernel for {node.op_type}({node.since_version}).",
+            where=node.location,
+            why=match.refusals,
+            fix="Declare a kernel that covers the version and the types, or test others.",
+        )
+    return match.kernel
+
+
 def run_kernel(
     definitions: Iterable[KernelDef],
     op_type: str,
@@ -162,16 +186,7 @@ def run_kernel(
         attributes=attributes,
         schemas=schemas,
     )
-    candidates = [one for one in definitions if (one.op_type, one.domain) == (op_type, domain)]
-    match = match_kernel(candidates, node)
-    definition = match.kernel
-    if definition is None:
-        raise KernelNotFoundError(
-            f"No kernel for {op_type}({node.since_version}).",
-            where=node.location,
-            why=match.refusals,
-            fix="Declare a kernel that covers the version and the types, or test others.",
-        )
+    definition = find_kernel(definitions, node)
     context = LocalKernelContext(node, xp, {index: inputs[index] for index in constants}, subgraphs)
     result = definition.factory(context)(*inputs)
     results = [result] if definition.outputs == 1 else list(result)[: len(node.outputs)]

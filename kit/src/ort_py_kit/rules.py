@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from ort_py.contracts import Transform
@@ -13,7 +15,7 @@ from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py_kit.graphs import ReferenceContext, typed_model
 
-__all__ = ["apply_rules"]
+__all__ = ["apply_rules", "changed_by"]
 
 
 def apply_rules(
@@ -47,3 +49,8 @@ def apply_rules(
             own = editor.state.editors.get(node.graph) or Editor(node.graph, editor.state)
             pending.extend(own.expand(node))
     return loaded, report
+
+
+def changed_by(report: OptimisationReport, transforms: Sequence[Transform]) -> list[str]:
+    """Names of the transforms that changed something."""
+    return sorted({one.name for one in transforms} & {one.name for one in report.passes if one.changes})

@@ -14,17 +14,24 @@ from typing import Any
 import onnx
 
 import ort_py
-from ort_py.contracts import Capability, IExecutionProvider, KernelLookup, ProviderFactory, SessionContext
-from ort_py.discovery import CPU_ROLE, ProviderRecord, check_options, default_catalog
+from ort_py.contracts import (
+    Capability,
+    GraphView,
+    IExecutionProvider,
+    KernelLookup,
+    OptionSpec,
+    ProviderFactory,
+    SessionContext,
+)
+from ort_py.discovery import CPU_ROLE, check_options, default_catalog
 from ort_py.errors import PluginError, ProviderNotFoundError
 from ort_py.fallback.lost_devices import process_lost_devices
-from ort_py.graph.view import ModelGraphView
 from ort_py.hooks import DeclinedEvent, hookimpl
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.kernels.registry import KernelRegistry
-from ort_py_kit.graphs import typed_model
+from ort_py_kit.graphs import graph_view
 
-__all__ = ["Subject", "forget_providers"]
+__all__ = ["CPU_ROLE", "Subject", "forget_providers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +49,7 @@ class Subject:
     plugin: str = ""
     _registration: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
-    def record(self) -> ProviderRecord:
+    def record(self) -> ort_py.ProviderRecord:
         """The record of discovery. A plug-in that is not installed is registered first, until `forget`.
 
         Raises:
@@ -77,12 +84,27 @@ class Subject:
     def create(self) -> IExecutionProvider:
         """The bare provider, without a session; to be closed by the caller."""
         factory = self.factory()
-        values = check_options(self.name, factory.option_schema, self.options).values
-        return factory.create(values, SessionContext(threads=2))
+        return factory.create(self.read_options(self.options), SessionContext(threads=2))
 
-    def ask(self, model: onnx.ModelProto | str, provider: IExecutionProvider) -> tuple[Capability, ModelGraphView]:
+    def read_options(self, given: Mapping[str, Any], schema: Sequence[OptionSpec] | None = None) -> Mapping[str, Any]:
+        """Check options as a session does.
+
+        Args:
+            given: Values as users write them.
+            schema: The options that exist; the provider's where None.
+
+        Returns:
+            A value for each option of the schema.
+
+        Raises:
+            OptionError: An option or a value is wrong.
+        """
+        schema = self.factory().option_schema if schema is None else schema
+        return check_options(self.name, schema, given).values
+
+    def ask(self, model: onnx.ModelProto | str, provider: IExecutionProvider) -> tuple[Capability, GraphView]:
         """Its answer for a model's main graph, and the graph it was asked about."""
-        view = ModelGraphView(typed_model(model).graph)
+        view = graph_view(model)
         return provider.get_capability(view, self.kernels(provider)), view
 
     def kernels(self, provider: IExecutionProvider) -> KernelLookup:

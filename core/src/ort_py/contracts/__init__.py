@@ -41,7 +41,7 @@ from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, I
 from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
 from ort_py.contracts.pattern_match import Match
 from ort_py.contracts.pattern_rule import PatternRule
-from ort_py.contracts.provider import IExecutionProvider, ProviderFactory
+from ort_py.contracts.provider import CHANNELS_LAST, IExecutionProvider, ProviderFactory
 from ort_py.contracts.provider_records import ArtifactValidity, Availability, OptionSpec, SessionContext
 from ort_py.contracts.region_provider import RegionProvider, convex_groups
 from ort_py.contracts.region_weights import PackedForms, RegionWeight
@@ -63,6 +63,7 @@ __all__ = [
     "ALL_NUMERIC",
     "ALL_TENSORS",
     "API_VERSION",
+    "CHANNELS_LAST",
     "CORE_API_RANGE",
     "AllocatorStats",
     "ApiRange",

@@ -25,10 +25,10 @@ from ort_py.contracts.version import API_VERSION, ApiRange
 from ort_py.devices import HOST, Device, DeviceClass
 from ort_py.dtypes import DataType
 
-__all__ = [
-    "IExecutionProvider",
-    "ProviderFactory",
-]
+__all__ = ["CHANNELS_LAST", "IExecutionProvider", "ProviderFactory"]
+
+CHANNELS_LAST = "ort_py.channels_last"
+"""Domain of operators whose data has the channels as its last axis; their names are those of the standard form."""
 
 
 class IExecutionProvider(ABC):
@@ -173,11 +173,11 @@ class IExecutionProvider(ABC):
     def prefers_channels_last(self, node: NodeSpec) -> bool:
         """Optional. Whether the provider would rather compute a node with the channels as the last axis of its data.
 
-        The core asks at level LAYOUT about nodes that the provider claims, for the operators in
-        `ort_py.transforms.layout.operators`. If the answer is True, the node returns in domain ``ort_py.channels_last``
-        and carries the node it stands for; inputs other than data (weights, scales, sizes) and all attributes are as in
-        the standard form. The provider then claims that node, by a kernel or in a region. If it does not, the standard
-        form comes back between Transposes.
+        The core asks at level LAYOUT about nodes that the provider claims, for operators whose data has channels:
+        convolutions, pooling, normalisation and the like. If the answer is True, the node returns in the domain
+        `CHANNELS_LAST` and carries the node it stands for; inputs other than data (weights, scales, sizes) and all
+        attributes are as in the standard form. The provider then claims that node, by a kernel or in a region. If it
+        does not, the standard form comes back between Transposes.
         """
         return False
 

@@ -14,15 +14,13 @@ import numpy as np
 from ort_py.devices import HOST, Device
 from ort_py.dtypes import (
     DataType,
-    MapType,
     OptionalType,
-    SequenceType,
     SparseTensorType,
     TensorType,
     ValueType,
-    data_type_of,
     numpy_dtype,
     parse_value_type,
+    value_type_of,
 )
 from ort_py.errors import ArgumentTypeError, UsageError
 from ort_py.values import dlpack
@@ -34,7 +32,7 @@ from ort_py.values.held_value import HeldValue
 from ort_py.values.memory_info import OrtMemoryInfo
 from ort_py.values.sparse import SparseTensor
 
-__all__ = ["OrtValue", "unpack", "value_type_of"]
+__all__ = ["OrtValue", "unpack"]
 
 
 class OrtValue(HeldValue):
@@ -75,7 +73,7 @@ class OrtValue(HeldValue):
         made._value = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(value_type, OptionalType) and value is not None:
             value_type = value_type.element
-        made._type = value_type_of(made._value) if value_type is None else value_type
+        made._type = _type_of(made._value) if value_type is None else value_type
         made._device = device
         return made
 
@@ -297,31 +295,7 @@ def unpack(raw: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, An
     return codes.astype(dtype)
 
 
-def value_type_of(value: Any) -> ValueType | None:
-    """The type of an array, sparse tensor, list or dict; None where it cannot be known: nothing, or an empty list."""
-    if isinstance(value, np.ndarray | np.generic):
-        return TensorType(data_type_of(value.dtype), tuple(value.shape))
+def _type_of(value: Any) -> ValueType | None:
     if isinstance(value, SparseTensor):
         return SparseTensorType(value.element_type, tuple(value.dense_shape()))
-    if isinstance(value, list | tuple):
-        element = value_type_of(value[0]) if value else None
-        # Elements of a sequence may differ in shape, so that of the first says nothing about the rest.
-        return (
-            None
-            if element is None
-            else SequenceType(TensorType(element.data_type) if isinstance(element, TensorType) else element)
-        )
-    if isinstance(value, dict) and value:
-        key, item = next(iter(value.items()))
-        inner = value_type_of(item) or TensorType(_data_type_of_scalar(item))
-        return MapType(
-            _data_type_of_scalar(key), TensorType(inner.data_type) if isinstance(inner, TensorType) else inner
-        )
-    return None
-
-
-def _data_type_of_scalar(value: Any) -> DataType:
-    if isinstance(value, np.generic):
-        return data_type_of(value.dtype)
-    # Python's float is what a map of float32 holds once it is a dict; ZipMap's maps are of that kind.
-    return {int: DataType.INT64, float: DataType.FLOAT, bool: DataType.BOOL}.get(type(value), DataType.STRING)
+    return value_type_of(value)

@@ -10,11 +10,10 @@ import pytest
 
 from core.tests.transforms.fusions import expand_all
 from core.tests.transforms.support import notes, operators
-from ort_py.contracts import GraphView, IExecutionProvider, Transform
+from ort_py.contracts import CHANNELS_LAST, GraphView, IExecutionProvider, Transform
 from ort_py.graph.ir import Model, walk
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.layout.channels_last import ChannelsLast
-from ort_py.transforms.layout.operators import CHANNELS_LAST
 from ort_py.transforms.pipeline import run_transforms
 from ort_py.transforms.report import OptimisationReport
 from ort_py_kit.fake_provider import FakeBehaviour, FakeProvider

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 import pytest
 
-from ort_py.discovery.records import RecordState
+from ort_py import RecordState
 from ort_py.errors import OrtPyError
 from ort_py_kit.expected_failures import read_expected_failures
 from ort_py_kit.samples import Sample, sample_models

@@ -13,8 +13,7 @@ import pytest
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.devices import HOST
-from ort_py.graph.view import ModelGraphView
-from ort_py_kit.graphs import typed_model
+from ort_py_kit.graphs import graph_view
 from ort_py_kit.kernel_runner import LocalKernelContext, check_ownership
 from ort_py_kit.samples import Sample
 from ort_py_kit.subject import Subject
@@ -209,7 +208,7 @@ class LifetimeChecks(ProviderChecks):
 
 def _own_outputs(subject: Subject, provider: IExecutionProvider, sample: Sample, size: int) -> None:
     """Call the kernel of a model's only node, where there is one; `check_ownership` judges."""
-    view = ModelGraphView(typed_model(sample.model).graph)
+    view = graph_view(sample.model)
     if len(view.nodes) != 1:
         return
     (node,) = view.nodes

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from ort_py import RecordState
 from ort_py.contracts import CORE_API_RANGE, ProviderFactory
 from ort_py.contracts.version import deprecation
-from ort_py.discovery.records import RecordState
 from ort_py.errors import OrtPyError
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import ProviderChecks, fail

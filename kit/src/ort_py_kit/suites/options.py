@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 from ort_py.contracts import OptionSpec, SessionContext
-from ort_py.discovery import check_options
 from ort_py.errors import OptionError
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import ProviderChecks, fail
@@ -42,7 +41,7 @@ class OptionChecks(ProviderChecks):
                 if value is None:
                     continue
                 try:
-                    read = check_options(usable.name, [option], {option.name: str(value)}).values[option.name]
+                    read = usable.read_options({option.name: str(value)}, [option])[option.name]
                 except OptionError as error:
                     problems.append(f"'{option.name}': {value!r} as text is refused: {'; '.join(error.why)}")
                     continue
@@ -54,8 +53,7 @@ class OptionChecks(ProviderChecks):
     def test_it_is_made_with_its_defaults(self, usable: Subject) -> None:
         """A provider can be created with every option at its default, bears its name, and is closed."""
         factory = usable.factory()
-        values = check_options(usable.name, factory.option_schema, {}).values
-        provider = factory.create(values, SessionContext())
+        provider = factory.create(usable.read_options({}), SessionContext())
         try:
             if provider.name != usable.name:
                 fail(
@@ -81,7 +79,7 @@ class OptionChecks(ProviderChecks):
             if (misspelt := f"{name[:-2]}{name[-1]}{name[-2]}") in names or misspelt == name:
                 continue
             try:
-                check_options(usable.name, usable.factory().option_schema, {misspelt: "1"})
+                usable.read_options({misspelt: "1"})
             except OptionError:
                 continue
             except Warning as warning:

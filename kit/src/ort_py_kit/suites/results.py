@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_py.discovery import CPU_ROLE
 from ort_py.errors import NotImplemented as NotSupported
 from ort_py.errors import OrtPyError
 from ort_py_kit.backend_cases import SuiteCase, compare, suite_cases
 from ort_py_kit.expected_failures import read_expected_failures
 from ort_py_kit.random_graphs import SeededChoices, narrowest_type, random_feed, random_model
-from ort_py_kit.subject import Subject
+from ort_py_kit.subject import CPU_ROLE, Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, fail, first_lines
 from ort_py_kit.suites.versions import version_ids
 from ort_py_kit.tolerances import tolerance_of

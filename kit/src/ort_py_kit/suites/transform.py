@@ -14,12 +14,10 @@ import onnx
 import pytest
 
 from ort_py.contracts import Level, Transform
-from ort_py.graph.writing.serialize import model_to_proto
 from ort_py.tolerances import tolerance_of
-from ort_py.transforms.report import OptimisationReport
-from ort_py_kit.graphs import model_from_text, typed_model
+from ort_py_kit.graphs import model_from_text, typed_model, written
 from ort_py_kit.random_graphs import SeededChoices, narrowest_type, random_feed, random_model
-from ort_py_kit.rules import apply_rules
+from ort_py_kit.rules import apply_rules, changed_by
 from ort_py_kit.samples import Sample
 from ort_py_kit.subject import Subject
 from ort_py_kit.suites.base import Problem, ProviderChecks, agree, fail, problems_of
@@ -79,9 +77,9 @@ class TransformSuite(ProviderChecks):
 
         def check(sample: Sample) -> None:
             changed, report = apply_rules(sample.model, *rules, expand=True)
-            if not _changed(report, rules):
+            if not changed_by(report, rules):
                 raise Problem("no transform changed anything")
-            _compare(sample.model, model_to_proto(changed), sample.feeds())
+            _compare(sample.model, written(changed), sample.feeds())
 
         self._check(self._given(self.models), check, "do not do what they are for", "correct pattern or replacement.")
 
@@ -90,7 +88,7 @@ class TransformSuite(ProviderChecks):
 
         def check(sample: Sample) -> None:
             _, report = apply_rules(sample.model, *rules)
-            applied = _changed(report, rules)
+            applied = changed_by(report, rules)
             if applied:
                 raise Problem(f"{', '.join(applied)} changed it")
 
@@ -101,8 +99,8 @@ class TransformSuite(ProviderChecks):
 
         def check(sample: Sample) -> None:
             once, _ = apply_rules(sample.model, *rules)
-            _, report = apply_rules(model_to_proto(once), *rules)
-            again = _changed(report, rules)
+            _, report = apply_rules(written(once), *rules)
+            again = changed_by(report, rules)
             if again:
                 raise Problem(f"{', '.join(again)} finds something in its own result")
 
@@ -113,8 +111,8 @@ class TransformSuite(ProviderChecks):
 
         def check(sample: Sample) -> None:
             changed, report = apply_rules(sample.model, *rules, expand=True)
-            if _changed(report, rules):
-                _compare(sample.model, model_to_proto(changed), {"x": random_feed()})
+            if changed_by(report, rules):
+                _compare(sample.model, written(changed), {"x": random_feed()})
 
         drawn = [Sample(f"seed {seed}", random_model(SeededChoices(seed))) for seed in range(self.graphs)]
         self._check(drawn, check, "change what random graphs compute", "refuse the cases below.")
@@ -144,11 +142,6 @@ class TransformSuite(ProviderChecks):
         problems = problems_of(samples, check)
         if problems:
             fail(f"The transforms {what}.", problems, fix=fix)
-
-
-def _changed(report: OptimisationReport, rules: Sequence[Transform]) -> list[str]:
-    """Names of the transforms that changed something."""
-    return sorted({rule.name for rule in rules} & {one.name for one in report.passes if one.changes})
 
 
 def _written(sample: Sample, rules: Sequence[Transform]) -> list[str]:

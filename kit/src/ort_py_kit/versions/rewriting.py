@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
-from ort_py.graph.writing.protos import type_from_proto
 from ort_py_kit.backend_cases import SuiteCase
+from ort_py_kit.graphs import type_text
 from ort_py_kit.versions.changes import RENAMED, changes_of
 from ort_py_kit.versions.draft import CannotRewrite, Draft
 from ort_py_kit.versions.history import OperatorVersion, schema_of
@@ -151,7 +151,7 @@ def _check(model: onnx.ModelProto, wanted: OperatorVersion) -> None:
     results = {value.name: value.type for value in model.graph.output}
     for place, name in enumerate(model.graph.node[0].output):
         formal = schema.outputs[min(place, len(schema.outputs) - 1)]
-        text = str(type_from_proto(results[name])) if name in results else ""
+        text = type_text(results[name]) if name in results else ""
         if text and text not in allowed.get(formal.type_str, {formal.type_str}):
             raise CannotRewrite(f"output '{formal.name}' cannot be {text}")
     try:

@@ -8,6 +8,7 @@ a provider that does not take it after all computes that.
 from __future__ import annotations
 
 from ort_py.contracts import (
+    CHANNELS_LAST,
     GraphEditor,
     GraphTransform,
     Level,
@@ -17,14 +18,7 @@ from ort_py.contracts import (
     TransformResult,
 )
 from ort_py.transforms.claims import FirstClaims
-from ort_py.transforms.layout.operators import (
-    CHANNELS_LAST,
-    Sensitive,
-    channels_last_body,
-    sensitive,
-    to_first,
-    to_last,
-)
+from ort_py.transforms.layout.operators import Sensitive, channels_last_body, sensitive, to_first, to_last
 
 __all__ = ["ChannelsLast"]
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 from ort_py.contracts import FunctionBody, NodeSpec, NodeTemplate
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["CHANNELS_LAST", "Sensitive", "channels_last_body", "sensitive", "to_first", "to_last"]
-
-CHANNELS_LAST = "ort_py.channels_last"
-"""Domain of the other form: the operator's name is the same."""
+__all__ = ["Sensitive", "channels_last_body", "sensitive", "to_first", "to_last"]
 
 
 @dataclass(frozen=True, slots=True)
