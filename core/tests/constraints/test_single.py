@@ -30,6 +30,8 @@ X, Z = np.zeros((3, 4), np.float32), np.zeros((4, 5), np.float32)
         ("y = Gather(x, i)", [X, np.array([1, 3])], "out of range"),
         ("y = Reshape(x, i)", [X, np.array([5, -1])], "12"),
         ("y = Expand(x, i)", [X, np.array([3, -2])], "-2"),
+        ("y = Slice(x, i, i)", [X, np.array([[1]]), np.array([[1]])], "2 axes where a list"),
+        ("y = CumSum(x, i)", [X, np.array([[1]])], "2 axes where a list"),
     ],
 )
 def test_the_constraint_that_does_not_hold(body: str, inputs: list[Any], text: str) -> None:

@@ -181,19 +181,24 @@ class NodeScope:
             Unchecked: They are not known before the node runs.
             Violation: The input has more than one axis, or is absent.
         """
-        tensor = self.tensor(place)
-        if tensor.shape is not None and len(tensor.shape) > 1:
-            raise Violation(f"input {place} has {len(tensor.shape)} axes where a list of numbers has one")
-        found = content_of(tensor)
+        self.tensor(place)
+        found = self.optional_content(place)
         if found is None:
             raise Unchecked(f"the values of input {place} are not known before the node runs")
         return found
 
     def optional_content(self, place: int) -> Dims | None:
-        """The same, None where the elements are not known or the input is absent."""
+        """The same, None where the elements are not known or the input is absent.
+
+        Raises:
+            Violation: The input has more than one axis.
+        """
         if not self.has(place):
             return None
-        return content_of(self.tensor(place))
+        tensor = self.tensor(place)
+        if tensor.shape is not None and len(tensor.shape) > 1:
+            raise Violation(f"input {place} has {len(tensor.shape)} axes where a list of numbers has one")
+        return content_of(tensor)
 
     def ints(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
         """A list attribute."""
