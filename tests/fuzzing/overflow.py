@@ -32,6 +32,8 @@ SUMS = frozenset(_SUMS.split())
 NEAR = 0.001
 """Share of the largest number from which on a sum of magnitudes may overflow: nodes that are merged scale them."""
 DRAWS = 6
+SCALED = 6
+"""Most nodes that are run alone as if they had not overflowed."""
 
 Array = np.ndarray[Any, Any]
 
@@ -79,15 +81,17 @@ def planted(model: onnx.ModelProto, values: Feeds, feeds: Feeds, seed: int) -> l
     numbers = np.random.default_rng(seed)
     outputs = {one.name for one in model.graph.output}
     found = []
-    for draw, chosen in enumerate(_subsets(sorted(opened), numbers)) if opened else ():
+    names = sorted(opened)
+    # Who scales before adding up gets finite sums, in all nodes or in one of them: nothing overflows in those draws.
+    scaled = [(chosen, 1) for chosen in [names, *([name] for name in names[:SCALED] if len(names) > 1)]]
+    for chosen, most in [*scaled, *[(chosen, 4) for chosen in _subsets(names, numbers)]] if opened else ():
         cut = _without(model, set(chosen), values)
-        # In the first draw nothing overflows: who scales before adding up gets finite sums.
-        fed = {name: _overflowed(values[name], opened[name], numbers, most=4 if draw else 1) for name in chosen}
+        fed = {name: _overflowed(values[name], opened[name], numbers, most) for name in chosen}
         ran = guarded(lambda cut=cut, fed=fed: _run(cut, {**feeds, **fed}))  # type: ignore[misc]
         if ran.outputs is not None:
-            names = [one.name for one in cut.graph.output]
+            left = [one.name for one in cut.graph.output]
             known = {
-                **dict(zip(names, ran.outputs, strict=True)),
+                **dict(zip(left, ran.outputs, strict=True)),
                 **{name: fed[name] for name in fed if name in outputs},
             }
             found.append([known[one.name] for one in model.graph.output])

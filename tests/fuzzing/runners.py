@@ -16,7 +16,7 @@ import ort_py
 from ort_py_kit.tolerances import assert_close
 from tests.fuzzing.cases import Case, Feeds
 
-__all__ = ["Outcome", "Variant", "run_numpy", "run_onnxruntime", "run_reference", "run_variant"]
+__all__ = ["Outcome", "Ran", "Variant", "run_numpy", "run_onnxruntime", "run_reference", "run_variant"]
 
 
 @dataclass(slots=True)

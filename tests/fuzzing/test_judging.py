@@ -15,7 +15,7 @@ from tests.fuzzing import verdict
 from tests.fuzzing.cases import Case
 from tests.fuzzing.compare import difference, spread_of
 from tests.fuzzing.files import as_code, case_of, write_case
-from tests.fuzzing.runners import Outcome, Variant, run_numpy
+from tests.fuzzing.runners import Outcome, Ran, Variant, run_numpy
 from tests.fuzzing.shrink import shrink
 
 VARIANT = Variant("all")
@@ -109,6 +109,69 @@ def test_nodes_that_no_output_needs_may_fail_unnoticed() -> None:
     """Only a Shape reads the Reshape, whose result has a known shape: onnxruntime does not run it either."""
     case = _case("<int64[1] target = {360}> { a = Reshape(x, target) s = Shape(a) y = Cast<to = 1>(s) }")
     assert verdict.judge(case, [Variant("all")]) == []
+
+
+def test_a_size_reads_no_more_than_a_shape() -> None:
+    """The result of a Squeeze of an axis of size 3 is not needed for the number of its elements."""
+    case = _case(
+        "<int64[1] last = {-1}> { a = Squeeze(x, last) s = Size(a) y = Cast<to = 1>(s) }",
+        "float[2,4,N] x",
+        x=np.ones((2, 4, 3), np.float32),
+    )
+    assert verdict.judge(case, [Variant("all")]) == []
+
+
+SLOPES = "{ a = Abs(x) y = PRelu(a, slope) }"
+"""onnxruntime and the reference broadcast the slope and the input to each other."""
+
+
+def _slopes(columns: int) -> Case:
+    shapes = {"x": (3, columns), "slope": (3, 4)}
+    return _case(
+        SLOPES, "float[3,N] x, float[3,4] slope", **{name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    )
+
+
+def test_an_operand_that_must_not_be_enlarged_may_be_refused() -> None:
+    """The specification lets PRelu broadcast its slope to the input, not the input to the slope."""
+    case = _slopes(1)
+    assert run_numpy(case).outcomes[0].typed
+    assert verdict.judge(case, [VARIANT]) == []
+
+
+def test_refusing_an_operand_that_fits_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same refusal of a slope that has the shape of the input."""
+    refusal = run_numpy(_slopes(1)).outcomes[0]
+    monkeypatch.setattr(verdict, "run_numpy", lambda case: Ran([refusal]))
+    found = verdict.judge(_slopes(4), [])
+    assert {(one.kind, one.who) for one in found} == {("refuses", "numpy")}
+
+
+ATTENTION = """<float k = {0.125}> {
+    t = Transpose<perm = [1, 0]>(b) s = MatMul(x, t) m = Mul(s, k) p = Softmax(m) y = MatMul(p, v)
+}"""
+
+
+def _overflowing_attention() -> Case:
+    """Attention of which the first row's score of the third key overflows before it is scaled."""
+    queries = np.array([[2e19, 0, 1, 0], [0.5, 1, -1, 2], [1, 0, -0.5, 1]], np.float32)
+    keys = np.array([[1, 0, 2, 0], [0, 1, 1, 0], [2e19, 0, 0, 0]], np.float32)
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    return _case(ATTENTION, "float[3,4] x, float[3,4] b, float[3,4] v", x=queries, b=keys, v=values)
+
+
+def test_scores_that_overflow_before_they_are_scaled_are_excused() -> None:
+    """docs/user/semantics.md says so: the row is NaN if the bare product is computed, and a number if it is scaled."""
+    case = _overflowing_attention()
+    (exact,) = run_numpy(case).outcomes
+    assert exact.outputs is not None
+    assert np.isnan(exact.outputs[0]).all(1).tolist() == [True, False, False]
+    spread = spread_of(case, case.feeds[0])
+    scaled = exact.outputs[0].copy()
+    scaled[0] = values = case.feeds[0]["v"][2]
+    assert difference(scaled, exact.outputs[0], spread, 0, exact.outputs[0]) == ""
+    scaled[1] += 0.01 * values
+    assert difference(scaled, exact.outputs[0], spread, 0, exact.outputs[0]) != ""
 
 
 def test_planted_errors_excuse_what_rounding_moves_only() -> None:
