@@ -179,6 +179,14 @@ class Node:
                 found.extend(value)
         return found
 
+    def reads(self) -> list[Value]:
+        """Values that the node reads, those that its nested graphs capture included."""
+        found = [value for value in self.inputs if value is not None]
+        if self.attributes:  # most have none
+            for nested in self.subgraphs:
+                found += nested.captures()
+        return found
+
     @property
     def path(self) -> tuple[str, ...]:
         """Names of the enclosing nodes, outermost first."""

@@ -6,7 +6,7 @@ and keeps what it read: make a new one after a change (`edit` does). Nothing her
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ort_py.contracts.graph_view import Array, GraphView, NodeSpec, RegionView, ValueSpec, WeightMode
@@ -339,7 +339,7 @@ class SubsetView(NodesView, RegionView):
         outputs: list[Value] = []
         constants: dict[Value, None] = {}
         for node in self._members:
-            for value in _reads(node):
+            for value in node.reads():
                 if value.constant:
                     constants[value] = None
                 elif value.producer is None or value.producer not in members:
@@ -355,12 +355,3 @@ class SubsetView(NodesView, RegionView):
             if node is not None and node not in members:
                 return True
         return any(node not in members for node in self._returned.get(value, ()))
-
-
-def _reads(node: Node) -> Iterator[Value]:
-    """Values a node reads, those its nested graphs capture included."""
-    for value in node.inputs:
-        if value is not None:
-            yield value
-    for nested in node.subgraphs:
-        yield from nested.captures()

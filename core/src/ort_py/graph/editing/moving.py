@@ -6,7 +6,7 @@ the readers of these nodes' outputs do not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from ort_py.errors import InvalidGraph
 from ort_py.graph.editing.edit_state import EditState
@@ -59,7 +59,7 @@ def constants_read(nodes: Sequence[Node], graph: Graph) -> dict[Value, None]:
     leaving = set(nodes)
     found: dict[Value, None] = {}
     for node in nodes:
-        for value in _reads(node):
+        for value in node.reads():
             if value.graph is not graph or value.producer in leaving:
                 continue
             if value.producer is not None or not value.constant:
@@ -73,13 +73,6 @@ def constants_read(nodes: Sequence[Node], graph: Graph) -> dict[Value, None]:
                 )
             found[value] = None
     return found
-
-
-def _reads(node: Node) -> Iterator[Value]:
-    """Values that a node reads, including those that its graphs read from outside."""
-    yield from (value for value in node.inputs if value is not None)
-    for nested in node.subgraphs:
-        yield from nested.captures()
 
 
 def unfit_branch(holder: Node, inner: Graph, attribute: str) -> InvalidGraph:

@@ -32,9 +32,8 @@ def owner_in(graph: Graph, node: Node | None) -> Node | None:
 
 def _sources(node: Node) -> Iterator[Node]:
     """Nodes of the node's own graph that write what it or its nested graphs read."""
-    captured = [value for nested in node.subgraphs for value in nested.captures()] if node.attributes else []
-    for value in (*node.inputs, *captured):
-        if value is not None and value.producer is not None and value.graph is node.graph:
+    for value in node.reads():
+        if value.producer is not None and value.graph is node.graph:
             yield value.producer
 
 

@@ -71,7 +71,6 @@ class _Readers:
         self._pushed = 0
 
     def run(self) -> None:
-        """Type them all."""
         self._push_readers(list(self._state.better))
         while self._queue:
             node = heapq.heappop(self._queue)[3]

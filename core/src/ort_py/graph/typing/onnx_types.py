@@ -59,10 +59,7 @@ def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[
         )
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
-    captured = [value for nested in node.subgraphs for value in nested.captures()]
-    for value in (*node.inputs, *captured):
-        if value is None:
-            continue
+    for value in node.reads():
         types[value.name] = onnx.TypeProto()
         if value.type is not None:
             fill_type(types[value.name], value.type)

@@ -7,7 +7,7 @@ something else on the other side: it is a common one where the same node compute
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class CommonValues:
         found = {end.producer: None}
         pending = [end.producer]
         while pending:
-            for read in _reads(pending.pop()):
+            for read in pending.pop().reads():
                 producer = read.producer
                 inner = producer is not None and producer.graph is side.graph and read.name not in self.names
                 if producer is not None and inner and producer not in found:
@@ -69,7 +69,7 @@ def _same_values(a: Graph, b: Graph, written: Collection[str]) -> set[str]:
     same |= {name for name, value in b.initializers.items() if _same_constant(value, a.initializers.get(name))}
     for node in b.nodes:
         other = nodes.get(node.name)
-        if other is not None and all(read.name in same for read in _reads(node)) and _alike(node, other):
+        if other is not None and all(read.name in same for read in node.reads()) and _alike(node, other):
             same.update(value.name for value in node.outputs if value is not None)
     return same
 
@@ -99,11 +99,3 @@ def _same_attribute(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
     return type(one) is type(other) and bool(one == other)
-
-
-def _reads(node: Node) -> Iterator[Value]:
-    for value in node.inputs:
-        if value is not None:
-            yield value
-    for nested in node.subgraphs:
-        yield from nested.captures()

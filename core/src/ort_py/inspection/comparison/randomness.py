@@ -21,9 +21,7 @@ def drawn_values(graph: Graph) -> set[str]:
     """Names of the values that depend on a random node, here or in the body of a node."""
     found: set[str] = set()
     for node in graph.nodes:
-        reads = [value for value in node.inputs if value is not None]
-        reads += [value for nested in node.subgraphs for value in nested.captures()]
         inside = any(is_random(inner) for nested in node.subgraphs for body in walk(nested) for inner in body.nodes)
-        if inside or is_random(node) or any(value.name in found for value in reads):
+        if inside or is_random(node) or any(value.name in found for value in node.reads()):
             found.update(value.name for value in node.outputs if value is not None)
     return found

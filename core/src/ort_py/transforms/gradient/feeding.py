@@ -14,7 +14,7 @@ from ort_py.graph.editing.edit import Editor
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.view import node_spec
 from ort_py.transforms.gradient.allowance import Allowance
-from ort_py.transforms.gradient.subgraph import dependent, reads
+from ort_py.transforms.gradient.subgraph import dependent
 
 __all__ = ["feed"]
 
@@ -74,7 +74,7 @@ def _free(editor: Editor, wanted: str) -> str:
 
 def _check(node: Node, gradient: Node, names: Mapping[Value, str]) -> None:
     """Refuse what a template cannot say."""
-    captured = {value for value in reads(node) if value in names} - set(node.inputs)
+    captured = {value for value in node.reads() if value in names} - set(node.inputs)
     if captured:
         why = f"its nested graphs read '{next(iter(captured)).name}', which gets another value"
     elif node.opset and node.opset != gradient.graph.model.opset_imports.get(node.domain):

@@ -16,7 +16,7 @@ from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
 from ort_py.lazy_dataclass import dataclass
-from ort_py.transforms.gradient.subgraph import between, is_float, reads
+from ort_py.transforms.gradient.subgraph import between, is_float
 
 __all__ = ["GradientRequest", "check_request_types", "forget_wrong_shapes", "read_request"]
 
@@ -117,8 +117,8 @@ def _check_leaves(request: GradientRequest) -> None:
             why="each of these tensors has one value, given by one input",
             fix="Name it once.",
         )
-    first = [value for leaf in leaves if leaf.producer is not None for value in reads(leaf.producer)]
-    read = {*first, *[value for one in between(first, ()) for value in reads(one)]}
+    first = [value for leaf in leaves if leaf.producer is not None for value in leaf.producer.reads()]
+    read = {*first, *[value for one in between(first, ()) for value in one.reads()]}
     inner = next((leaf for leaf in leaves if leaf in read), None)
     if inner is not None:
         raise InvalidGraph(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from ort_py.dtypes import DataType, TensorType
 from ort_py.graph.ir import Node, Value
 
-__all__ = ["between", "dependent", "is_float", "reads"]
+__all__ = ["between", "dependent", "is_float"]
 
 _FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16})
 
@@ -19,14 +19,6 @@ _FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType
 def is_float(value: Value) -> bool:
     """Whether a value is a tensor of floating-point numbers, as far as types are known."""
     return isinstance(value.type, TensorType) and value.type.data_type in _FLOATS
-
-
-def reads(node: Node) -> Iterator[Value]:
-    """Values that a node reads, by its nested graphs too."""
-    yield from (value for value in node.inputs if value is not None)
-    if node.attributes:
-        for nested in node.subgraphs:
-            yield from nested.captures()
 
 
 def between(ends: Iterable[Value], leaves: Collection[Value]) -> list[Node]:
@@ -46,7 +38,7 @@ def between(ends: Iterable[Value], leaves: Collection[Value]) -> list[Node]:
             if value in leaves or producer is None or producer in done:
                 continue
             done.add(producer)
-            stack.append((producer, reads(producer)))
+            stack.append((producer, iter(producer.reads())))
             break
         else:
             stack.pop()
@@ -66,7 +58,7 @@ def dependent(nodes: Iterable[Node], values: Iterable[Value], *, floats: bool) -
     reached = set(values)
     found: list[Node] = []
     for node in nodes:
-        if not any(value in reached for value in reads(node)):
+        if not any(value in reached for value in node.reads()):
             continue
         results = [value for value in node.outputs if value is not None and (not floats or is_float(value))]
         if floats and not results:

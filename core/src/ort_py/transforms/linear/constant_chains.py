@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
-from ort_py.transforms.linear.linear_weights import rounded
+from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, RewriteRule, TransformContext
+from ort_py.transforms.linear.linear_weights import operand_and_constant, rounded
 
 __all__ = ["MergeConstantChains"]
 
@@ -29,11 +29,11 @@ class MergeConstantChains(RewriteRule):
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
         family = _SUMS if node.op_type in _SUMS else _PRODUCTS
-        outer = _operands(node)
+        outer = operand_and_constant(node)
         inner_node = None if outer is None else graph.producer(outer[0])
         if outer is None or inner_node is None or inner_node.op_type not in family or inner_node.domain:
             return False
-        inner = _operands(inner_node)
+        inner = operand_and_constant(inner_node)
         if inner is None or node.domain or node.since_version < 7 or inner_node.since_version < 7:
             return False
         result = node.outputs[0]
@@ -89,17 +89,3 @@ def _one_way(left: Any, right: Any) -> bool:
     """Whether both make numbers larger, or both smaller."""
     left, right = np.abs(left), np.abs(right)
     return bool((np.all(left >= 1) and np.all(right >= 1)) or (np.all(left <= 1) and np.all(right <= 1)))
-
-
-def _operands(node: NodeSpec) -> tuple[ValueSpec, ValueSpec] | None:
-    """The computed operand and the constant one. None if the node has another form, or the constant comes first and
-    must not.
-    """
-    if len(node.inputs) != 2:
-        return None
-    first, second = node.inputs
-    if first is None or second is None or first.constant == second.constant:
-        return None
-    if second.constant:
-        return first, second
-    return (second, first) if node.op_type in ("Add", "Mul") else None

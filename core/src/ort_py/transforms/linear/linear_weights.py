@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate
+from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, ValueSpec
 from ort_py.graph.weights.unpack import aligned_empty
 from ort_py.lazy_dataclass import dataclass
 
-__all__ = ["LINEAR", "Linear", "linear", "per_channel", "rounded"]
+__all__ = ["LINEAR", "Linear", "linear", "operand_and_constant", "per_channel", "rounded"]
 
 LINEAR = frozenset({"BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Operators whose result can be scaled by changing constants; MatMul's cannot be shifted."""
@@ -211,3 +211,17 @@ def rounded(like: Array, exact: Array) -> Array | None:
     if not np.isfinite(result).all() or (lost.any() and float(np.max(np.abs(exact))) < tiny / np.finfo(like.dtype).eps):
         return None
     return result
+
+
+def operand_and_constant(node: NodeSpec) -> tuple[ValueSpec, ValueSpec] | None:
+    """The computed operand and the constant one. None if the node has another form, or the constant comes first and
+    must not.
+    """
+    if len(node.inputs) != 2:
+        return None
+    first, second = node.inputs
+    if first is None or second is None or first.constant == second.constant:
+        return None
+    if second.constant:
+        return first, second
+    return (second, first) if node.op_type in ("Add", "Mul") else None
