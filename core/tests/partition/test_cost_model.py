@@ -303,4 +303,4 @@ def test_defaults_are_by_kind_of_device() -> None:
     assert known.of(HostProvider()) is TINY
     assert known.of(FakeProvider()) is DEVICE_RATES
     assert Calibration().of(HostProvider()) is HOST_RATES
-    assert np.isfinite(DEVICE_RATES.copy_cost(1e6))
+    assert np.isfinite(DEVICE_RATES.copy_bytes_per_us)

@@ -44,7 +44,6 @@ class Region:
 
     @property
     def graph(self) -> Graph:
-        """The graph of the nodes."""
         return self.nodes[0].graph
 
     @property

@@ -29,7 +29,6 @@ def gate_of(region: Region, record: Mapping[str, Any] | None = None) -> Gate:
 
 
 def gates_of(regions: Iterable[Region]) -> dict[Region, Gate]:
-    """The gate of each region."""
     return {region: gate_of(region) for region in regions}
 
 

@@ -21,7 +21,7 @@ from ort_py.partition.convex import ContractedGraph
 from ort_py.partition.cost_model import CostModel
 from ort_py.partition.survey import Answer, OnProviderError, survey
 
-__all__ = ["CONTROL_FLOW", "connected", "partition"]
+__all__ = ["CONTROL_FLOW", "partition"]
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 """Operators of ``ai.onnx`` that the core itself steps through."""
@@ -208,28 +208,3 @@ def _notes(graph: Graph, choice: Choice) -> list[str]:
         for operator, nodes, islands in choice.cuts[:3]
     ]
     return notes
-
-
-def connected(view: GraphView, nodes: Iterable[int]) -> list[tuple[int, ...]]:
-    """Groups of nodes that hang together, in node order."""
-    groups: list[tuple[int, ...]] = []
-    left = set(nodes)
-    while left:
-        start = left.pop()
-        group, pending = [start], [start]
-        while pending:
-            node = view.nodes[pending.pop()]
-            near: set[int] = set()
-            for value in node.outputs:
-                if value is not None:
-                    near.update(view.consumers(value.name))
-            for value in node.inputs:
-                producer = view.producer(value.name) if value is not None else None
-                if producer is not None:
-                    near.add(producer)
-            for index in near & left:
-                left.discard(index)
-                group.append(index)
-                pending.append(index)
-        groups.append(tuple(sorted(group)))
-    return sorted(groups)

@@ -41,10 +41,6 @@ class Rates:
     copy_bytes_per_us: float = math.inf
     measured: bool = False
 
-    def copy_cost(self, nbytes: float) -> float:
-        """Microseconds to copy so many bytes."""
-        return self.copy_us + nbytes / self.copy_bytes_per_us
-
     def to_json(self) -> dict[str, Any]:
         """Convert to plain data. Infinite values are left out, since JSON cannot express them."""
         return {name: value for name, value in asdict(self).items() if value != math.inf}

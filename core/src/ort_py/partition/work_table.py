@@ -126,7 +126,6 @@ class WorkTable:
             stated[index] = cost
 
     def _works(self, nodes: Sequence[int]) -> tuple[Floats, Floats]:
-        """Arithmetic and bytes of nodes."""
         known = self._known
         found: list[tuple[float, float]] = []
         for index in nodes:
@@ -225,7 +224,6 @@ class WorkTable:
         return spent + float(self.copies(owner).sum())
 
     def copies(self, owner: Placed) -> Floats:
-        """Microseconds of each copy."""
         devices = self.node_devices(owner)
         source, target = devices[self.producer], devices[self.reader]
         crossing = source != target
