@@ -54,39 +54,32 @@ class FakeArray:
 
     @property
     def owner(self) -> FakeDevice:
-        """The device it is on."""
         return self.memory.stream.owner
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Element type."""
         dtype: np.dtype[Any] = self.raw.dtype
         return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape."""
         shape: tuple[int, ...] = self.raw.shape
         return shape
 
     @property
     def ndim(self) -> int:
-        """Rank."""
         return self.raw.ndim
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return self.raw.size
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
         return self.raw.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
         return self.raw.nbytes
 
     @property
@@ -96,12 +89,10 @@ class FakeArray:
 
     @property
     def flags(self) -> Any:
-        """Layout flags as NumPy's."""
         return self.raw.flags
 
     @property
     def T(self) -> FakeArray:  # noqa: N802 - NumPy's name
-        """The transposed view."""
         return FakeArray(self.raw.T, self.memory)
 
     @property
@@ -122,7 +113,6 @@ class FakeArray:
         return self._method("astype", dtype, order=order, casting=casting)
 
     def copy(self, order: str = "C") -> FakeArray:
-        """A copy."""
         return self._method("copy", order=order)
 
     def view(self, dtype: Any) -> FakeArray:
@@ -148,7 +138,6 @@ class FakeArray:
         return FakeArray(self.raw.swapaxes(first, second), self.memory)
 
     def transpose(self, *axes: Any) -> FakeArray:
-        """A view with permuted axes."""
         return FakeArray(self.raw.transpose(*axes), self.memory)
 
     def take(self, indices: Any, axis: int | None = None, out: FakeArray | None = None) -> FakeArray:

@@ -62,7 +62,6 @@ class FakeDevice:
         """Its array module: `fake_module`, which knows this module, puts it here on first use."""
 
     def create_stream(self) -> FakeStream:
-        """A new stream."""
         return FakeStream(self)
 
     def push_stream(self, stream: FakeStream) -> None:
@@ -132,7 +131,6 @@ class FakeDevice:
 
     @property
     def stats(self) -> AllocatorStats:
-        """Bytes in use and reserved."""
         with self._lock:
             self._sort_returned()
             return AllocatorStats(self._in_use, self._reserved)

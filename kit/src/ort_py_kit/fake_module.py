@@ -119,7 +119,6 @@ class FakeModule:
         return stored
 
     def array(self, value: Any, dtype: Any = None, copy: bool = True, order: str = "K") -> FakeArray:
-        """A copy on the device."""
         if isinstance(value, FakeArray):
             return value.astype(dtype or value.dtype, order)
         return self.asarray(value, dtype)

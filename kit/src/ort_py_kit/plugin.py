@@ -25,7 +25,6 @@ _CASE_PROPERTY, _VERSION_PROPERTY = "ort_py_case", "ort_py_version"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The kit's options."""
     group = parser.getgroup("ort-py", "conformance of ort-py's plug-ins")
     group.addoption("--provider", default="", metavar="NAME", help="execution provider that `ort_py_kit` tests")
     group.addoption(

@@ -124,7 +124,6 @@ class _Graph:
     def add(
         self, op_type: str, inputs: list[str], shape: tuple[int, ...], data_type: int, **attributes: Any
     ) -> _Tensor:
-        """A node with one output."""
         self.serial += 1
         made = _Tensor(f"v{self.serial}", shape, data_type)
         self.nodes.append(helper.make_node(op_type, inputs, [made.name], **attributes))

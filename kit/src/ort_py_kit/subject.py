@@ -195,7 +195,6 @@ class _Observer:
 
     @hookimpl
     def ort_py_run_declined(self, event: DeclinedEvent) -> None:
-        """Keep the reason."""
         if event.provider == self._provider:
             self.reasons.append(event.reason)
 

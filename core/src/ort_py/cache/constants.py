@@ -78,12 +78,10 @@ class SmallWeight:
 
     @property
     def key(self) -> str:
-        """Entry, block and place."""
         block, index = self._place
         return f"{block}:{index}"
 
     def array(self) -> np.ndarray[Any, Any]:
-        """The tensor."""
         return self._array
 
     def __repr__(self) -> str:

@@ -30,7 +30,6 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_limits_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --limits."""
     parser.add_argument(
         "--limits",
         choices=_LIMITS,
@@ -42,7 +41,6 @@ def add_limits_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def provider_names(text: str) -> list[str]:
-    """The value of --providers."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise argparse.ArgumentTypeError("names no provider")
@@ -50,7 +48,6 @@ def provider_names(text: str) -> list[str]:
 
 
 def limits_of(arguments: argparse.Namespace) -> ort_py.Limits:
-    """The limits that --limits names."""
     return _LIMITS[arguments.limits]()
 
 

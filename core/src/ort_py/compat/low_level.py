@@ -66,7 +66,6 @@ def get_all_operator_schema() -> list[Any]:
 
 
 def get_default_session_options() -> SessionOptions:
-    """New options with the defaults."""
     return SessionOptions()
 
 

@@ -86,12 +86,10 @@ class TypeHelper:
 
     @staticmethod
     def ort_type_to_onnx_type(ort_type: str) -> int:
-        """The number in ``TensorProto.DataType``."""
         return _element(ort_type)[0]
 
     @staticmethod
     def ort_type_to_torch_type(ort_type: str) -> Any:
-        """The ``torch.dtype``."""
         return _torch_type(_element(ort_type)[1])
 
     @staticmethod

@@ -144,7 +144,6 @@ class NodeScope:
     # What is known ----------------------------------------------------------------------------------------------------
 
     def has(self, place: int) -> bool:
-        """Whether an input is present."""
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def tensor(self, place: int) -> Tensor:
@@ -201,16 +200,13 @@ class NodeScope:
         return content_of(tensor)
 
     def ints(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-        """A list attribute."""
         found = self.attributes.get(name)
         return tuple(default) if found is None else tuple(int(one) for one in found)
 
     def integer(self, name: str, default: int = 0) -> int:
-        """An integer attribute."""
         return int(self.attributes.get(name, default))
 
     def text(self, name: str, default: str = "") -> str:
-        """A string attribute."""
         return str(self.attributes.get(name, default))
 
     # What must hold ---------------------------------------------------------------------------------------------------

@@ -46,7 +46,6 @@ class _Spending(_NoLedger):
         self.work = 0.0
 
     def spend(self, work: Amount) -> None:
-        """Add what is known."""
         if isinstance(work, int):
             self.work += work
 

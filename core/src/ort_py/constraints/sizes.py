@@ -198,14 +198,12 @@ def is_known(value: Amount) -> bool:
 
 
 def equal(a: Amount, b: Amount) -> Condition:
-    """``a == b``."""
     if a is b and isinstance(a, Size):
         return True
     return _compared(Code.EQUAL, a, b, lambda x, y: x == y)
 
 
 def less(a: Amount, b: Amount) -> Condition:
-    """``a < b``."""
     if a is b and isinstance(a, Size):
         return False
     if isinstance(a, int | float) and a < 0 and _natural(b):
@@ -216,12 +214,10 @@ def less(a: Amount, b: Amount) -> Condition:
 
 
 def at_least(a: Amount, b: Amount) -> Condition:
-    """``a >= b``."""
     return negated(less(a, b))
 
 
 def negated(condition: Condition) -> Condition:
-    """Negate a condition."""
     if isinstance(condition, bool):
         return not condition
     if isinstance(condition, Unknown):
@@ -230,17 +226,14 @@ def negated(condition: Condition) -> Condition:
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """The conjunction of conditions."""
     return _joined(conditions, absorbing=False, code=Code.MIN)
 
 
 def any_of(*conditions: Condition) -> Condition:
-    """The disjunction of conditions."""
     return _joined(conditions, absorbing=True, code=Code.MAX)
 
 
 def choose(condition: Condition, then: Amount, otherwise: Amount) -> Amount:
-    """One of two numbers."""
     if isinstance(condition, bool):
         return then if condition else otherwise
     if isinstance(condition, Unknown):
@@ -253,7 +246,6 @@ def choose(condition: Condition, then: Amount, otherwise: Amount) -> Amount:
 
 
 def largest(a: Amount, b: Amount) -> Amount:
-    """The larger of two numbers."""
     if _same(a, b):
         return a
     for one, other in ((a, b), (b, a)):
@@ -263,7 +255,6 @@ def largest(a: Amount, b: Amount) -> Amount:
 
 
 def smallest(a: Amount, b: Amount) -> Amount:
-    """The smaller of two numbers."""
     if _same(a, b):
         return a
     return _computed(Code.MIN, a, b, min, natural=_natural(a) and _natural(b))

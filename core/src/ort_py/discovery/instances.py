@@ -56,7 +56,6 @@ class ProviderInstances:
 
     @property
     def providers(self) -> list[IExecutionProvider]:
-        """The providers alone, in order."""
         return [provider for _, provider in self.pairs]
 
     def join(self, one: Selected, context: SessionContext) -> IExecutionProvider | FallbackRecord:

@@ -183,5 +183,4 @@ class AdmittedInstance(RegionInstance):
         return self._instance.reserved_bytes()
 
     def close(self) -> None:
-        """Close the provider's instance."""
         self._instance.close()

@@ -73,7 +73,6 @@ class Arena:
 
     @property
     def sizes(self) -> Mapping[Device, int]:
-        """Bytes of each block."""
         return self._sizes
 
     def _array(self, device: Device, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:

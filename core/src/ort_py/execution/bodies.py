@@ -39,7 +39,6 @@ def leave(frame: Frame, body: NestedPlan) -> None:
 
 
 def run_body(frame: Frame, feeds: Sequence[Any]) -> list[Any]:
-    """One run of the body."""
     plan, slots = frame.program.plan, frame.slots
     for value, feed in zip(plan.inputs, feeds, strict=True):
         slots[value.slot] = feed

@@ -64,7 +64,6 @@ def _compiled(plan: ExecutionPlan, captured: Iterable[int] | None, reuses_memory
 
 
 def compile_step(step: Step) -> Instruction:
-    """The instruction of one step."""
     match step:
         case KernelStep():
             return compile_kernel(step)

@@ -56,7 +56,6 @@ class Circuits:
         return self.alone or any(one.state is not BreakerState.CLOSED for one in list(self._breakers.values()))
 
     def of(self, provider: str) -> CircuitBreaker:
-        """The breaker of a provider."""
         return self._breakers.setdefault(provider, CircuitBreaker(self._failures, self._pause, self.clock))
 
     def next_trial(self) -> str:

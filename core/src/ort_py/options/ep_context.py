@@ -31,12 +31,10 @@ class OrtEpContextDataBuffer:
 
     @property
     def is_allocated(self) -> bool:
-        """Whether `allocate` was called."""
         return self._data is not None
 
     @property
     def size(self) -> int:
-        """Bytes allocated."""
         return len(self._data or b"")
 
     def allocate(self, size: int) -> None:
@@ -75,7 +73,6 @@ class OrtEpContextDataBuffer:
         self._data[offset : offset + view.nbytes] = view
 
     def content(self) -> OrtEpContextData:
-        """The bytes that were written."""
         return OrtEpContextData(bytes(self._data or b""))
 
 
@@ -93,7 +90,6 @@ class OrtEpContextData:
 
     @property
     def size(self) -> int:
-        """Number of bytes."""
         return len(self._data)
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:

@@ -35,7 +35,6 @@ class Dependencies:
 
     @property
     def longest(self) -> int:
-        """Steps on the longest chain."""
         lengths: list[int] = []
         for before in self.waits:
             lengths.append(1 + max((lengths[step] for step in before), default=0))

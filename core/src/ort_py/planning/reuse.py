@@ -113,7 +113,6 @@ class AliasClasses:
                 self.leaving.update(self.of(slot) for slot in step.inputs)
 
     def of(self, slot: int) -> int:
-        """The class of a slot."""
         parent = self._parent
         while parent[slot] != slot:
             parent[slot] = parent[parent[slot]]

@@ -73,7 +73,6 @@ class PlanLike(Protocol):
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind of a value."""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     return None if dtype is None or shape is None else (dtype, tuple(shape))
 

@@ -84,7 +84,6 @@ class PassReport:
     notes: tuple[str, ...] = ()
 
     def add(self, before: tuple[str, ...], after: tuple[str, ...], removed: int, made: int) -> None:
-        """Count one rewrite."""
         self.changes += 1
         self.removed += removed
         self.made += made

@@ -59,7 +59,6 @@ class RewriteBudget:
         return False
 
     def spend(self, rule: str, node: Node, journal: Journal) -> None:
-        """Count a rewrite."""
         self._left -= 1
         count, rules = 0, ()  # type: tuple[int, tuple[str, ...]]
         for one in (node, *journal.removed):

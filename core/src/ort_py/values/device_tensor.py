@@ -68,23 +68,19 @@ class DeviceTensor:
 
     @property
     def device(self) -> Device:
-        """Where it is."""
         return self._memory.device
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape."""
         return tuple(self.array.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Element type."""
         dtype: np.dtype[Any] = np.dtype(self.array.dtype)
         return dtype
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return int(self.array.size)
 
     def to_host(self) -> np.ndarray[Any, Any]:

@@ -111,12 +111,10 @@ class OrtMemoryInfo:
 
     @property
     def name(self) -> str:
-        """Name."""
         return self._name
 
     @property
     def allocator_type(self) -> OrtAllocatorType:
-        """Kind of allocator."""
         return self._allocator_type
 
     @property

@@ -245,7 +245,6 @@ class SparseTensor:
     get_blocksparse_data = as_blocksparse_view
 
     def format(self) -> OrtSparseFormat:
-        """The form."""
         return self._format
 
     def dense_shape(self) -> list[int]:
@@ -258,7 +257,6 @@ class SparseTensor:
 
     @property
     def element_type(self) -> DataType:
-        """Element type."""
         return self._type
 
     def device_name(self) -> str:

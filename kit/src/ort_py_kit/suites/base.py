@@ -80,7 +80,6 @@ class ProviderChecks:
 
     @classmethod
     def subject(cls) -> Subject:
-        """The provider under test."""
         if not cls.provider:
             fail(
                 f"{cls.__name__} does not say which provider it tests.",

@@ -46,7 +46,6 @@ class TransformSuite(ProviderChecks):
 
     @pytest.fixture
     def rules(self, request: pytest.FixtureRequest) -> Sequence[Transform]:
-        """The transforms under test."""
         if self.transforms:
             return self.transforms
         subject: Subject = request.getfixturevalue("usable")

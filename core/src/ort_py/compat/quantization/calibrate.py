@@ -186,7 +186,6 @@ class TensorsData:
         self.data[key] = value
 
     def keys(self) -> KeysView[str]:
-        """Names of the tensors."""
         return self.data.keys()
 
     def values(self) -> ValuesView[TensorData]:
@@ -194,7 +193,6 @@ class TensorsData:
         return self.data.values()
 
     def items(self) -> ItemsView[str, TensorData]:
-        """Names with what is known."""
         return self.data.items()
 
     def to_dict(self) -> dict[str, Any]:

@@ -30,7 +30,6 @@ def reduction(n: NodeScope) -> Outputs:
 
 
 def _place(n: NodeScope) -> Outputs:
-    """ArgMax and ArgMin."""
     shape = n.shape(0)
     axis = n.axis(n.integer("axis"), len(shape)) if shape else 0
     if not shape:

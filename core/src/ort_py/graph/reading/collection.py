@@ -30,7 +30,6 @@ class _Uncounted:
         self._old = 0
 
     def add(self, made: int) -> None:
-        """Count objects."""
         self._made += max(0, made)
 
     def collect(self) -> None:

@@ -43,7 +43,6 @@ class KeptBytes:
 
     @property
     def weights(self) -> list[ArrayWeight]:
-        """The constants."""
         return [part for part in self._parts if not isinstance(part, bytes)]
 
     def content(self) -> bytes:

@@ -103,7 +103,6 @@ class GraphWriter:
         return value.type
 
     def initializer(self, proto: onnx.GraphProto, value: Value) -> None:
-        """Write a constant."""
         assert value.weight is not None  # what an initializer is
         fill_tensor(proto.initializer.add(), value.weight.array(), value.name)
 

@@ -96,7 +96,6 @@ class SteppedRun:
 
     @property
     def done(self) -> bool:
-        """Whether all steps have run."""
         return self.position >= len(self._plan.steps)
 
     def step(self) -> Executed:

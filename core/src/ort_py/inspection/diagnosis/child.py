@@ -58,7 +58,6 @@ class Notes:
         self._times: dict[str, float] = {}
 
     def stage(self, name: str) -> None:
-        """Note that a stage begins."""
         self.finished()
         self._stage = name
         self.write({"stage": name})
@@ -72,7 +71,6 @@ class Notes:
         return dict(self._times)
 
     def write(self, note: dict[str, Any]) -> None:
-        """Add a line."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(note) + "\n")
 

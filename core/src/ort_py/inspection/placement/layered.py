@@ -143,7 +143,6 @@ class _Points:
         return 1.0 if item < self.boxes else _PULL
 
     def route(self, source: int, target: int) -> list[int]:
-        """Points between two boxes."""
         distance = self.layer[target] - self.layer[source] - 1
         chain = self.chains.get(source, [])
         return chain[:distance] if len(chain) >= distance else []

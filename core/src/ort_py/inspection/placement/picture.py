@@ -243,7 +243,6 @@ class _Contents:
         self._number = {node: position for position, node in enumerate(island.nodes)}
 
     def route(self, source: int, target: int) -> list[tuple[float, float]]:
-        """Points between two nodes."""
         return self._moved((self._number[source], self._number[target]))
 
     def way_out(self, node: int) -> list[tuple[float, float]]:

@@ -85,7 +85,6 @@ _background: Background | None = None
 
 
 def process_background() -> Background:
-    """The one of the process."""
     global _background  # noqa: PLW0603 - one a process, made when it is first needed
     if _background is None:
         _background = Background()

@@ -238,7 +238,6 @@ class _Fusion:
         self._base = found.last.name
 
     def write(self) -> None:
-        """Replace the nodes."""
         found, graph = self._found, self._graph
         scale = found.scale
         query = split_heads(graph, found.query)

@@ -18,7 +18,6 @@ __all__ = ["sum_to"]
 
 
 def sum_to(b: GradientBuilder, grad: str, shape: Shape | None, target: ValueSpec) -> str:
-    """See `GradientBuilder.sum_to`."""
     wanted = target.shape
     if wanted == ():
         return grad if shape == () else b.sum(grad, None)

@@ -201,11 +201,9 @@ class GradientBuilder:
         return self("Cast", value, to=int(data_type or self.data_type))
 
     def pick(self, condition: str, value: str | float, otherwise: str | float) -> str:
-        """`Where`."""
         return self("Where", condition, value, otherwise)
 
     def transpose(self, value: str, *permutation: int) -> str:
-        """`Transpose`."""
         return self("Transpose", value, perm=permutation)
 
     def add_up(self, terms: Sequence[str]) -> str:

@@ -85,7 +85,6 @@ class Call:
         return self.output(0).name
 
     def has(self, position: int) -> bool:
-        """Whether an input is present."""
         return position < len(self.node.inputs) and self.node.inputs[position] is not None
 
     def input(self, position: int) -> ValueSpec:
@@ -131,7 +130,6 @@ class Call:
         return axis + self.rank(position) if axis < 0 else axis
 
     def data_type(self, position: int = 0) -> DataType:
-        """Element type of an input."""
         found = self.input(position).data_type
         if found is None:
             raise unsupported(self, f"the type of its input '{self.x(position)}' is unknown")

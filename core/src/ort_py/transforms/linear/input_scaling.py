@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, Level, NodeSpec, NodeTemplate, RewriteRule, TransformContext, ValueSpec
-from ort_py.transforms.linear.linear_weights import rounded
+from ort_py.transforms.linear.linear_weights import operand_and_constant, rounded
 
 __all__ = ["FoldInputScale"]
 
@@ -31,7 +31,6 @@ class FoldInputScale(RewriteRule):
 
     @property
     def level(self) -> Level:
-        """`EXTENDED`."""
         return Level.EXTENDED
 
     def rewrite(self, node: NodeSpec, graph: GraphEditor, context: TransformContext) -> bool | str:
@@ -44,7 +43,7 @@ class FoldInputScale(RewriteRule):
                 continue
             if not weights.constant or front.domain or front.since_version < 7:
                 continue
-            operands = _operands(front)
+            operands = operand_and_constant(front)
             if operands is None:
                 continue
             return self._folded(node, position, front, operands, graph)
@@ -84,18 +83,6 @@ class FoldInputScale(RewriteRule):
         names[1 - position] = graph.add_constant(f"{weights.name}/scaled", new)
         graph.replace_nodes([front, node], [NodeTemplate(node.op_type, tuple(names), (result.name,), node.attributes)])
         return True
-
-
-def _operands(node: NodeSpec) -> tuple[ValueSpec, ValueSpec] | None:
-    """The scaled operand and the constant, or None if the node has another form."""
-    if len(node.inputs) != 2:
-        return None
-    first, second = node.inputs
-    if first is None or second is None or first.constant == second.constant:
-        return None
-    if second.constant:
-        return first, second
-    return (second, first) if node.op_type == "Mul" else None
 
 
 def _scaled(node: NodeSpec, position: int, weight: Array, factor: Array, rank: int, source: ValueSpec) -> Any | str:

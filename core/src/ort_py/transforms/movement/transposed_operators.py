@@ -54,7 +54,6 @@ def push(node: NodeSpec, known: Mapping[str, Permutation], graph: GraphEditor) -
 
 
 def inverse(permutation: Permutation) -> Permutation:
-    """The inverse of a permutation."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 

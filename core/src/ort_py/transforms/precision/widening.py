@@ -110,7 +110,6 @@ class _Region:
     # Choosing ---------------------------------------------------------------------------------------------------------
 
     def add(self, node: NodeSpec) -> None:
-        """Take a node in."""
         self.wide[node.name] = node
         self._written.update(value.name for value in self._narrow(node.outputs))
 
