@@ -1,6 +1,6 @@
 """Devices and kinds of memory.
 
-A leaf: imports nothing of ort-py. Knows no vendor; a device kind is whatever string a provider declares.
+A leaf: imports nothing of ort-py. It is independent of vendors; a device kind is whatever string a provider declares.
 """
 
 from __future__ import annotations

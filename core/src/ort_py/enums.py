@@ -1,7 +1,8 @@
 """onnxruntime's enumerations, with its names and numbers.
 
 Applications compare members with plain numbers, look them up in ``__members__``, print and pickle them; so members are
-integers that print like onnxruntime's: ``OrtMemType.DEFAULT``. Knows nothing of what the members mean to the engine.
+integers that print like onnxruntime's: ``OrtMemType.DEFAULT``. It is independent of what the members mean to the
+engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Refuses an installed onnx that is too old, when ort_py is imported. Imports no onnx: the version is read from the
 name of the folder with its metadata, which costs some microseconds. Installed packages are searched only to say who
-keeps onnx back. Knows nothing else of the engine.
+keeps onnx back. It uses nothing else of the engine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Suggestions of existing names for an unknown one: "Did you mean …?".
 
-A leaf: imports nothing of ort-py. Knows no kind of name; rooms whose names have a form of their own (`discovery`) say
-what of it counts.
+A leaf: imports nothing of ort-py. It is independent of kinds of name; rooms whose names have a form of their own
+(`discovery`) say what of it counts.
 """
 
 from __future__ import annotations

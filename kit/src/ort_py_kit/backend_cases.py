@@ -2,7 +2,7 @@
 
 Five kinds: single operators, made in this process, with their function bodies as models of their own; small graphs and
 PyTorch exports, read from the onnx wheel; and the classic image models with constant weights in place of trained ones.
-Knows nothing of providers: `suites.results` runs them.
+It does not depend on providers: `suites.results` runs them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The pytest plug-in of the kit: which provider is tested, which share of the tests, the report and the support table.
 
 `pytest_entry` loads it where ``ort_py_kit`` is named on the command line; an author's ``conftest.py`` does with
-``pytest_plugins = ["ort_py_kit.plugin"]``. Knows no check: it reads what `suites.results` left with each case.
+``pytest_plugins = ["ort_py_kit.plugin"]``. It does not depend on checks: it reads what `suites.results` left with each
+case.
 """
 
 from __future__ import annotations

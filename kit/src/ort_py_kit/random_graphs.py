@@ -1,8 +1,8 @@
 """Random graphs of common operators, drawn from any source of choices: seeded numbers, or a search such as hypothesis.
 
 Every graph is valid and typed, reads one float tensor, and returns the last value and a few others. Numbers stay small,
-so that no operator is asked for what ONNX leaves open, such as casting a number that does not fit. Knows nothing of who
-runs them.
+so that no operator is asked for what ONNX leaves open, such as casting a number that does not fit. It is independent of
+who runs them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The provider under test: found or registered, and its sessions, made so that nothing hides what it does.
 
-Comes before the suites. Knows no test: what goes wrong is raised as it is, or returned as a record.
+Comes before the suites. It does not depend on tests: what goes wrong is raised as it is, or returned as a record.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Subject:
 
 
 class _Observer:
-    """Hears of runs that regions of one provider decline."""
+    """Collects the runs that regions of one provider decline."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

@@ -1,6 +1,6 @@
 """Facts that a manager needs about the sessions it shares: the files they were made from, and the memory they take.
 
-Comes before `session_manager`. Knows the inside of sessions, which the manager does not.
+Comes before `session_manager`. It may use the inside of sessions, which the manager does not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """When two requests for a session mean the same one: model, options and providers as one value that can be compared.
 
-A file is what it is now, so one that was replaced or rewritten is another model. Knows no session.
+A file is what it is now, so one that was replaced or rewritten is another model. It is independent of sessions.
 """
 
 from __future__ import annotations

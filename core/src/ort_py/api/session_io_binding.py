@@ -8,7 +8,7 @@ the others.
 
 Values on devices are read and written there, where a provider of the session can; see `device_runs`.
 
-A binding belongs to one thread at a time. Knows nothing of plans, slots or frames.
+A binding belongs to one thread at a time. It does not depend on plans, slots or frames.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compiled artifacts of providers: bytes under a key over everything they depend on.
 
-Comes after `store`, which keeps them. Knows no provider.
+Comes after `store`, which keeps them. It does not depend on providers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Conditions of a cached entry besides the model: this machine, the versions of packages, and their files.
 
 Versions say enough of packages that were installed; those that somebody works on change without one, so the sizes and
-times of a package's files count too. Knows no provider and no session; who makes keys says which packages matter.
+times of a package's files count too. It does not depend on providers or sessions; who makes keys says which packages
+matter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The folder and the size limit of the cache: from the session's option, else the environment, else the user's folder.
 
-Knows nothing of what is cached. ``ORT_PY_CACHE=off`` or a folder; ``ORT_PY_CACHE_SIZE=500M``; 2 GiB by default.
+It does not depend on what is cached. ``ORT_PY_CACHE=off`` or a folder; ``ORT_PY_CACHE_SIZE=500M``; 2 GiB by default.
 """
 
 from __future__ import annotations

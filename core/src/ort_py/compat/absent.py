@@ -5,8 +5,8 @@ file and written by ``scripts/absent_names.py``, lists them: whole modules, whic
 modules of ort-py lack, which their ``__getattr__`` gives. A name that onnxruntime does not have is an AttributeError
 here as well, so programs that look whether something is there get the same answer.
 
-Plain constants and the members of enumerations have their values. Knows no subpackage's content; the table is read when
-the first name is missing.
+Plain constants and the members of enumerations have their values. It does not depend on the contents of subpackages;
+the table is read when the first name is missing.
 """
 
 from __future__ import annotations

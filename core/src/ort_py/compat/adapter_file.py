@@ -8,7 +8,7 @@ parameter's bytes against its shape, so a hostile file is an error and costs no 
     Adapter    format_version: int32, adapter_version: int32, model_version: int32, parameters: [Parameter]
     Parameter  name: string, dims: [int64], data_type: int32 (TensorProto), raw_data: [uint8]
 
-Comes before `adapters`, which holds what users see. Knows no files and no OrtValue.
+Comes before `adapters`, which holds what users see. It does not depend on files or on `OrtValue`.
 """
 
 from __future__ import annotations

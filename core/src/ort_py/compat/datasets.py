@@ -1,7 +1,7 @@
 """Three tiny models to try a runtime with, by the names onnxruntime ships them under.
 
 They are made here when they are asked for, into a temporary folder of the process, and have the same inputs, outputs
-and operators; coefficients of the classifier are round numbers of its own. Knows nothing of sessions.
+and operators; coefficients of the classifier are round numbers of its own. It is independent of sessions.
 """
 
 from __future__ import annotations

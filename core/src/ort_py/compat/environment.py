@@ -1,7 +1,7 @@
 """Questions to the process and settings of it: onnxruntime's module functions that belong to no session.
 
-Settings are few: where log messages start, the seed of random operators, the threads of sessions that ask for none.
-Knows no model. What a provider is, and which there are, is `discovery`'s business.
+Settings are few: where log messages start, the seed of random operators, the threads of sessions that ask for none. It
+does not depend on models. What a provider is, and which there are, is `discovery`'s business.
 """
 
 from __future__ import annotations

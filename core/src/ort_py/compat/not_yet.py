@@ -1,7 +1,7 @@
 """Functions and classes of onnxruntime that ort-py does not have yet: they can be imported, and say so when called.
 
-Applications import many names that they call on some paths only; with these stand-ins the import works and the call
-is a clear error. Knows no subpackage: each lists its own names and what to use instead.
+Applications import many names that they call on some paths only; with these stand-ins the import works and the call is
+a clear error. It does not depend on subpackages: each lists its own names and what to use instead.
 """
 
 from __future__ import annotations

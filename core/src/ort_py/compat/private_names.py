@@ -1,6 +1,6 @@
 """Attributes of onnxruntime's sessions that programs read although their names are private: a base of sessions.
 
-Each is one of the session's public answers under another name. Knows nothing of how a session is made or run.
+Each is one of the session's public answers under another name. It is independent of how a session is made or run.
 """
 
 from __future__ import annotations

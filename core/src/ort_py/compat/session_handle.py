@@ -1,7 +1,7 @@
 """The handle in C that onnxruntime's sessions hold as ``_sess``: a few libraries call it past the session.
 
 Its methods have the session's names and, in two places, another order of arguments. Everything else is the session's.
-Knows nothing of how a session is made or run.
+It does not depend on how a session is made or run.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One object, because a second copy would have a second set of exception classes, which no ``except`` clause written for
 the first would catch. Only the subpackages that onnxruntime has are there; other modules of `ort_py` are not reachable
-through its name. Knows the subpackages' names, nothing of what is in them.
+through its name. It knows the names of the subpackages, but not their contents.
 """
 
 from __future__ import annotations

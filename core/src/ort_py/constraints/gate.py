@@ -3,7 +3,7 @@
 When a session is created, the constraints of a region's nodes are walked once over symbolic sizes. What holds for all
 sizes is settled then. What is left becomes one program of whole numbers, which also computes how large the outputs and
 the values inside are, and which is run for each new set of shapes. Indices that arrive at the border are compared with
-their bounds in every run. Knows no provider, and nothing of how a region runs.
+their bounds in every run. It does not depend on providers or on how a region runs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 registers.
 
 `gate_walk` makes it, `gate` runs it, and the cache of sessions keeps it as a record, so that a session that is restored
-does not walk the constraints again. Knows no operators.
+does not walk the constraints again. It is independent of operators.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It is data only: a list of instructions over numbered registers, made once when a session is created and run whenever a
 region meets shapes that it has not seen. One instruction takes about a tenth of a microsecond. Numbers are Python's, so
-nothing overflows. Knows nothing of shapes or operators.
+nothing overflows. It is independent of shapes or operators.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The arguments of a constraint: one node, with the known facts about its input tensors.
 
 A constraint reads shapes and contents, says what must hold, and returns what it knows of the outputs. The same
-constraint serves a node of a run, whose shapes are numbers, and a node of a region, whose shapes are `Size`s. Knows
-nothing of regions or of how programs are run.
+constraint serves a node of a run, whose shapes are numbers, and a node of a region, whose shapes are `Size`s. It is
+independent of regions or of how programs are run.
 """
 
 from __future__ import annotations

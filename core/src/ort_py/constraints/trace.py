@@ -1,6 +1,6 @@
 """Walking a region through its constraints: once over symbolic sizes, or over the numbers of one run.
 
-Comes between `table` and `gate`. Knows no provider; of the graph it sees the records that providers see.
+Comes between `table` and `gate`. It does not depend on providers; of the graph it sees the records that providers see.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The short way to a provider that compiles regions: say which node it can run, and compile what it gets.
 
-Groups what can run into convex regions and asks whether each pays. Knows no engine: the partitioner still decides.
-Comes between `provider`, which it implements, and the providers that compile.
+Groups what can run into convex regions and asks whether each pays. It does not depend on engines: the partitioner still
+decides. Comes between `provider`, which it implements, and the providers that compile.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ An option it does not declare is: accepted, ignored and reported, where onnxrunt
 with "did you mean" where it is close to a known name; otherwise one warning. Values are converted from strings, since
 onnxruntime passes nothing else; a value of a wrong kind is refused. A wrong option never leads to a fallback.
 
-Comes before `selection`. Knows nothing of records.
+Comes before `selection`. It does not depend on records.
 """
 
 from __future__ import annotations

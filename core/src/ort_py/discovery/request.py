@@ -1,7 +1,7 @@
 """The user's ``providers`` and ``provider_options``, in every shape onnxruntime takes, as one list.
 
-Comes before `selection`. Knows nothing of what is installed. Shapes that onnxruntime mistakes for something else are
-refused: a bare string is a list of letters to it, and a set has no order.
+Comes before `selection`. It does not depend on what is installed. Shapes that onnxruntime mistakes for something else
+are refused: a bare string is a list of letters to it, and a set has no order.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def assignment_record(assignment: Assignment, written: ModelWriter, keys: Mappin
 
     Args:
         assignment: Of a model that `written` has written.
-        written: Knows the numbers of nodes and graphs.
+        written: Provides the numbers of nodes and graphs.
         keys: Key of each region's artifact, where it has one.
 
     Raises:

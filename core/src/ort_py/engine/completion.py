@@ -1,6 +1,6 @@
 """Refusing sessions whose nodes would run on the host though the program forbids it: by config entry, or strict mode.
 
-Comes after planning: what is judged is the assignment. Knows nothing of how it came about.
+Comes after planning: what is judged is the assignment. It does not depend on how it came about.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Contributions of providers and plug-ins to one session: kernels, transforms, copies, allocators.
 
-Filled once, before the model is loaded, so that a provider whose code raises is known before anything depends on it.
-Knows no model and no plan; `assembly` takes everything from here. Allocators are released here too.
+Filled once, before the model is loaded, so that a provider whose code raises is known before anything depends on it. It
+does not depend on models or plans; `assembly` takes everything from here. Allocators are released here too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The optimised model as a file, with its large constants in a second one where the options say so.
 
-Comes after the graph was optimised and partitioned. Knows nothing of providers.
+Comes after the graph was optimised and partitioned. It does not depend on providers.
 """
 
 from __future__ import annotations

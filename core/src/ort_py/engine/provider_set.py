@@ -1,7 +1,7 @@
 """The providers of one engine: chosen, created, put in an order, left out after failures, and closed.
 
-Comes after `provider_choice`, which selects them. Holds what providers and plug-ins contribute. Knows no model and no
-program: the engine prepares one for the providers that are in use here.
+Comes after `provider_choice`, which selects them. Holds what providers and plug-ins contribute. It does not depend on
+models or programs: the engine prepares one for the providers that are in use here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProviderSet:
         hooks: The plug-ins' hooks.
         policy: Decides which failures another provider may answer.
         fallbacks: Takes a record of each provider that is replaced.
-        participants: Knows the order of providers that was named or measured for the model.
+        participants: Provides the order of providers that was named or measured for the model.
         provider_options: Filled with the options of each provider, as strings.
 
     Attributes:

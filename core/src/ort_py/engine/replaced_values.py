@@ -1,7 +1,7 @@
 """Replacements of the model's own values in a session's options: initializers given by the caller, sizes of dimensions.
 
-Between `options` and `graph.reading`: turns `OrtValue`s into arrays, and replaces initializers of a model that was
-read and is not typed yet. Knows no provider.
+Between `options` and `graph.reading`: turns `OrtValue`s into arrays, and replaces initializers of a model that was read
+and is not typed yet. It is independent of providers.
 """
 
 from __future__ import annotations

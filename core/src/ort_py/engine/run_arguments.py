@@ -1,8 +1,8 @@
 """Checks of a run's arguments besides its feed: the names of outputs, and run options.
 
 Without this, a wrong object would fail somewhere inside, as something else, or be taken for what it is not: a text for
-a list of letters, a feed for the names of outputs. Comes before `runner`. Knows no model: which names there are, the
-runner knows.
+a list of letters, a feed for the names of outputs. Comes before `runner`. It is independent of models: which names
+there are, the runner knows.
 """
 
 from __future__ import annotations

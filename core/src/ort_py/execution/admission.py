@@ -1,8 +1,8 @@
 """The checks between a run and a compiled region: the region's gate and the limits of the session.
 
 A frame's instance of a region is wrapped once, unless it hands shapes that are new to it to the gate itself. New shapes
-go through the gate and are remembered; known ones cost a comparison. Knows no operator and no provider; the rules are
-in `ort_py.constraints`.
+go through the gate and are remembered; known ones cost a comparison. It is independent of operators and providers; the
+rules are in `ort_py.constraints`.
 """
 
 from __future__ import annotations

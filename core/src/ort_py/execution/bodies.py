@@ -1,6 +1,6 @@
 """A body's run in a child frame: captures in, inputs in, steps, outputs out. Shared by all steps that hold bodies.
 
-Knows no operator. Captures are handed over once, before the first iteration.
+It does not depend on operators. Captures are handed over once, before the first iteration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compiling a plan: one instruction for each step, and the programs of its bodies.
 
-Knows all kinds of steps, and imports what runs the rare ones only when a plan has them. Comes after `program` and
-`instructions`.
+It handles all kinds of steps, and imports the code for the rare ones only when a plan contains them. Comes after
+`program` and `instructions`.
 """
 
 from __future__ import annotations

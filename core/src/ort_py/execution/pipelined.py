@@ -1,9 +1,9 @@
 """Work on a stream of items in their order, several at a time: one thread pulls, others work, the caller takes.
 
 `depth` items at most have been pulled and not taken, whatever any side's speed: the puller waits for the taker. What an
-item's work raises, and what pulling raises, surfaces where the result would have stood, and ends the stream. Knows no
-session: an item is an object, work a call. The threads hold what they share, never the stream, so that a forgotten
-stream ends.
+item's work raises, and what pulling raises, surfaces where the result would have stood, and ends the stream. It is
+independent of sessions: an item is an object, work a call. The threads hold what they share, never the stream, so that
+a forgotten stream ends.
 """
 
 from __future__ import annotations

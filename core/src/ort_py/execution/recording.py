@@ -1,7 +1,7 @@
 """The record of one run: the form of every value, and the number of bytes alive at once.
 
-Only the few runs whose signature is new are recorded. A recorded run does what any other does, with a look at the
-slots after each step. Knows no places: `planning.memory_plan` finds them in what was seen here.
+Only the few runs whose signature is new are recorded. A recorded run does what any other does, with a look at the slots
+after each step. It does not choose places: `planning.memory_plan` finds them in what was seen here.
 """
 
 from __future__ import annotations

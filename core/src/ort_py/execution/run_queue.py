@@ -1,7 +1,8 @@
 """A queue for asynchronous runs: a few threads take them one after another.
 
 Used by the asynchronous calls of sessions. Threads are made when there is work, end after a while without any, and are
-made again in a forked child. Knows no model and no event loop: a job is a call, a future, and a way to stop it.
+made again in a forked child. It is independent of models and event loops: a job is a call, a future, and a way to stop
+it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Memory that the runs of a program need besides its weights, in bytes: plain values for reports.
 
-Filled by `FramePool.workspace` from what recorded runs left. Knows no frame, no plan and no session.
+Filled by `FramePool.workspace` from what recorded runs left. It does not depend on frames, plans or sessions.
 """
 
 from __future__ import annotations

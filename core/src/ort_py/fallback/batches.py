@@ -2,7 +2,7 @@
 
 The caller names the axis, and says with it that what is computed of one part does not depend on the others. What can be
 checked is: which inputs have the axis, that all of them are as long, and that each output of a part is as long as the
-part. Knows no session: it is handed a function that runs a feed. Feeds are sliced, never written to.
+part. It does not depend on sessions: it is handed a function that runs a feed. Feeds are sliced, never written to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The circuit breaker: keeps what fails from being tried again with every run, and lets it be tried now and then.
 
-Knows neither sessions nor providers, and no thread waits in it. `circuits` keeps one for each provider of a session,
-`lost_devices` one for each device of the process.
+It is independent of sessions and providers, and no thread waits in it. `circuits` keeps one for each provider of a
+session, `lost_devices` one for each device of the process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A session's memory of failures: a circuit breaker for each provider, and failures that no provider could handle.
 
-Filled by `engine.recovery.answers`; a session whose runs all succeed never asks. Knows no plan and no session.
+Filled by `engine.recovery.answers`; a session whose runs all succeed never asks. It is independent of plans and
+sessions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading a failed run: which provider failed, and whether memory, its device or something else is the reason.
 
-Comes before `policy`, which says whether it may be answered. Knows no plan: an error carries its place.
+Comes before `policy`, which says whether it may be answered. It is independent of plans: an error carries its place.
 """
 
 from __future__ import annotations

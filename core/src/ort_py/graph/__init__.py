@@ -13,5 +13,5 @@ In the order in which a model travels:
 | `editing` | the only way to change a graph |
 | `writing` | back to ONNX |
 
-Knows nothing of providers, devices or plans. Import what you need from the module that has it.
+It does not depend on providers, devices or plans. Import what you need from the module that has it.
 """

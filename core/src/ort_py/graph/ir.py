@@ -1,7 +1,7 @@
 """The in-memory graph: nodes and values with uses, types, symbolic shapes and constants.
 
 Read from protobuf once (`loader`), checked (`validate`), typed (`shapes`), changed only through `edit`, shown to
-plug-ins through `view`, written back by `serialize`. Knows nothing of providers, devices or plans, and keeps no
+plug-ins through `view`, written back by `serialize`. It is independent of providers, devices or plans, and keeps no
 protobuf message alive.
 
 Nested graphs are attributes of their owning node and refer to outer values directly: a capture is a use of an outer

@@ -1,6 +1,6 @@
 """Calling a plug-in's code so that whatever it raises stays its own problem.
 
-Comes before `manager` and before `discovery`. Knows nothing of hooks or providers.
+Comes before `manager` and before `discovery`. It is independent of hooks or providers.
 
 A guard catches `BaseException`, not `Exception`: a plug-in that calls ``sys.exit()`` at import, or a Rust extension
 that panics (PyO3 derives that from `BaseException`), is as broken as one that raises `ImportError` or, for a missing

@@ -4,7 +4,7 @@ pluggy's own hook call stops at the first exception and its entry-point loader a
 plug-in is registered, queried and notified on its own. A plug-in that fails while contributing is *broken*: it is
 unregistered, its failure is kept and reported once, the others go on. An observer that fails is logged once.
 
-Comes after `specs` and `validation`. Knows nothing of providers, records or sessions; `discovery` registers the
+Comes after `specs` and `validation`. It does not depend on providers, records or sessions; `discovery` registers the
 plug-ins behind provider entry points here. Nothing is loaded before the first question.
 """
 

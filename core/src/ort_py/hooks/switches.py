@@ -4,7 +4,7 @@
 ``ORT_PY_ALLOW_PROVIDERS`` is set, providers it does not name are not loaded. Both are comma-separated; a name is a
 provider's, a distribution's, or ``distribution:Name``. What is blocked is not even imported.
 
-Read again on each question, never at import. Knows nothing of records or sessions.
+Read again on each question, never at import. It is independent of records or sessions.
 """
 
 from __future__ import annotations

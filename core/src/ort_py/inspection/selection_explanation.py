@@ -1,6 +1,7 @@
 """`ort_py.explain_selection`: which providers a session would get, and why not others, without making one.
 
-Asks the same functions that a session asks, and turns what they raise into a line of the answer. Knows no model.
+Asks the same functions that a session asks, and turns what they raise into a line of the answer. It is independent of
+models.
 """
 
 from __future__ import annotations

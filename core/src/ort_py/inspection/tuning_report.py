@@ -1,6 +1,6 @@
 """Results of `ort_py.tune`: a row for each placement that was tried, the fastest, and whether it is remembered.
 
-Plain values with a table and JSON. Knows no session and no clock.
+Plain values with a table and JSON. It does not depend on sessions or clocks.
 """
 
 from __future__ import annotations

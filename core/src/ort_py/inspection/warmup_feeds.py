@@ -1,6 +1,6 @@
 """The feeds of a warm-up: from shapes, sizes of dimensions and real values to one feed for each combination.
 
-Everything is checked against what the model declares before anything runs. Knows no session and no time.
+Everything is checked against what the model declares before anything runs. It does not depend on sessions or time.
 """
 
 from __future__ import annotations

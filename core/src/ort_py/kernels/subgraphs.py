@@ -2,8 +2,8 @@
 call.
 
 A kernel is bound once and called by many threads, each in a frame of its own. So the handle holds no frame: the step
-that calls the kernel says, for its own thread and as long as the call lasts, how each handle runs. Knows no frame and
-no plan; `execution.control_flow` provides the runners.
+that calls the kernel says, for its own thread and as long as the call lasts, how each handle runs. It does not depend
+on frames or plans; `execution.control_flow` provides the runners.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Budgets for models: how much a file may make this process do.
 
-Everything that turns numbers of a model into work asks here first: the loader, the weight store, kernels whose
-result size depends on data, and runs. Knows nothing of graphs, plans or providers.
+Everything that turns numbers of a model into work asks here first: the loader, the weight store, kernels whose result
+size depends on data, and runs. It does not depend on graphs, plans or providers.
 
 `limits` holds the numbers, `budget` counts against them while a model loads, `allocation` checks one array, `text`
 counts what strings take, `running_time` lets long kernels look at the clock.

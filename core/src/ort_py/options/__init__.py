@@ -10,7 +10,7 @@ reading order:
 * `config_checks`, `verify_share`: checks of keys and values.
 * `ep_context`: the buffers that callbacks for compiled models get.
 
-Knows no model, no provider and no session.
+It is independent of models, providers and sessions.
 """
 
 from ort_py.options.option_set import (

@@ -3,7 +3,7 @@
 `Option` is a descriptor: an option is declared once, as a class attribute, and that declaration is the entry of the
 table. `OptionSet` is the base of `SessionOptions` and `RunOptions`, which declare the attributes. What the engine asks
 of options are functions here and no methods, so that a user who looks at `dir(SessionOptions)` sees options and
-onnxruntime's methods only. Knows no particular option.
+onnxruntime's methods only. It is independent of particular options.
 """
 
 from __future__ import annotations

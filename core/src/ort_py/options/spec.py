@@ -2,8 +2,8 @@
 
 Every fact about an option stands in its `EngineOption` and nowhere else. The attributes of `SessionOptions` and
 `RunOptions` (`option_set`), the config entries (`config_entries`), the checks of values, the load report, the key of
-the cache, the fingerprint of a session and the page ``docs/user/options.md`` are all made of these records. Knows no
-particular option.
+the cache, the fingerprint of a session and the page ``docs/user/options.md`` are all made of these records. It does not
+depend on particular options.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The share of runs that a session verifies: the value of an option, else of the environment, checked.
 
-Comes before `session_options`, which documents the option, and `verification`, which acts on it. Knows neither.
+Comes before `session_options`, which documents the option, and `verification`, which acts on it. It does not depend on either.
 """
 
 from __future__ import annotations

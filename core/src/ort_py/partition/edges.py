@@ -1,7 +1,7 @@
 """Trimming islands: nodes at an edge that cost less elsewhere, their copies counted in, leave one after the other.
 
 A step of `islands`. A node that leaves may lay open the next one; each leaves once, so the work is linear in the uses
-of values. Knows costs and devices, no operators.
+of values. It uses costs and devices, but not operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Estimates of a node's arithmetic and memory traffic from operator, shapes and types.
 
-Knows no provider and no time; `work_table` prices what is counted here. Orders of magnitude are enough: what they
-decide is which side of a copy a node belongs to. Dimensions that are not known before a run count as a few.
+It is independent of providers and time; `work_table` prices what is counted here. Orders of magnitude are enough: what
+they decide is which side of a copy a node belongs to. Dimensions that are not known before a run count as a few.
 """
 
 from __future__ import annotations

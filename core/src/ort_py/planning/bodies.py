@@ -1,7 +1,7 @@
 """Common parts of nodes with bodies: the body's plan is nested in its parent's, and its outputs are defined there.
 
-Knows no operator. A body's planner is done with its own steps when this is called; here its outputs are brought to
-their devices and its captures get slots of the enclosing plan.
+It does not depend on operators. A body's planner is done with its own steps when this is called; here its outputs are
+brought to their devices and its captures get slots of the enclosing plan.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A step waits for the writers of its inputs, and a writer for the steps that used
 * A compiled region on the host has threads of its own, as many as the run: nothing runs beside it.
 * A step with bodies is one step, and as special as the most special step inside.
 
-Comes after the plan, before `lanes`. Knows no times and no threads.
+Comes after the plan, before `lanes`. It is independent of times and threads.
 """
 
 from __future__ import annotations

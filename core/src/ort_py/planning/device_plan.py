@@ -1,7 +1,8 @@
 """A plan for feeds that are on a device already, and results that are wanted on one: the copies between are left out.
 
 Comes after `builder`, whose plans bring everything to the host. What changes are slots and copies at both ends of the
-main graph; kernels, constants and the plans of bodies are those of the plan it is made from. Knows no values.
+main graph; kernels, constants and the plans of bodies are those of the plan it is made from. It is independent of
+values.
 """
 
 from __future__ import annotations

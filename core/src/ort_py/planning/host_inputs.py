@@ -1,7 +1,7 @@
 """Inputs of a region that are on the host when it runs, determined before the region is compiled.
 
-Comes after partitioning, which determines the provider that computes each value. Knows no plan: what comes from a loop
-or from an outer graph may be anywhere, and does not count.
+Comes after partitioning, which determines the provider that computes each value. It does not depend on plans: what
+comes from a loop or from an outer graph may be anywhere, and does not count.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ end that begins with them, each on the lane where it would end first; reading wh
 steps too short to be handed over stay with what they read. A task is what lies on a lane between two meetings; no
 thread ever waits inside one. Lanes are only the way to tasks: any thread may run any task.
 
-Comes after `dependencies`. Knows no slots and no threads; times are numbers that somebody measured.
+Comes after `dependencies`. It is independent of slots and threads; times are numbers that somebody measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lifetimes of slots: after which step the content of a slot is not needed any more.
 
-Knows nothing of devices or sizes. Slots that outlive a run (constants, captures, outputs, frames, instances) are
+It is independent of devices or sizes. Slots that outlive a run (constants, captures, outputs, frames, instances) are
 given as `keep`.
 """
 

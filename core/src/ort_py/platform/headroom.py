@@ -2,7 +2,7 @@
 
 BLAS libraries allocate a buffer for each thread that calls them, when it does so first. OpenBLAS ends the process if
 there is no memory for it. So runs under limits ask beforehand. Where the system promises memory that it does not have,
-nothing can be asked: only a limit of the address space (``RLIMIT_AS``) is looked at. Knows no kernel.
+nothing can be asked: only a limit of the address space (``RLIMIT_AS``) is looked at. It does not depend on kernels.
 """
 
 from __future__ import annotations

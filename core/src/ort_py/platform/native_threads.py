@@ -4,7 +4,7 @@ While a run is under way, BLAS has one thread: kernels split large products over
 parts times N threads of BLAS cannot happen, and no thread of BLAS spins for work when a run is over. OpenMP, whose
 number belongs to the calling thread, gets the run's share. When the last run has ended, everything is as it was.
 
-Why one thread: decision 0012. Knows no kernels and no sessions.
+Why one thread: decision 0012. It does not depend on kernels or sessions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether the threads that native libraries started in this process are at rest.
 
-Knows the task files of Linux and no library. Elsewhere the question has no answer.
+It reads the task files of Linux and uses no library. Elsewhere the question has no answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The data of a plan that a profile needs: the slots that its steps read and write, and the text made from them later.
 
-Made once a plan; `recorder` notes times and kinds of values against it. Knows no clock and no runs.
+Made once a plan; `recorder` notes times and kinds of values against it. It does not depend on clocks or runs.
 """
 
 from __future__ import annotations

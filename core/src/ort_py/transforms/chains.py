@@ -1,6 +1,7 @@
 """Two nodes in a row of which a rule makes one: a Cast of a Cast, a Transpose of a Transpose.
 
-Knows no operator: the rules of `elimination` and `movement` say which they mean, and what becomes of them.
+It does not depend on operators: the rules of `elimination` and `movement` say which they mean, and what becomes of
+them.
 """
 
 from __future__ import annotations

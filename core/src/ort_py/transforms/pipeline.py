@@ -1,7 +1,8 @@
 """Run graph transforms to a fixed point and report the effect of each.
 
 Comes after `shapes`, before partitioning. Transforms of a level run in the order given, levels upwards, round after
-round until a round changes nothing; local rules that follow each other run in one sweep. Knows no transform by name.
+round until a round changes nothing; local rules that follow each other run in one sweep. It is independent of
+transforms by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The report of the optimisation: each pass with nodes, seconds, rewrites, and the near matches that it left alone.
 
-Filled by `pipeline` and `sweep`, read by users: plain data, with a text and a dictionary. Knows no graph. Lists are
-bounded, since a model may have tens of thousands of near matches; the numbers beside them count all.
+Filled by `pipeline` and `sweep`, read by users: plain data, with a text and a dictionary. It does not depend on graphs.
+Lists are bounded, since a model may have tens of thousands of near matches; the numbers beside them count all.
 """
 
 from __future__ import annotations

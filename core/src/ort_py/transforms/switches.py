@@ -1,7 +1,7 @@
 """Transforms switched off by name, those of onnxruntime included: which of ours does what one of its passes does.
 
 Used where a session is optimised. Where one of ours does exactly what a pass of onnxruntime does, it has its name; the
-table holds the rest. Knows nothing of options.
+table holds the rest. It does not depend on options.
 """
 
 from __future__ import annotations

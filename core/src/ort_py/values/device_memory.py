@@ -1,7 +1,7 @@
 """Memory of devices for users' values, as the usable providers offer it: found by device, kept, used by one at a time.
 
-After discovery, before `device_tensor`. Knows no vendor: which names are whose stands in the table of device names, and
-who has memory there says the factory of a provider.
+After discovery, before `device_tensor`. It does not depend on vendors: which names are whose stands in the table of
+device names, and who has memory there says the factory of a provider.
 """
 
 from __future__ import annotations

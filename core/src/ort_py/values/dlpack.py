@@ -2,7 +2,7 @@
 
 NumPy speaks DLPack for its own types. For bfloat16 and the float8 types a tensor crosses as integers of the same width,
 and the type code of the exchanged record is set to what it really is: DLPack hands the record over together with the
-memory, so its new owner may do that. Knows nothing of ONNX beyond element types.
+memory, so its new owner may do that. It is independent of ONNX beyond element types.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """New plug-in packages: names made of one word, and files made of templates.
 
-Its only user is `cli.new`. Knows nothing of sessions: what it writes is text.
+Its only user is `cli.new`. It does not depend on sessions: what it writes is text.
 
 | module | what it does |
 |---|---|

@@ -1,6 +1,6 @@
 """All names of a new package from the one word that its author gives.
 
-``acme`` → distribution ``ort-py-acme``, package ``ort_py_acme``, ``AcmeExecutionProvider``. Knows nothing of files.
+``acme`` → distribution ``ort-py-acme``, package ``ort_py_acme``, ``AcmeExecutionProvider``. It is independent of files.
 Comes before `packages`.
 """
 

@@ -1,6 +1,6 @@
 """Common parts of all suites: the provider under test, its sample models, and failures that say what to change.
 
-Knows no question; the files beside it ask them.
+It asks no questions itself; the files beside it do.
 """
 
 from __future__ import annotations

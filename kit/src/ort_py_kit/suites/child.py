@@ -1,6 +1,6 @@
 """Checks that need a process of their own: a fresh interpreter that loads the provider's module again.
 
-Knows no question: a module beside this one is run there, and says what it saw on its standard output.
+It is independent of questions: a module beside this one is run there, and says what it saw on its standard output.
 """
 
 from __future__ import annotations

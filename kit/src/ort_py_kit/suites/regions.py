@@ -1,7 +1,7 @@
 """Compiled regions without a session: a claim compiled, and a region run once on whatever device it is for.
 
 Arrays travel between processes in a file of ONNX tensors, which has every type that ONNX has. Used by the checks of
-artifacts, in this process and in a fresh one. Knows no question.
+artifacts, in this process and in a fresh one. It does not depend on questions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A case of one operator taken apart, so that its node can be written in another way, and put together again.
 
-Comes before `changes` and `rewriting`, which change drafts. Knows no rule of any operator.
+Comes before `changes` and `rewriting`, which change drafts. It does not depend on the rules of any operator.
 """
 
 from __future__ import annotations

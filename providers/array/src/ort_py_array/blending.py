@@ -1,7 +1,7 @@
 """One of two values for each element, by bits: no branch, so that an unforeseeable condition costs no more.
 
 NumPy's `where` branches at each element, and a wrong guess costs as much as ten elements: on random conditions it takes
-as long as twenty additions. `selection` uses this for large arrays on the host. Knows no operator.
+as long as twenty additions. `selection` uses this for large arrays on the host. It is independent of operators.
 """
 
 from __future__ import annotations

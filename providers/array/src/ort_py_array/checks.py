@@ -1,6 +1,7 @@
 """Arguments that only the data decides: axes and indices, checked once and refused with their numbers.
 
-Every kernel that reads an axis or an index comes here, so that the messages are the same everywhere. Knows no operator.
+Every kernel that reads an axis or an index comes here, so that the messages are the same everywhere. It does not depend
+on operators.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Three ways to convolve, chosen by the shapes: few windows at once, plain GEMM, or columns and GEMM.
 
 `plan` decides for shapes, once; what it returns does the work. Comes after `convolution_columns` and
-`convolution_windows`; `convolution` and `quantized_convolution` use it. Knows nothing of nodes, attributes and
-rounding: floating-point arrays of one type in, one array out.
+`convolution_windows`; `convolution` and `quantized_convolution` use it. It is independent of nodes, attributes and
+rounding: it takes floating-point arrays of one type and returns one array.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Det: determinants of square matrices, by the array module's LU decomposition.
 
-Narrow floats are computed in float32; large batches are split over the context's pool. Knows no other operator.
+Narrow floats are computed in float32; large batches are split over the context's pool. It is independent of other
+operators.
 """
 
 from __future__ import annotations

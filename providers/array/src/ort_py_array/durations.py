@@ -1,8 +1,8 @@
 """Estimated time of calls of the array module that nothing can interrupt: one transform, one sort, one decomposition.
 
 Kernels ask ``ctx.check_time(ahead)`` before such a call, so that a run with a time limit refuses what would end long
-after it. How fast this machine is, is measured once a process with calls of about a millisecond, and only when a
-kernel that has a limit is about to make a large call. Knows no operator.
+after it. How fast this machine is, is measured once a process with calls of about a millisecond, and only when a kernel
+that has a limit is about to make a large call. It is independent of operators.
 """
 
 from __future__ import annotations

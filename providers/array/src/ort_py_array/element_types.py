@@ -1,6 +1,6 @@
 """Element types that an attribute names by number: checked against those that the operator's schema allows.
 
-For operators whose output type no input decides (random numbers, windows). Knows no arrays.
+For operators whose output type no input decides (random numbers, windows). It is independent of arrays.
 """
 
 from __future__ import annotations

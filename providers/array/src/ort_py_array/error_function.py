@@ -5,7 +5,7 @@ weighted so that the error of erf itself is level: 7e-8 relative before rounding
 place) in float32 arithmetic, and monotonous to infinity beyond. float64: W. J. Cody's rational forms ("Rational
 Chebyshev approximation for the error function", Mathematics of Computation 23, 1969), at most 4e-16 relative.
 
-Gelu needs no tanh, because ``(1 + tanh(u)) / 2`` is ``1 / (1 + exp(-2u))``. Knows no operator.
+Gelu needs no tanh, because ``(1 + tanh(u)) / 2`` is ``1 / (1 + exp(-2u))``. It is independent of operators.
 """
 
 from __future__ import annotations

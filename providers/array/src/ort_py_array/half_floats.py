@@ -1,7 +1,7 @@
 """float16 in integer arithmetic: widening it, and rounding float32 to what it can hold, for computations in steps.
 
 NumPy's conversions to float16 and back take ten times as long as an addition; these take a third of that and give the
-same bits. Knows no operator.
+same bits. It does not depend on operators.
 """
 
 from __future__ import annotations

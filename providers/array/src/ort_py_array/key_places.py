@@ -1,6 +1,6 @@
 """Where integers stand in a sorted list of keys: a table where the keys lie close together, else binary search.
 
-Used by label encoders and n-gram tables. Knows no operator.
+Used by label encoders and n-gram tables. It does not depend on operators.
 """
 
 from __future__ import annotations

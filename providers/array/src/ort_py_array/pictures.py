@@ -1,6 +1,6 @@
 """Pictures padded as far as their windows read, whole or some output rows at a time.
 
-Comes after `windows`, before `convolution_columns` and `pooling`. Knows nothing of weights.
+Comes after `windows`, before `convolution_columns` and `pooling`. It is independent of weights.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A formula is a function ``(xp, x, out, **attributes)`` that writes its result to `out`, which may be `x` itself.
 `pointwise` declares it as an operator. At run time a large contiguous array is cut into blocks that stay in the cache
-and go to the context's pool; float16 and bfloat16 blocks are computed in float32 and rounded once. Knows no operator.
+and go to the context's pool; float16 and bfloat16 blocks are computed in float32 and rounded once. It is independent of
+operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """In which element type sums are formed: narrow floats are widened to float32 and rounded once at the end.
 
-Used by every family that multiplies and adds (matmul, convolution, pooling, normalisation, recurrence, resize). Knows
-dtypes only by name, because bfloat16 is not a type of NumPy itself.
+Used by every family that multiplies and adds (matmul, convolution, pooling, normalisation, recurrence, resize). It
+refers to dtypes by name, because bfloat16 is not a type of NumPy itself.
 """
 
 from __future__ import annotations

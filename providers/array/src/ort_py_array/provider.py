@@ -1,7 +1,7 @@
 """The short way to a provider whose device has an array module: bring it, an allocator and a copy, get every operator.
 
-Comes after `library`; a subclass names its device. Knows no device and no vendor: what the module's arrays cannot hold
-is refused by type, and what else it cannot do its author refuses by node.
+Comes after `library`; a subclass names its device. It does not depend on devices or vendors: what the module's arrays
+cannot hold is refused by type, and what else it cannot do its author refuses by node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One time step of RNN, GRU and LSTM, and the activation functions the specification lets them use.
 
-Knows nothing of sequences, directions and layouts: that is `recurrent`. Gates are the last axis of what comes in,
+It is independent of sequences, directions and layouts: that is `recurrent`. Gates are the last axis of what comes in,
 already projected from the input; a cell adds what the hidden state contributes.
 """
 

@@ -1,7 +1,7 @@
 """A recurrent layer over whole sequences: directions, layouts, lengths and initial states around the steps of a cell.
 
 Comes after `recurrent_cells` and `recurrent_standard`; `recurrent` and `contrib` bring the products, which is where the
-float and the quantised forms differ. Knows nothing of weights.
+float and the quantised forms differ. It does not depend on weights.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The input positions that an output position of Resize reads, and their weights; one axis at a time.
 
-The arithmetic is float32, as in the runtimes that models were tested on: positions that fall exactly between two
-pixels must fall to the same side here. It is float64 where positions are rounded and the scale follows from sizes: then
-the specification's positions are quotients of whole numbers, and those runtimes find which of them lie halfway. Knows
-nothing of pictures; `resize` gathers and adds up.
+The arithmetic is float32, as in the runtimes that models were tested on: positions that fall exactly between two pixels
+must fall to the same side here. It is float64 where positions are rounded and the scale follows from sizes: then the
+specification's positions are quotients of whole numbers, and those runtimes find which of them lie halfway. It does not
+depend on pictures; `resize` gathers and adds up.
 """
 
 from __future__ import annotations

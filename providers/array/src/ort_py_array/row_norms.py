@@ -2,7 +2,7 @@
 
 `row_kernel` and `sum_kernel` bind a kernel that handles everything to a node, and put a short way in front of it: no
 statistics wanted, the last axis, contiguous float32 with float32 parameters. Rows are handled in blocks that stay in
-the cache. Knows no operator.
+the cache. It does not depend on operators.
 """
 
 from __future__ import annotations

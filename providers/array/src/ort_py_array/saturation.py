@@ -1,6 +1,6 @@
 """From floating point to a quantised type: round, shift, saturate; and the scale that just fits some values.
 
-Comes before `quantization`, `quantized_matmul`, `quantized_convolution` and `contrib`. Knows no axes.
+Comes before `quantization`, `quantized_matmul`, `quantized_convolution` and `contrib`. It is independent of axes.
 """
 
 from __future__ import annotations

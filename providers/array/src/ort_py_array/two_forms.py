@@ -1,7 +1,7 @@
 """Kernels that write into given arrays: both forms of a callable from one function.
 
 A kernel with a fixed number of inputs takes its output as one more positional argument and needs nothing of this. Where
-inputs at the end may be left out, `two_forms` tells them from the output. Knows no operator.
+inputs at the end may be left out, `two_forms` tells them from the output. It is independent of operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Declaring operators that are one function of the array module: no code of our own runs between engine and ufunc.
 
 `ufunc` is for functions that take their output as a further positional argument. Family modules put the result into
-their ``KERNELS`` lists. Knows no operator.
+their ``KERNELS`` lists. It does not depend on operators.
 """
 
 from __future__ import annotations

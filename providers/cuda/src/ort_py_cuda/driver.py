@@ -2,8 +2,8 @@
 
 `cuInit` in a process makes CUDA useless in children that it forks later, so a probe must not call it. The driver's CUDA
 version needs no `cuInit`. The devices are read from what Linux shows of the driver, which takes no time; elsewhere they
-are asked of NVML, which ships with the driver and knows nothing of contexts. Knows no Python package. Comes before
-`availability`.
+are asked of NVML, which ships with the driver and knows nothing of contexts. It does not depend on Python packages.
+Comes before `availability`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The types that arrays of CuPy can hold, and the operators that need a library of NVIDIA's that may be missing.
 
-Comes before `provider`. Knows ONNX's element types and operators; imports no CuPy.
+Comes before `provider`. It uses ONNX's element types and operators, and does not import CuPy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Device arrays of other libraries, taken and given without a copy: DLPack, `__cuda_array_interface__`, addresses.
 
-What CuPy makes has both protocols, so results need nothing. Knows CuPy through `modules`; no session.
+What CuPy makes has both protocols, so results need nothing. It uses CuPy through `modules`, and does not depend on
+sessions.
 """
 
 from __future__ import annotations

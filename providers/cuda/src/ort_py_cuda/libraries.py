@@ -1,8 +1,8 @@
 """NVIDIA's libraries by name: where each is, and loading it.
 
 A library that the process has loaded already is taken, so that ort-py, CuPy and torch do not each have one of their
-own. Otherwise that of NVIDIA's wheels, then that of a CUDA toolkit, then what the system's loader finds. Knows no
-function of any of them. Comes after `installed`; before the bindings.
+own. Otherwise that of NVIDIA's wheels, then that of a CUDA toolkit, then what the system's loader finds. It does not
+depend on functions of any of them. Comes after `installed`; before the bindings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The options of CUDAExecutionProvider, named as onnxruntime names them, and what their values mean.
 
 What onnxruntime's provider takes and has no meaning here is in `WITHOUT_MEANING`: it is not declared, so the core
-accepts it, ignores it and lists it in the session's load report. Knows no device: whether there is one of a number is
-asked where it is opened.
+accepts it, ignores it and lists it in the session's load report. It is independent of devices: whether there is one of
+a number is asked where it is opened.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A session's settings for its kernels, read by their factories.
 
 The catalogue makes a session's settings the current ones while it calls a factory of this package, so a factory asks
-`current` once and keeps what it needs. Knows no option's name and no kernel.
+`current` once and keeps what it needs. It does not depend on kernels or on the names of options.
 """
 
 from __future__ import annotations

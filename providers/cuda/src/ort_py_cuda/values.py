@@ -1,7 +1,7 @@
 """Memory of a GPU for values that users make without a session: the pool that sessions share, and copies of its own.
 
-Comes after `opening` and `interop`; the factory of `plugin` gives it to the core. Knows no session: the arrays are
-CuPy's, which kernels of every session on the GPU take.
+Comes after `opening` and `interop`; the factory of `plugin` gives it to the core. It is independent of sessions: the
+arrays are CuPy's, which kernels of every session on the GPU take.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A session's settings as OpenVINO's device and properties.
 
-float32 is computed as float32 unless less is requested. By default OpenVINO would use bfloat16 if the processor has it,
+Float32 is computed as float32 unless less is requested. By default OpenVINO would use bfloat16 if the processor has it,
 and in any precision it would round factors of integer weights with a scale to 8 bits, with an error of some percent. So
-it is set to prefer accuracy. Knows no graphs.
+it is set to prefer accuracy. It does not depend on graphs.
 """
 
 from __future__ import annotations

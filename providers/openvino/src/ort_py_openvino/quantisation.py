@@ -7,8 +7,8 @@ place: a division, the rounding, the zero point, the limits of the type.
 A FakeQuantize also starts OpenVINO's low-precision transformation, which computes convolutions in 8 bits and is several
 times as fast. Of graphs in general its results are wrong: where a convolution has several readers, where two
 quantisations meet in a Concat, and in AveragePool, which it rounds to integers. So a region keeps its FakeQuantize only
-where every node stands in one of the places of residual networks, which were compared with the NumPy provider.
-Knows nothing of devices.
+where every node stands in one of the places of residual networks, which were compared with the NumPy provider. It is
+independent of devices.
 """
 
 from __future__ import annotations

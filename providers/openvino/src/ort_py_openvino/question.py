@@ -1,7 +1,7 @@
 """OpenVINO's own answer to whether it converts a node: its ONNX reader is shown a model of just that node.
 
-An answer holds for all nodes of the same operator, version, attributes, types and ranks, and is kept for the process:
-a model of thousands of nodes costs some dozens of questions, half a millisecond each. Knows nothing of what the
+An answer holds for all nodes of the same operator, version, attributes, types and ranks, and is kept for the process: a
+model of thousands of nodes costs some dozens of questions, half a millisecond each. It does not depend on what the
 converted operations compute; `defects` does.
 """
 

@@ -1,6 +1,6 @@
 """The option `reshape_input`: sizes of inputs that the caller promises, which OpenVINO compiles for.
 
-Comes before `build`, which gives them to OpenVINO's model. Knows no model.
+Comes before `build`, which gives them to OpenVINO's model. It does not depend on models.
 """
 
 from __future__ import annotations

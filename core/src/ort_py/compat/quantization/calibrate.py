@@ -1,7 +1,7 @@
 """Ranges of tensors, found by running a model on examples: the data classes, and the interface of the examples.
 
-The calibrators that find ranges are not there yet. Ranges are saved as JSON in the form onnxruntime reads. Knows
-nothing of graphs.
+The calibrators that find ranges are not there yet. Ranges are saved as JSON in the form onnxruntime reads. It does not
+depend on graphs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Shape inference under the name by which applications import onnxruntime's: done by onnx, whose dimensions stay
-symbols where they depend on each other. Knows no session.
+symbols where they depend on each other. It does not depend on sessions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replaced programs of a session, which are released as soon as their last run has ended.
 
 Released are the things that belong to one program only: frames through their pool, compiled regions here, and constants
-with the references to them. Knows neither sessions nor why a program was replaced.
+with the references to them. It does not depend on sessions or on why a program was replaced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The function of a fused node: made of the nodes it replaces, and turned into nodes again.
 
 Used by `edit`, and by `view` to show a function as a graph. Names inside are numbered from the inputs on, so that equal
-computations give equal bodies, which are then one object. Knows nothing of providers.
+computations give equal bodies, which are then one object. It does not depend on providers.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def types_of(node: Node, body: FunctionBody, state: EditState) -> list[ValueType
     Args:
         node: The fused node, connected.
         body: Its function.
-        state: Knows the operators, and keeps constants.
+        state: Provides the operators and keeps constants.
     """
     from ort_py.graph.editing.function_views import function_graph  # only such nodes need it
 

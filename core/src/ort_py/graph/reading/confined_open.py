@@ -8,7 +8,7 @@ Links *inside* the folder are allowed, as are links to the folder in which the m
 beside each other that point to a folder of blobs): they are resolved first, and the resolved path is opened. A hard
 link cannot be distinguished from a file; a user who can make one in the model's folder could copy the file as well.
 
-Knows nothing of models and messages: it raises `OSError`, and `EscapeError` for what leads outside.
+It does not depend on models and messages: it raises `OSError`, and `EscapeError` for what leads outside.
 """
 
 from __future__ import annotations

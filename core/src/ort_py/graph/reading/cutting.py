@@ -1,9 +1,9 @@
 """A serialised model taken apart: the bytes of large tensors are left where they are, the rest is small to parse.
 
-protobuf copies all it parses, so a model of 1 GiB would be in memory twice before the first weight is made. Here only
+Protobuf copies all it parses, so a model of 1 GiB would be in memory twice before the first weight is made. Here only
 tags and lengths are read; each large ``raw_data`` gives way to a placeholder that no model can guess, and `tensors`
 finds the bytes by it. Anything unexpected is left as it is, for protobuf to judge. Comes after `sources` has the
-content, before it is parsed. Knows the numbers of those fields of onnx.proto that lead to tensors, and nothing else.
+content, before it is parsed. It uses only the numbers of those fields of onnx.proto that lead to tensors.
 """
 
 from __future__ import annotations

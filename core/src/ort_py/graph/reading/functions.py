@@ -37,7 +37,7 @@ def check_functions(nodes: list[WrittenNode], functions: Mapping[FunctionKey, Wr
     Args:
         nodes: Nodes of the main graph.
         functions: The model's functions.
-        budget: Knows how many nodes are allowed.
+        budget: Limits the number of nodes.
 
     Raises:
         InvalidGraph: A function calls itself, directly or through others; the circle is named.

@@ -1,7 +1,7 @@
 """Values that the caller supplies in place of the model file's: tensors, files of external data, sizes of dimensions.
 
-Asked while a model is read, so that data that is supplied is never looked for on disk. Comes before `external_data`
-and `loader`, which use it. Knows nothing of session options.
+Asked while a model is read, so that data that is supplied is never looked for on disk. Comes before `external_data` and
+`loader`, which use it. It does not depend on session options.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The call of ONNX's shape inference: in this process, or in another one if the limits require it.
 
-Used by `inference` for graphs and by `node_types` for single nodes. Knows no graph, only what is written for onnx.
+Used by `inference` for graphs and by `node_types` for single nodes. It sees only what is written for onnx, not the
+graphes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Effects of operators on the numbers that shapes are computed from: one function for each operator.
 
 Used by `shape_data`, for nodes of a graph and for the records of a transform alike. A number that is not known may have
-a name, that of a size: it is not negative, and equal to others of its name. Knows nothing of graphs.
+a name, that of a size: it is not negative, and equal to others of its name. It is independent of graphs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Comes after `schema` has resolved the nodes; optimising, partitioning and planning read the result in `Value.type`.
 ONNX's inference does the work for the operators it defines (`inference`), contributed schemas for theirs, and what the
-model declares fills the gaps. Knows nothing of weights' contents beyond small constants.
+model declares fills the gaps. It does not depend on weights' contents beyond small constants.
 
 What is believed, in this order: inputs and constants; inference; names, ranks and element types that the model
 declares. Sizes that the model declares count only where inference cannot know better: at the outputs of the main graph

@@ -1,7 +1,7 @@
 """Bytes of a model that its constants make up, kept without holding them twice.
 
 A session made from bytes can be pickled and made again; what it keeps for that is what lies between the large tensors,
-and the tensors themselves, which it has anyway. Knows nothing of protobuf.
+and the tensors themselves, which it has anyway. It is independent of protobuf.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Forms that kernels make of constants and read in their place: weights shifted, widened or laid out again.
 
-A form is held by the sessions that use it and found by the store, like the constants themselves. Knows no kernel and
-no device: a form is what a function returned.
+A form is held by the sessions that use it and found by the store, like the constants themselves. It does not depend on
+kernels or devices: a form is what a function returned.
 """
 
 from __future__ import annotations

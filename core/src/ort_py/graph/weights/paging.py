@@ -1,8 +1,8 @@
 """Files read through a mapping whose pages leave the process as soon as they were used.
 
-A file that is read once, front to back or tensor by tensor, need not be in this process's memory beside what is made
-of it: its pages stay in the system's cache, where other processes find them too. Only Linux and macOS have the call;
-elsewhere the pages stay until the mapping goes. Knows no model.
+A file that is read once, front to back or tensor by tensor, need not be in this process's memory beside what is made of
+it: its pages stay in the system's cache, where other processes find them too. Only Linux and macOS have the call;
+elsewhere the pages stay until the mapping goes. It does not depend on models.
 """
 
 from __future__ import annotations

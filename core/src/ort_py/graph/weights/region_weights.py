@@ -1,7 +1,7 @@
 """Constants as compiled regions get them, and the packed forms that a session holds.
 
-What a region takes over goes from memory here; what it made of it is found by the store like all packed forms. Knows no
-compiler. `planning.constants` has one `HeldForms` a device, views of regions hand them out.
+What a region takes over goes from memory here; what it made of it is found by the store like all packed forms. It is
+independent of compilers. `planning.constants` has one `HeldForms` a device, views of regions hand them out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bytes of an ONNX tensor as an array that kernels can use.
 
-In files, tensors are little endian and types below one byte are packed; in memory, arrays are in the host's order
-with one element a byte or more, on a 64-byte boundary. Knows nothing of protobuf, files or who keeps the result.
+In files, tensors are little endian and types below one byte are packed; in memory, arrays are in the host's order with
+one element a byte or more, on a 64-byte boundary. It is independent of protobuf, files or who keeps the result.
 """
 
 from __future__ import annotations

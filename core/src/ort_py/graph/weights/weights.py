@@ -2,7 +2,7 @@
 
 Both kinds satisfy `ir.Weight`. What can be had again may be released: it then goes with the last plan that reads it,
 and is the same array for all until then. It comes from its file, or from what a compiled region packed of it.
-`weight_store` makes and shares them. Knows nothing of protobuf; a session restored from a cache uses this without
+`weight_store` makes and shares them. It does not depend on protobuf; a session restored from a cache uses this without
 importing onnx.
 """
 

@@ -1,7 +1,7 @@
 """Types, tensors and attributes as protobuf messages, and types back again.
 
-The small change of `serialize` (whole graphs) and `shapes` (which talks to ONNX's inference in protobuf). Knows
-nothing of nodes and graphs: an attribute that holds a graph is left to the caller, because graphs nest and nothing
+The small change of `serialize` (whole graphs) and `shapes` (which talks to ONNX's inference in protobuf). It is
+independent of nodes and graphs: an attribute that holds a graph is left to the caller, because graphs nest and nothing
 here may recurse over them.
 """
 

@@ -1,6 +1,6 @@
 """The in-memory graph written back to ONNX: whole models, and regions for a vendor's compiler.
 
-Comes after every stage: a model can be written at any time. Knows nothing of files; `weights="external"` refers to
+Comes after every stage: a model can be written at any time. It does not depend on files; `weights="external"` refers to
 files that the constants came from. Nested graphs are written from a work list, not by recursion.
 """
 

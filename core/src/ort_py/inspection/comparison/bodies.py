@@ -1,8 +1,8 @@
 """Comparison of the bodies of If and Loop, as separate models.
 
 A body becomes a model whose inputs are the values it captures; they are computed by running the model up to the node
-with the providers of `a`, and no optimisation. Of a loop, each iteration is compared until one differs. Knows nothing
-of steps.
+with the providers of `a`, and no optimisation. Of a loop, each iteration is compared until one differs. It is
+independent of steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`compare`: one model run in two ways, and the first node that computes something else.
 
 Comes after `session` and `configuration`; `forcing` does the comparing step by step, `bodies` looks into nodes that
-hold graphs. Knows no provider.
+hold graphs. It is independent of providers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Nodes that draw their results at random, and the values of a graph that depend on them. Knows no session."""
+"""Nodes that draw their results at random, and the values of a graph that depend on them. It is independent of
+sessions.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An engine's plan run one step at a time: what each step read and wrote is looked at, and may be replaced.
 
 These are the engine's own steps, with its kernels, regions and copies, in the order in which it runs them; only the
-loop around them is another. Names of values come from the graph the plan was made of. Knows of one engine only.
+loop around them is another. Names of values come from the graph the plan was made of. It handles a single engine.
 """
 
 from __future__ import annotations

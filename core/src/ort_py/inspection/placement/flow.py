@@ -1,7 +1,7 @@
 """The flow between the nodes of a placement: values with their bytes, graphs with their owners, as plain numbers.
 
-Read from the graph once, because a report outlives the graph. Nodes are numbered as the placement lists them. Knows
-nothing of providers; `islands` and `merging` compute on it, `page` draws it.
+Read from the graph once, because a report outlives the graph. Nodes are numbered as the placement lists them. It does
+not depend on providers; `islands` and `merging` compute on it, `page` draws it.
 """
 
 from __future__ import annotations

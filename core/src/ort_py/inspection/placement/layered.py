@@ -1,7 +1,8 @@
 """A layered drawing of a directed acyclic graph: boxes in rows, edges downwards, few crossings, folded into columns.
 
 In the manner of Sugiyama: layers by longest path, long edges through invisible points, order by the mean of the
-neighbours, positions by least squares. Knows boxes and edges only. Near-linear: every step is a fixed number of sweeps.
+neighbours, positions by least squares. It works on boxes and edges only. Near-linear: every step is a fixed number of
+sweeps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The picture of a placement: nodes within the frames of their islands, islands within the sheets of their graphs.
 
-Comes after `islands`, uses `layered` twice: for the nodes of each island, then for the islands of each graph. Knows
-nothing of colours or of how a page draws it.
+Comes after `islands`, uses `layered` twice: for the nodes of each island, then for the islands of each graph. It is
+independent of colours or of how a page draws it.
 """
 
 from __future__ import annotations

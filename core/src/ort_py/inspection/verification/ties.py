@@ -6,7 +6,7 @@ computes the value again, with the numbers on the way to it moved at random by n
 difference is excused where each element that differs also changes in one of these trials, and by about as much. The
 same trials tell errors that add up among the nodes of a region, where no value in between can be compared.
 
-Knows the reference only, never the session that is verified.
+It uses only the reference, never the session that is verified.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Softmax out of the exponentials it is made of, the largest entry subtracted, which keeps them finite.
 
-What scales or masks the scores in front belongs to attention. Knows no kernel.
+What scales or masks the scores in front belongs to attention. It is independent of kernels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes the nodes of a gradient: operators in the form that the model's opset has, constants, and small idioms.
 
 Used by rules, through `GradientBuilder`. Equal nodes are written once. Values are names; nothing is in the graph until
-`lowering` hands the templates to the editor. Knows no rule.
+`lowering` hands the templates to the editor. It does not depend on rules.
 """
 
 from __future__ import annotations

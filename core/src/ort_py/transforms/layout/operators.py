@@ -1,7 +1,8 @@
 """Operators that compute on channels, and their form with the channels last.
 
 Data of such an operator has axes (batch, channels, space…); in its other form (batch, space…, channels). Which inputs
-and outputs are data stands here; everything else, attributes included, is the same in both forms. Knows no provider.
+and outputs are data stands here; everything else, attributes included, is the same in both forms. It is independent of
+providers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Multiplication and addition of constants by channel, folded into the constants of the operator in front.
 
 ``Conv * a + b``, and likewise behind ConvTranspose, BatchNormalization, Gemm and MatMul. What is in front of an
-operator is `input_scaling`'s. Knows nothing of how weights are laid out: that is in `linear_weights`.
+operator is `input_scaling`'s. It does not depend on how weights are laid out: that is in `linear_weights`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Constants of linear operators, changed so that the operator's result comes out scaled and shifted by channel.
 
-Used by the rules that fold normalisation, multiplication and addition into what is in front of or behind them.
-The arithmetic is done in float64, so that new weights are those closest to the exact ones. Knows no rule.
+Used by the rules that fold normalisation, multiplication and addition into what is in front of or behind them. The
+arithmetic is done in float64, so that new weights are those closest to the exact ones. It is independent of rules.
 """
 
 from __future__ import annotations

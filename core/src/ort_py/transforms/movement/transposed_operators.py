@@ -1,7 +1,8 @@
 """Operators on transposed inputs: the same node with other axes, and the permutation of its results.
 
 Used by `transpose_pushing`. A permutation ``p`` of a value says that the value is ``Transpose(other, perm=p)`` of the
-one that is computed instead: axis ``i`` of the value is axis ``p[i]`` of the other. Knows nothing of graphs' structure.
+one that is computed instead: axis ``i`` of the value is axis ``p[i]`` of the other. It is independent of the structure
+of graphs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attention-23, 24 and 25 of ai.onnx: packed or split heads, the cache inside or outside, masks, windows, stages.
 
-Reads what the operator's inputs and attributes say and hands it to `core`. Knows how keys are cached and where queries
-stand among them; computes nothing itself.
+Reads what the operator's inputs and attributes say and hands it to `core`. It determines how keys are cached and where
+queries stand among them, and computes nothing itself.
 """
 
 from __future__ import annotations

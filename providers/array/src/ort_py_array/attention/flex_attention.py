@@ -1,8 +1,8 @@
 """FlexAttention-1 of ai.onnx.preview: attention whose scores and probabilities the model's own graphs may change.
 
 Without such graphs it is `core`'s attention. With them, the graphs see the whole matrix of scores or of probabilities,
-so it is made; ONNX defines what they get by type and shape, and this checks what they give. Knows nothing of what the
-graphs compute.
+so it is made; ONNX defines what they get by type and shape, and this checks what they give. It is independent of what
+the graphs compute.
 """
 
 from __future__ import annotations

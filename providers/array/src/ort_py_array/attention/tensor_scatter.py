@@ -1,6 +1,6 @@
 """TensorScatter-24: new keys or values written into a copy of a cache, at one place a batch entry.
 
-Every element type. Knows nothing of attention.
+Every element type. It does not depend on attention.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Common parts of the declarations of ai.onnx.ml: the domain, its usual types, labels, rows of features.
 
-Knows no operator.
+It is independent of operators.
 """
 
 from __future__ import annotations

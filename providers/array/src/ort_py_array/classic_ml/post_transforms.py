@@ -1,7 +1,7 @@
 """The post transforms of ai.onnx.ml: what becomes of rows of scores before they are returned.
 
-Used by linear models, trees and support vector machines. Knows no operator; the pairs of scores that a binary decision
-makes of a single one are the classifiers' own business.
+Used by linear models, trees and support vector machines. It is independent of operators; the pairs of scores that a
+binary decision makes of a single one are the classifiers' own business.
 """
 
 from __future__ import annotations

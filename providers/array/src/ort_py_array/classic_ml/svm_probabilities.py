@@ -2,7 +2,7 @@
 
 The method is the second of Wu, Lin and Weng, "Probability Estimates for Multi-class Classification by Pairwise
 Coupling": one coordinate after the other is set to its best value until nothing changes. All rows are done at once;
-those that have come to rest are left out of further rounds. Knows no operator.
+those that have come to rest are left out of further rounds. It does not depend on operators.
 """
 
 from __future__ import annotations

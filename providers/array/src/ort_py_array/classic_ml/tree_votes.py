@@ -3,7 +3,7 @@
 Three forms, by how dense the votes are: one vote a leaf for one target is a gather and a sum; a table leaf × target
 serves where leaves vote for many targets; else votes are listed by leaf and collected by their target.
 
-Comes after `tree_nodes`, whose leaves it is given. Knows neither rows nor post transforms.
+Comes after `tree_nodes`, whose leaves it is given. It does not depend on rows or post transforms.
 """
 
 from __future__ import annotations

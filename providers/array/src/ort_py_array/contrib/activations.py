@@ -1,7 +1,7 @@
 """com.microsoft's Gelu, QuickGelu, and with a bias BiasGelu and FastGelu.
 
-The formulas are `activation`'s; what is new is the bias, which is added block by block. Knows no graph: fusing is the
-optimiser's task.
+The formulas are `activation`'s; what is new is the bias, which is added block by block. It is independent of graphs:
+fusing is the optimiser's task.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Caches of keys and values: a new array with what is kept of the past and the new rows behind it, or in a buffer.
 
 Every operator with a past comes here. A present is never the array of its past, so a caller that feeds the one back as
-the other keeps both. Knows no attention and no operator.
+the other keeps both. It is independent of attention and operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GroupQueryAttention of com.microsoft: grouped heads over a cache, as decoders of large language models use it.
 
 Says where queries and new keys stand, turns them, moves the cache on, and hands the rest to the library's attention.
-The first prompt may be padded on the right; what padded queries get is of no meaning. Knows no weights.
+The first prompt may be padded on the right; what padded queries get is of no meaning. It does not depend on weights.
 """
 
 from __future__ import annotations

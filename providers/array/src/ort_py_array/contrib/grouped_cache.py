@@ -1,6 +1,6 @@
 """One side of a cache of grouped heads, keys or values, through a call: past, new rows in the past's type, present.
 
-Knows how rows are stored, plain or quantised, and nothing of where they go.
+It determines how rows are stored, plain or quantised, but not where they go.
 """
 
 from __future__ import annotations

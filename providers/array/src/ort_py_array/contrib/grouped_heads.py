@@ -1,6 +1,6 @@
 """Queries, keys and values of grouped heads as they arrive, separate or packed into one array; lengths of sequences.
 
-What GroupQueryAttention and SparseAttention of com.microsoft have in common. Knows no cache and no attention.
+What GroupQueryAttention and SparseAttention of com.microsoft have in common. It is independent of caches and attention.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """MultiHeadAttention and DecoderMaskedMultiHeadAttention of com.microsoft: heads that are already projected.
 
 Reads the many forms in which queries, keys, values and their past arrive and hands them to the library's attention.
-Both operators are one function: the second is the first for one query, with its inputs in another order. Knows no
-weights.
+Both operators are one function: the second is the first for one query, with its inputs in another order. It is
+independent of weights.
 """
 
 from __future__ import annotations

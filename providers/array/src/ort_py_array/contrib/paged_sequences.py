@@ -3,7 +3,7 @@ host.
 
 Tokens of all sequences stand one behind the other; a sequence has rows in a cache already, and its new tokens follow
 them. A table names the pages of each sequence, in order. All of it is numbers on the host, checked here, so that a
-wrong one raises and never leads to a read beyond a cache. Knows no cache and no attention.
+wrong one raises and never leads to a read beyond a cache. It is independent of caches and attention.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Caches of keys and values in 8 or 4 bits: new rows are quantised into them, all rows dequantised for attention.
 
 Symmetric: a value is its integer, or its 8-bit float, times a scale that broadcasts to the cache. Of two 4-bit values
-in a byte the first is the low one; they are stored with 8 added, or as two's complements. Knows no attention.
+in a byte the first is the low one; they are stored with 8 added, or as two's complements. It does not depend on
+attention.
 """
 
 from __future__ import annotations

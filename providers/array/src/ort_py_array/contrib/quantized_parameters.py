@@ -1,6 +1,6 @@
 """Scales and zero points of the quantised operators of com.microsoft: one value each, or one a column.
 
-Read by the families beside it before they compute. Knows no operator.
+Read by the families beside it before they compute. It is independent of operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Routing of tokens to the experts of a mixture, with weights: the router's few numbers, read on the host.
 
 Selection has a size that only the data knows, so it is done where sizes are known, with NumPy. `experts` asks here and
-then multiplies. Knows no operator.
+then multiplies. It is independent of operators.
 """
 
 from __future__ import annotations

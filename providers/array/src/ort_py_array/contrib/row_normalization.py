@@ -2,7 +2,7 @@
 
 `normalization` of this package says how a row comes about: as a sum of tensors, or of looked-up embeddings. Here it is
 standardised (layer normalisation) or divided by its root mean square (the simplified one), scaled, shifted and rounded
-once. Knows no operator.
+once. It is independent of operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attention of a sequence to itself, from its projection to queries, keys and values on.
 
-What Attention and QAttention of com.microsoft have in common: they differ in how they project. The past is one array
-of keys and values, the mask has any form of `attention_masks`. Knows no weights.
+What Attention and QAttention of com.microsoft have in common: they differ in how they project. The past is one array of
+keys and values, the mask has any form of `attention_masks`. It does not depend on weights.
 """
 
 from __future__ import annotations

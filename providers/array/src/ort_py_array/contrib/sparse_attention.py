@@ -1,7 +1,7 @@
 """SparseAttention of com.microsoft: causal attention in which each block of queries sees some blocks of keys.
 
 The layouts arrive as rows and columns of blocks and become one table; queries are taken in runs of rows, so that no
-mask of all queries and keys is made. Knows no windows and no quantised caches.
+mask of all queries and keys is made. It is independent of windows and quantised caches.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Of `T` positions a cache of `capacity` rows holds the last `resident` ones, in order, from row 0 on. When it is full it
 gives up ``capacity - window + 1`` rows at once, so what it holds depends on `T` alone and never on the steps in which
-they came. Knows no attention.
+they came. It is independent of attention.
 """
 
 from __future__ import annotations

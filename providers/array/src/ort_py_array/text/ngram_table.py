@@ -4,7 +4,7 @@ An n-gram is found by its beginning: each length has a table of keys, ``beginnin
 places in the table before. So a window of any length is a few binary searches, for all windows at once, and those whose
 beginning is in no n-gram drop out early.
 
-Comes before `tfidf`. Knows neither counts nor weights.
+Comes before `tfidf`. It is independent of counts and weights.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CenterCropPad: a tensor's middle, or a tensor in the middle of zeros, axis by axis. Every element type.
 
-Slices and one copy at most; what is only cropped is a view. Knows nothing of pictures.
+Slices and one copy at most; what is only cropped is a view. It does not depend on pictures.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Values between pixels: gathers at fractional positions, weighted and added up, whatever the number of axes.
 
 `Pixels` lays pictures out so that a gather copies whole runs; `linear_taps` and `cubic_taps` say which positions along
-one axis count and how much; `interpolated` gathers the corners (2 or 4 to the power of the axes) and adds them up.
-Knows no operator and no grid: GridSample and DeformConv come here with positions in pixels.
+one axis count and how much; `interpolated` gathers the corners (2 or 4 to the power of the axes) and adds them up. It
+is independent of operators and grids: GridSample and DeformConv come here with positions in pixels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The nodes that go into captured regions, and the reasons why others do not.
 
-A captured kernel is launched again and again with the arguments it had: so it may not wait for the device, read a
-value on the host, draw random numbers, or make arrays whose shapes the data decide. Kernels of this package are
-written for it and say in their module's `WAITS` which operators are not; of the array library, only operators that
-are listed here are known to be so. Knows no device. Comes before `program`.
+A captured kernel is launched again and again with the arguments it had: so it may not wait for the device, read a value
+on the host, draw random numbers, or make arrays whose shapes the data decide. Kernels of this package are written for
+it and say in their module's `WAITS` which operators are not; of the array library, only operators that are listed here
+are known to be so. It does not depend on devices. Comes before `program`.
 """
 
 from __future__ import annotations

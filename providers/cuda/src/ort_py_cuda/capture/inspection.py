@@ -2,7 +2,7 @@
 
 A kernel that uploads a small array in each call is recorded as a copy from memory that is somebody else's by the time
 the graph runs again: wrong results without an error. So the nodes of each graph are looked at, through the driver,
-before it is launched for the first time. Knows integer handles and no CuPy.
+before it is launched for the first time. It uses integer handles and does not import CuPy.
 """
 
 from __future__ import annotations

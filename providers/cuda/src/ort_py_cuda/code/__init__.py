@@ -2,7 +2,7 @@
 
 Reading order: `nvrtc` (source to machine code, needs no device), `cache`, `driver` (loading and launching through the
 driver), `arch` (what to compile for), `kernel` (all of it behind one object), `faults` (what kernels found wrong in
-their data), `sources` (the parts that kernels are written with). Knows no operator and no CuPy.
+their data), `sources` (the parts that kernels are written with). It does not depend on operators or CuPy.
 """
 
 from __future__ import annotations

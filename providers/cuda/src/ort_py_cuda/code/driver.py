@@ -2,7 +2,7 @@
 
 Works in the context that is current on the calling thread, which CuPy's streams make so; where a thread has none yet,
 that of the stream is taken. Code is loaded as a library, which belongs to no context, so that one serves all devices of
-an architecture. Every status is checked. Knows no CuPy and no compiler; before `arch` and `kernel`.
+an architecture. Every status is checked. It does not depend on CuPy or compilers; before `arch` and `kernel`.
 """
 
 from __future__ import annotations

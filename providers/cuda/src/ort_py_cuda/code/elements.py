@@ -1,6 +1,6 @@
 """Element types as generated code spells them, and how threads are laid over rows and flat arrays.
 
-Knows dtypes by name, because NumPy has no bfloat16 of its own. Comes before the kernels and the regions.
+It refers to dtypes by name, because NumPy has no bfloat16 of its own. Comes before the kernels and the regions.
 """
 
 from __future__ import annotations

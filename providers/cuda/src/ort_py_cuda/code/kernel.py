@@ -1,7 +1,7 @@
 """A kernel as an object: compiled when it is first launched on a device, then launched with checked arguments.
 
-Comes after `nvrtc`, `cache`, `arch` and `driver`. Knows no operator and no array: arguments are numbers, arrays their
-addresses, the stream its handle.
+Comes after `nvrtc`, `cache`, `arch` and `driver`. It is independent of operators and arrays: arguments are numbers,
+arrays their addresses, the stream its handle.
 
 Arguments travel as one block of memory laid out as a C structure, which the driver copies at the launch; each thread
 has its own block, so that kernels may be launched by several threads at once.

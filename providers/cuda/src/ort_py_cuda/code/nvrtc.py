@@ -1,7 +1,8 @@
 """NVRTC by ctypes: CUDA C++ to a cubin or to PTX. Needs the library, no driver and no device.
 
-Knows nothing of what is compiled, nor who keeps it. Comes before `cache` and `kernel`. The caller's text is the whole
-program; headers of the CUDA runtime's wheel (``cuda_fp16.h``, ``cuda_bf16.h``) are on its path where that is installed.
+It does not depend on what is compiled or on who keeps it. Comes before `cache` and `kernel`. The caller's text is the
+whole program; headers of the CUDA runtime's wheel (``cuda_fp16.h``, ``cuda_bf16.h``) are on its path where that is
+installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Element types of products: which types cuBLASLt multiplies, in which it adds up, and what it calls them.
 
-Comes before `layout`. Knows names of dtypes and the numbers of `library_types.h` and `cublas_api.h`; no array, no
-library.
+Comes before `layout`. It contains names of dtypes and the numbers of `library_types.h` and `cublas_api.h`, and uses
+neither arrays nor the library.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 them.
 
 A `Graph` is frozen and hashable, so that it is its own key in the cache of plans, and can be interpreted on NumPy,
-which is how tests prove it right. Knows no library, no array and no ONNX; `lowering` hands it to the front end.
+which is how tests prove it right. It is independent of libraries, arrays and ONNX; `lowering` hands it to the front
+end.
 
 The front end infers channels-last strides for results whatever its inputs have, so nothing is left to it: every tensor
 here states its strides, intermediate ones too.

@@ -1,7 +1,7 @@
 """Handles of cuDNN: one for each thread and device, on the stream that is current when it is used.
 
 A handle carries a stream and is not safe to share between threads, so each thread has its own; it goes when the thread
-ends. Both doors to cuDNN keep their handles here. Knows no graph and no descriptor.
+ends. Both doors to cuDNN keep their handles here. It does not depend on graphs or descriptors.
 """
 
 from __future__ import annotations

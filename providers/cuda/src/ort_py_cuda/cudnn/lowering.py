@@ -1,7 +1,7 @@
 """A `Graph` given to the front end: its `pygraph`, with every size, stride, type and number stated.
 
-Comes after `graphs`; `plans` builds what is made here. Knows the front end's methods, and the few places where its
-versions differ.
+Comes after `graphs`; `plans` builds what is made here. It uses the front end's methods and handles the few differences
+between its versions.
 """
 
 from __future__ import annotations

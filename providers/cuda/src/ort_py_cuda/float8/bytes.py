@@ -1,4 +1,4 @@
-"""Bytes of float8 and products of them: what `region` is made of. Knows arrays and no graph.
+"""Bytes of float8 and products of them: what `region` is made of. It handles arrays, not graphs.
 
 cuBLASLt multiplies float8 that lies along the axis that is summed over, in units of 16, and makes whole units of 16
 columns. So a weight is turned and filled up once, and rows are filled up by the kernel that makes them; what is too

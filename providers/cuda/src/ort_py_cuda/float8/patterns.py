@@ -1,9 +1,9 @@
 """The nodes of a graph that are products of float8, and the reason for each that is not.
 
-A product is MatMul, Gemm, or what the core fuses them to, whose first factor is DequantizeLinear of QuantizeLinear
-to float8 and whose second is DequantizeLinear, perhaps a Transpose behind it, of a constant float8 matrix; scales are
+A product is MatMul, Gemm, or what the core fuses them to, whose first factor is DequantizeLinear of QuantizeLinear to
+float8 and whose second is DequantizeLinear, perhaps a Transpose behind it, of a constant float8 matrix; scales are
 constants of one element. Products that share what is quantised, or a weight, go together, since float8 leaves no
-region. Knows no device. Comes before `region`.
+region. It does not depend on devices. Comes before `region`.
 """
 
 from __future__ import annotations

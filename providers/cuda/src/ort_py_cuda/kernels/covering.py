@@ -1,7 +1,7 @@
 """Kernels of generated code in front of the library's: what both share, and how the one gives way to the other.
 
 A declaration takes over the library's for the element types that generated code has; at run time an array that it was
-not written for goes to the library's kernel, which takes everything. Knows no operator.
+not written for goes to the library's kernel, which takes everything. It is independent of operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The part of a kernel's declaration that remains if another kernel comes first.
 
 A registry takes no two kernels for the same versions and types. What ours declare is cut out of the library's: its
-versions before and after stay, and in between the types that ours do not name. Knows no operator.
+versions before and after stay, and in between the types that ours do not name. It does not depend on operators.
 """
 
 from __future__ import annotations

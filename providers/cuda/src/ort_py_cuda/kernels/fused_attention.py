@@ -1,7 +1,7 @@
 """Scaled dot-product attention in one graph of cuDNN, for queries, keys and values of halves with their heads apart.
 
-Says which problems cuDNN serves, makes their masks into a bias, and gives rows that see no key their zeros. Knows no
-operator; `attention` reads those.
+Says which problems cuDNN serves, makes their masks into a bias, and gives rows that see no key their zeros. It is
+independent of operators; `attention` reads those.
 """
 
 from __future__ import annotations

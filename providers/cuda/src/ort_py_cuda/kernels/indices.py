@@ -1,6 +1,6 @@
 """Common parts of gathers and scatters: units to move elements in, widths of positions, axes as kernels read them.
 
-Knows no operator. Comes before `gather` and `scatter`.
+It is independent of operators. Comes before `gather` and `scatter`.
 """
 
 from __future__ import annotations

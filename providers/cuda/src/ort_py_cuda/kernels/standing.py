@@ -2,7 +2,8 @@
 
 `over_library` declares a kernel with all that the library's declares for the same operator, so that versions, types,
 forms and permissions are the same; the factory gets the library's factory beside the context. `unprepared` binds a
-library kernel late, when a run shows that ours cannot serve a shape. Knows no operator. Comes after `catalog`.
+library kernel late, when a run shows that ours cannot serve a shape. It is independent of operators. Comes after
+`catalog`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The allocator that the core asks: blocks for its arenas, figures for its reports, memory given back.
 
-Comes after `pools`. Knows no stream: the one that is current when memory is asked for is the one whose work may use it.
+Comes after `pools`. It does not depend on streams: the one that is current when memory is asked for is the one whose
+work may use it.
 """
 
 from __future__ import annotations

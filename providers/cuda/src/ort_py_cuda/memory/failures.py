@@ -1,7 +1,7 @@
 """Classification of CUDA's errors: short memory, a lost device, or an error of the work.
 
-CUDA keeps an error of a kernel and gives it to every later call; the context is of no use then ("sticky"). Knows error
-numbers of the CUDA runtime and driver, and no session.
+CUDA keeps an error of a kernel and gives it to every later call; the context is of no use then ("sticky"). It contains
+error numbers of the CUDA runtime and driver, and does not depend on sessions.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 CuPy's pool keeps what is freed for later work of the same stream, so memory dropped while work is queued is safe. The
 sessions of a process share one pool a device, unless one sets a limit: its pool is its own, as onnxruntime's arena is.
-Knows CuPy through `modules` only, and no session. Comes before `allocator`.
+It uses CuPy only through `modules`, and does not depend on sessions. Comes before `allocator`.
 """
 
 from __future__ import annotations

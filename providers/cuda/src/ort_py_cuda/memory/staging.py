@@ -1,7 +1,8 @@
 """Host memory that queued work still needs: it is kept until a stream has passed the work, and released at the next
 wait.
 
-One object a stream, used by the thread that uses the stream. Knows events by their three methods, not CUDA.
+One object a stream, used by the thread that uses the stream. It uses events through their three methods and does not
+depend on CUDA.
 """
 
 from __future__ import annotations

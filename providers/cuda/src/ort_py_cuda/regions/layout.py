@@ -1,6 +1,6 @@
 """Shapes and strides of arrays to the axes that a kernel loops over: as few as there can be.
 
-Knows no program and no device: tuples of numbers only. Comes before `generate` and `region`.
+It does not depend on programs or devices: tuples of numbers only. Comes before `generate` and `region`.
 """
 
 from __future__ import annotations

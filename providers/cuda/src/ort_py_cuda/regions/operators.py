@@ -1,7 +1,7 @@
 """The operators of regions with their versions and element types, and the reasons why a node is refused.
 
-A new operator is an entry of `RULES`: what it adds to a program (`emitters`), and what it asks for (`refusals`).
-Knows no shapes.
+A new operator is an entry of `RULES`: what it adds to a program (`emitters`), and what it asks for (`refusals`). It is
+independent of shapes.
 """
 
 from __future__ import annotations

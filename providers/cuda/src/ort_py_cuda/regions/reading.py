@@ -1,7 +1,7 @@
 """A region's nodes to a program, and where the program's inputs and numbers come from.
 
 Constants of one element become numbers of the launch; other constants stay arrays, which are copied to the device when
-the region is compiled. Comes after `operators`; before `region`. Knows no device.
+the region is compiled. Comes after `operators`; before `region`. It is independent of devices.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""oneDNN's C API from Python: the library, its descriptors and primitives. Knows nothing of ONNX."""
+"""OneDNN's C API from Python: the library, its descriptors and primitives. It is independent of ONNX."""

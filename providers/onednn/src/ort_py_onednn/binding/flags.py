@@ -4,7 +4,7 @@ The code that oneDNN generates clamps with MAXPS, MINPS and compares of order. T
 not a number, so NaN becomes a bound; but they raise the sticky Invalid flag of the thread's MXCSR register when they
 do, and so does every instruction that makes a NaN. A flag that is still clear after a run therefore shows that nothing
 was lost. The flags are read by a few bytes of machine code that are written out below, like the loop of `calls`, which
-calls them; workers of OpenMP's team read their own. Knows nothing of plans.
+calls them; workers of OpenMP's team read their own. It does not depend on plans.
 """
 
 from __future__ import annotations

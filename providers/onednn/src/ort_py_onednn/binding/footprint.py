@@ -1,8 +1,8 @@
 """Estimated memory of a primitive: what oneDNN holds for its description and for its generated code.
 
-oneDNN does not tell these sizes. The numbers are means over the primitives of trained models, with AVX2 and with
+OneDNN does not tell these sizes. The numbers are means over the primitives of trained models, with AVX2 and with
 AVX-512; the C library's own statistics were read around the calls that create them. `tests/binding/test_footprint.py`
-measures again and compares. Knows the names of primitives and of implementations only.
+measures again and compares. It uses only the names of primitives and implementations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Forks wait until no thread makes primitives, so that a child never inherits a lock that none of its threads will
 release.
 
-oneDNN keeps its primitives in a cache behind a lock of its own, and this package has locks around what it makes: a fork
-in the middle would copy them locked. What runs takes no lock and is not waited for. Knows nothing of what is made.
+OneDNN keeps its primitives in a cache behind a lock of its own, and this package has locks around what it makes: a fork
+in the middle would copy them locked. What runs takes no lock and is not waited for. It is independent of what is made.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ post-ops hold addresses of their own, so that the same convolution made twice is
 keep changing would grow without bound. So primitives with such code are kept here, where `remembered` finds them, and
 their bytes are added up: after the allowed number, new ones get the next best code, whose memory comes back.
 
-Knows the names of implementations only.
+It uses only the names of implementations.
 """
 
 from __future__ import annotations

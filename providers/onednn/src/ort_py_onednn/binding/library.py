@@ -2,7 +2,7 @@
 
 Opening starts no thread and creates no engine, so a probe may do it. Once open, the library stays in the process: its
 generated code and OpenMP's threads must never be unmapped. OpenMP is asked to spin briefly only, unless the user chose
-otherwise, because spinning threads rob whoever shares the machine. Knows nothing of primitives.
+otherwise, because spinning threads rob whoever shares the machine. It does not depend on primitives.
 """
 
 from __future__ import annotations

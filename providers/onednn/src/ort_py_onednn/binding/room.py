@@ -2,7 +2,7 @@
 
 OpenMP ends the process where it can start no thread, the C library where it has none for a library's variables, and
 Python waits forever for a thread that finds no memory in its first steps. All of them want little: so threads are
-started where there is memory for them, and what takes much leaves some. Knows nothing of what it is for.
+started where there is memory for them, and what takes much leaves some. It does not depend on what it is for.
 """
 
 from __future__ import annotations

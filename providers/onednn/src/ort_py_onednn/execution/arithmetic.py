@@ -1,6 +1,6 @@
 """From the precision that a session asks for to the types that its regions compute in on this CPU.
 
-Comes before `graph.precision`, which gives each operation its type. Knows the library, no graph.
+Comes before `graph.precision`, which gives each operation its type. It uses the library, but no graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Types of elements as ONNX, NumPy and oneDNN name them. Knows nothing of what is computed in which."""
+"""Types of elements as ONNX, NumPy and oneDNN name them. It is independent of what is computed in which."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A `Weight` belongs to one region. Once it is packed its original is given back to the engine, which lets go of it: other
 layouts are then made of the packed form, or of the original as it can be had again. A layout has a type: packing
-converts, and of weights of which half the bits are wanted, half the bytes stay. Knows nothing of ONNX.
+converts, and of weights of which half the bits are wanted, half the bytes stay. It is independent of ONNX.
 """
 
 from __future__ import annotations

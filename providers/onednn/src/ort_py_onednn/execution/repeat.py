@@ -2,7 +2,7 @@
 
 Primitives and memory objects of one time serve all. What moves are pieces of buffers in the arena: each time they begin
 some bytes further on, or further back. Whatever else the steps use lives as long as all of them, so that one time finds
-what the one before it left. Knows nothing of what is computed.
+what the one before it left. It is independent of what is computed.
 """
 
 from __future__ import annotations

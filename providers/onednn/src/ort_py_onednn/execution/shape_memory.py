@@ -3,7 +3,7 @@
 Plans and their bound forms are made again when they are needed, so they may be dropped at any time. What many of them
 share, such as a primitive, counts once. The entry that was not used for the longest time is dropped first. Using an
 entry costs its user one assignment and no lock (`Entry.used`): an entry that was used since it was looked at last is
-given a second chance. Knows nothing of what it holds.
+given a second chance. It does not depend on what it holds.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every address that a plan computes is bounded here: what a layout, a piece of a buffer or a piece that moves would reach
 outside of its buffer is refused. So is a step that writes what was read before: steps only ever write to buffers of
-their own, and whether two of these share memory is decided afterwards. Knows nothing of oneDNN's operations.
+their own, and whether two of these share memory is decided afterwards. It does not depend on oneDNN's operations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From the steps of a plan to calls: native memory objects at the addresses of an arena, and what is called with them.
 
-The last thing that is made of a plan, once a frame. Knows nothing of runs: the arrays of a run get their addresses in
-`instance`, in the places that are noted here.
+The last thing that is made of a plan, once a frame. It is independent of runs: the arrays of a run get their addresses
+in `instance`, in the places that are noted here.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""From ONNX nodes to fused operations: what is claimed, and what a region computes. Knows no shapes and no library."""
+"""From ONNX nodes to fused operations: what is claimed, and what a region computes. It is independent of shapes and
+libraries.
+"""

@@ -1,7 +1,7 @@
 """A graph's claims: what can run, cut into convex groups, and of these the ones whose work pays for a call.
 
 A group without a product pays where `cost` says that it is faster than what it replaces: for a few numbers NumPy is
-faster than a region's call. Knows nothing of how a region is compiled.
+faster than a region's call. It does not depend on how a region is compiled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Operators that oneDNN has no primitive for, as those it has.
 
-Only what is exact, and in several primitives as fast as elsewhere in one. Knows nothing of how these are run.
+Only what is exact, and in several primitives as fast as elsewhere in one. It is independent of how these are run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Expansion of fused operators into simpler ones.
 
 The core's optimiser and other exporters fuse before a provider is asked; here everything is fused again, because one
-primitive can do more than the definition of any operator contains. Knows nothing of how the simpler ones are run.
+primitive can do more than the definition of any operator contains. It is independent of how the simpler ones are run.
 """
 
 from __future__ import annotations

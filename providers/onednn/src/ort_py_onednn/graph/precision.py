@@ -3,7 +3,7 @@
 Products run in the type that was asked for, or in the one their model is stored in. What depends on the last bits does
 not: statistics are written in float32, whatever they are taken of, and so are the scores that a softmax reads and what
 leaves the region without another product. Everything between follows what it reads. oneDNN accumulates in float32 in
-every case. Knows nothing of layouts; `lowering` converts where two operations disagree.
+every case. It does not depend on layouts; `lowering` converts where two operations disagree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Values that follow from shapes: what exporters compute with Shape, Gather and Concat to say how to reshape a tensor.
 
 Once the shapes of a region's inputs are known, so are they: they are evaluated while a plan is made, and at a run cost
-nothing. What reads them as sizes, bounds or axes is claimed like a reader of constants. Knows nothing of how they are
-evaluated; `lowering.shape_values` does.
+nothing. What reads them as sizes, bounds or axes is claimed like a reader of constants. It does not depend on how they
+are evaluated; `lowering.shape_values` does.
 """
 
 from __future__ import annotations

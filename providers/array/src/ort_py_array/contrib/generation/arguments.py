@@ -1,6 +1,6 @@
 """Inputs of a generating node: read once per call, checked, and refused by name.
 
-Numbers come as arrays of one element on the host. Knows no loop and no graph.
+Numbers come as arrays of one element on the host. It is independent of loops and graphs.
 """
 
 from __future__ import annotations

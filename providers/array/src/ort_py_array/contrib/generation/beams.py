@@ -1,7 +1,7 @@
 """Beams of a search: which continuations stay, which are finished, and which are best in the end.
 
 All batch entries and beams are handled at once, as arrays ``(batch, beams, …)`` on the host. Of equal scores the one
-found first wins. Knows no graph and no rule about scores: it gets scores and says what to do next.
+found first wins. It does not depend on graphs or rules about scores: it gets scores and says what to do next.
 """
 
 from __future__ import annotations

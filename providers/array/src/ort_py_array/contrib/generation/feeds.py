@@ -1,6 +1,6 @@
 """A model as a loop sees it: logits of the first step, and of each next one. And what all kinds of models share.
 
-Knows no loop and no layout of a graph; `gpt_feeds` and `pair_feeds` implement the class here.
+It is independent of loops and layouts of a graph; `gpt_feeds` and `pair_feeds` implement the class here.
 """
 
 from __future__ import annotations

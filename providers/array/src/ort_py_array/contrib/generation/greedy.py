@@ -1,6 +1,6 @@
 """GreedySearch, and the loop that it shares with Sampling: one token a step for every batch entry.
 
-Knows no kind of model (see `models`) and no rule about scores (see `processors`).
+It is independent of kinds of model (see `models`) and rules about scores (see `processors`).
 """
 
 from __future__ import annotations

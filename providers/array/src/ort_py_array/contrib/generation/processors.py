@@ -2,7 +2,7 @@
 
 Scores are float32 ``(rows, vocabulary)`` on the host, a row for each sequence; sequences are ``(rows, tokens)``, what
 has been said so far with the prompt. What is forbidden gets the lowest finite score. `Processors` chains them in the
-order in which onnxruntime does. Knows no loop, no beam and no graph.
+order in which onnxruntime does. It is independent of loops, beams and graphs.
 """
 
 from __future__ import annotations

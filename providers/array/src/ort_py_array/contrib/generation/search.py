@@ -1,6 +1,7 @@
 """The loop of beam search: a call of the model, scores of all continuations, the beams that stay.
 
-What beams do is in `beams`, what changes scores in `processors`, how graphs are fed in the models. Knows no operator.
+What beams do is in `beams`, what changes scores in `processors`, how graphs are fed in the models. It does not depend
+on operators.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Parameters are ``name: type``, separated by commas; ``?`` behind the type says that it may be absent, ``*`` that it
 stands for any number of values. A type is a variable of the operator or a type string. Element types of outputs follow
-from their variables, so an operator's author only says what is known of shapes. Knows no operator.
+from their variables, so an operator's author only says what is known of shapes. It does not depend on operators.
 """
 
 from __future__ import annotations

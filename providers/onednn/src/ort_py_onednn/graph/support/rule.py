@@ -1,7 +1,7 @@
 """The facts that a family of operators declares about each member, and the helpers by which a check reads a node.
 
 A `Rule` holds everything that claiming has to know of one operator; families are modules with a table of rules, which
-`table` joins. Knows no operator.
+`table` joins. It does not depend on operators.
 """
 
 from __future__ import annotations
