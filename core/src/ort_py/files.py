@@ -63,7 +63,7 @@ class FileIdentity(NamedTuple):
         return self._replace(mtime_ns=first, ctime_ns=second)
 
     def is_racy(self, looked_ns: int) -> bool:
-        """Whether the file could be rewritten without a change of its modification time.
+        """Return whether the file could be rewritten without a change of its modification time.
 
         Args:
             looked_ns: When the identity was taken, in nanoseconds since 1970.
@@ -97,7 +97,7 @@ class FileSnapshot:
                 self._content = _digest(path)
 
     def holds(self) -> bool:
-        """Whether the path still names this file with this content."""
+        """Return whether the path still names this file with this content."""
         now = time.time_ns()
         try:
             if FileIdentity.of(os.stat(self.path)) != self.identity:  # noqa: PTH116 - as above

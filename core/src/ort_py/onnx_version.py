@@ -45,7 +45,7 @@ def refuse_older(path: Sequence[str] | None = None) -> None:
 
 
 def _is_command() -> bool:
-    """Whether this process was started as ``ort-py`` or as ``python -m ort_py.cli``."""
+    """Return whether this process was started as ``ort-py`` or as ``python -m ort_py.cli``."""
     started = [os.path.basename(one) for one in sys.orig_argv[:1] + sys.argv[:1]]  # noqa: PTH119 - likewise
     as_module = "ort_py.cli" in sys.orig_argv and sys.orig_argv[sys.orig_argv.index("ort_py.cli") - 1] == "-m"
     return as_module or any(os.path.splitext(one)[0] == "ort-py" for one in started)  # noqa: PTH122 - likewise

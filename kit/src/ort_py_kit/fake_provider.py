@@ -239,7 +239,7 @@ class FakeProvider(IExecutionProvider):
 
 
 def _is_foreign(value: ValueSpec) -> bool:
-    """Whether a value can never be on a device: sequences, maps, optionals and strings."""
+    """Return whether a value can never be on a device: sequences, maps, optionals and strings."""
     if value.type is None:
         return False
     return not isinstance(value.type, TensorType) or value.type.data_type is DataType.STRING

@@ -26,5 +26,5 @@ def pytest_load_initial_conftests(early_config: Any, args: list[str]) -> None:
 
 
 def _names(argument: str, package: str) -> bool:
-    """Whether a command-line argument names a package, a module of it, or a test in it."""
+    """Return whether a command-line argument names a package, a module of it, or a test in it."""
     return argument == package or argument.startswith((f"{package}.", f"{package}::"))

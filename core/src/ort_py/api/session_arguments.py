@@ -29,7 +29,7 @@ _CONFIG_KEY = "ort_config"
 
 
 def fallback_enabled(arguments: Mapping[str, Any]) -> bool:
-    """Whether another provider may take over after a failure.
+    """Return whether another provider may take over after a failure.
 
     Raises:
         ValueError, TypeError: `enable_fallback` is not a number, as in onnxruntime.

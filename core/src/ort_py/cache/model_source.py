@@ -71,7 +71,7 @@ class SourceFile:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the file is unchanged since this record was made."""
+        """True if the file is unchanged since this record was made."""
         if not self.path:
             return True
         try:
@@ -81,11 +81,11 @@ class SourceFile:
 
     @property
     def racy(self) -> bool:
-        """Whether the file was written so shortly before it was read that its time may not reveal a later change."""
+        """True if the file was written so shortly before it was read that its time may not reveal a later change."""
         return isinstance(self.identity, FileIdentity) and self.identity.is_racy(self._looked_ns)
 
     def has_content(self, fingerprint: str) -> bool:
-        """Whether the file has this content."""
+        """Return whether the file has this content."""
         try:
             return content_hash(read_regular(self.path)) == fingerprint
         except OSError:

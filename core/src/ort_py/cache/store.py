@@ -188,7 +188,7 @@ class CacheStore:
 
     @property
     def usable(self) -> bool:
-        """Whether the folder exists or could be made, and is private. The check happens once."""
+        """True if the folder exists or could be made, and is private. The check happens once."""
         if self._usable is None:
             self._usable = self._make_private()
         return self._usable

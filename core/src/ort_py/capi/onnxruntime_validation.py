@@ -10,7 +10,8 @@ def check_distro_info() -> None:
 
 
 def validate_build_package_info() -> tuple[bool, str, str, str]:
-    """Whether this is a training build, the package's name and version, and the version of its accelerator's library.
+    """Return whether this is a training build, the package's name and version, and the version of its accelerator's
+    library.
 
     Returns:
         False, the name and version of the release that is emulated, and ``""``.

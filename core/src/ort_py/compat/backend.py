@@ -68,12 +68,12 @@ class OnnxRuntimeBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: Any, device: str | None = None, **kwargs: Any) -> bool:
-        """Whether the device is supported; the model is not looked at."""
+        """Return whether the device is supported; the model is not looked at."""
         return cls.supports_device(get_device() if device is None else device)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether a device is there: ``"CPU"`` always, what `get_device` names too. Case matters."""
+        """Return whether a device is there: ``"CPU"`` always, what `get_device` names too. Case matters."""
         return device in ("CPU", get_device())
 
     @classmethod

@@ -58,7 +58,7 @@ def get_build_info() -> str:
 
 
 def has_collective_ops() -> bool:
-    """Whether there are operators that exchange tensors between processes; there are none."""
+    """Return whether there are operators that exchange tensors between processes; there are none."""
     return False
 
 

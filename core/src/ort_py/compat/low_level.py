@@ -97,7 +97,9 @@ def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device
 def get_model_compatibility_for_ep_devices(
     ep_devices: Sequence[OrtEpDevice], compatibility_info: str
 ) -> OrtCompiledModelCompatibility:
-    """Whether a model compiled elsewhere fits devices: no provider here reads models that onnxruntime's compiled."""
+    """Return whether a model compiled elsewhere fits devices: no provider here reads models that onnxruntime's
+    compiled.
+    """
     return OrtCompiledModelCompatibility.EP_NOT_APPLICABLE
 
 
@@ -116,7 +118,7 @@ def get_compatibility_info_from_model_bytes(model_bytes: bytes, ep_name: str) ->
 
 
 def is_dlpack_uint8_tensor(dlpack_tensor: Any, /) -> bool:
-    """Whether a DLPack capsule holds bytes, which may be truth values; the capsule is not used up."""
+    """Return whether a DLPack capsule holds bytes, which may be truth values; the capsule is not used up."""
     from ort_py.values.dlpack import is_uint8
 
     return is_uint8(dlpack_tensor)

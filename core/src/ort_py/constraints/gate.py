@@ -76,7 +76,7 @@ class Gate:
         }
 
     def answers_on(self, device: Device) -> bool:
-        """Whether the gate can answer for regions on a device.
+        """Return whether the gate can answer for regions on a device.
 
         It answers for inputs that are tensors. On other devices than the host it answers by shapes alone: elements that
         it would have to read are not copied to the host.
@@ -85,7 +85,7 @@ class Gate:
 
     @property
     def reads_elements(self) -> bool:
-        """Whether the gate reads elements of inputs in a run, and not only shapes."""
+        """True if the gate reads elements of inputs in a run, and not only shapes."""
         return bool(self.reads) or self._program is None or bool(self._program.bounds)
 
     def admit(self, arrays: Sequence[Any]) -> Admission:

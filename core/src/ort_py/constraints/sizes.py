@@ -193,7 +193,7 @@ class ProgramRecorder:
 
 
 def is_known(value: Amount) -> bool:
-    """Whether a number is known now or when the program runs."""
+    """Return whether a number is known now or when the program runs."""
     return not isinstance(value, Unknown)
 
 

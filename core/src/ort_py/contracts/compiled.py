@@ -113,7 +113,7 @@ class RegionInstance(ABC):
 
     @property
     def admits_shapes(self) -> bool:
-        """Optional. Whether `bind` calls `FrameResources.admit` itself for shapes that are new to it.
+        """Optional. True if `bind` calls `FrameResources.admit` itself for shapes that are new to it.
 
         An instance that compares shapes anyway saves the engine from comparing them too. It must call
         `RequiredOutputs.check` with the outputs that it is going to make, before it runs for the first time with these

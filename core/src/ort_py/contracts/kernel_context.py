@@ -95,7 +95,7 @@ class KernelContext(ABC):
 
     @property
     def is_timed(self) -> bool:
-        """Whether `check_time` can refuse anything: estimates need not be made otherwise."""
+        """True if `check_time` can refuse anything: estimates need not be made otherwise."""
         return False
 
     def check_time(self, ahead: float = 0.0) -> None:  # noqa: B027 - a context without limits has nothing to look at

@@ -92,7 +92,7 @@ class IDataTransfer(ABC):
 
     @abstractmethod
     def can_copy(self, source: Device, target: Device) -> bool:
-        """Required. Whether `copy` works for this pair. Called while planning; must be cheap and pure."""
+        """Required. Return whether `copy` works for this pair. Called while planning; must be cheap and pure."""
 
     @abstractmethod
     def copy(self, array: Array, source: Device, target: Device, stream: IStream | None) -> Array:

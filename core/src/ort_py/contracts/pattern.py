@@ -162,7 +162,7 @@ class Op:
         return len(seen)
 
     def possible(self, present: Collection[str]) -> bool:
-        """Whether a model that has only the operators `present`, of any domain, can contain the pattern."""
+        """Return whether a model that has only the operators `present`, of any domain, can contain the pattern."""
         pending: list[Pattern] = [self]
         while pending:
             one = pending.pop()

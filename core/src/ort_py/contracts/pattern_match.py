@@ -200,7 +200,7 @@ class _Matcher:
             yield from self._inputs(pattern.inputs, given[::-1], state, title)
 
     def _promising(self, patterns: tuple[Pattern, ...], values: tuple[ValueSpec | None, ...]) -> bool:
-        """Whether more than the anchor may fit. Most nodes fail here, at no cost and with nothing to report."""
+        """Return whether more than the anchor may fit. Most nodes fail here, at no cost and with nothing to report."""
         if not any(isinstance(pattern, Op) for pattern in patterns):
             return True
         for pattern, value in zip(patterns, values, strict=True):

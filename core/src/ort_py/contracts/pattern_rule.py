@@ -34,8 +34,9 @@ class PatternRule(RewriteRule):
 
     @property
     def carries_function(self) -> bool:
-        """Optional. Whether the new node carries the nodes it replaces as its function, for providers that lack its
-        operator: for operators that ONNX does not have. The replacement is one template then."""
+        """Optional. True if the new node carries the nodes it replaces as its function, for providers that lack its
+        operator: for operators that ONNX does not have. The replacement is one template then.
+        """
         return False
 
     @property

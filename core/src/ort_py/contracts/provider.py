@@ -123,7 +123,7 @@ class IExecutionProvider(ABC):
 
     @property
     def checks_inputs(self) -> bool:
-        """Optional. Whether its compiled regions themselves refuse shapes, sizes and indices that the specification
+        """Optional. True if its compiled regions themselves refuse shapes, sizes and indices that the specification
         forbids, for nodes that the engine cannot check before they run: operators of other domains, and sizes that
         depend on the data of a run.
 
@@ -134,7 +134,7 @@ class IExecutionProvider(ABC):
 
     @property
     def computes_empty_values(self) -> bool:
-        """Optional. Whether its compiled regions compute what the specification says where an input, an output or a
+        """Optional. True if its compiled regions compute what the specification says where an input, an output or a
         value between nodes has no elements.
 
         Where it is False, the engine leaves runs with such a value to the kernels of the region's nodes, as with
@@ -145,8 +145,8 @@ class IExecutionProvider(ABC):
 
     @property
     def computes_late_broadcasts(self) -> bool:
-        """Optional. Whether its compiled regions compute what the specification says if an operand is repeated along
-        an axis that has the size 1 in a run, and whose size was not known when the region was compiled.
+        """Optional. True if its compiled regions compute what the specification says if an operand is repeated along an
+        axis that has the size 1 in a run, and whose size was not known when the region was compiled.
 
         If it is False, the engine leaves such runs to the kernels of the region's nodes.
         """
@@ -163,7 +163,7 @@ class IExecutionProvider(ABC):
 
     @property
     def dequantizes_constants(self) -> bool:
-        """Optional. Whether it has no use for a DequantizeLinear of constants that it would run.
+        """Optional. True if it has no use for a DequantizeLinear of constants that it would run.
 
         From level EXTENDED on the session does that once, then, and the provider gets floating-point weights. False
         where not overridden: who computes in integers, or packs weights as they are, looks for these nodes.
@@ -171,7 +171,8 @@ class IExecutionProvider(ABC):
         return False
 
     def prefers_channels_last(self, node: NodeSpec) -> bool:
-        """Optional. Whether the provider would rather compute a node with the channels as the last axis of its data.
+        """Optional. Return whether the provider would rather compute a node with the channels as the last axis of its
+        data.
 
         The core asks at level LAYOUT about nodes that the provider claims, for operators whose data has channels:
         convolutions, pooling, normalisation and the like. If the answer is True, the node returns in the domain
@@ -199,7 +200,7 @@ class IExecutionProvider(ABC):
         return None
 
     def validate(self, artifact: bytes) -> ArtifactValidity:
-        """Optional. Whether an artifact from `CompiledRegion.serialize` can be restored here."""
+        """Optional. Return whether an artifact from `CompiledRegion.serialize` can be restored here."""
         return ArtifactValidity.UNSUPPORTED
 
     def restore(self, artifact: bytes) -> CompiledRegion:
@@ -286,7 +287,7 @@ class ProviderFactory(ABC):
         return None
 
     def fills_role(self, options: Mapping[str, Any]) -> bool:
-        """Optional. Whether a provider that is made with these options fills the role of `stands_in_for`.
+        """Optional. Return whether a provider that is made with these options fills the role of `stands_in_for`.
 
         A session has at most one provider that fills a role. A provider of several devices answers no where the options
         name another device than the role's: such a provider does not keep others out of the role. Called while a
@@ -300,9 +301,10 @@ class ProviderFactory(ABC):
 
     @property
     def automatic(self) -> bool:
-        """Optional. Whether sessions that name no provider use it. Without it, listings put it behind all others, and
+        """Optional. True if sessions that name no provider use it. Without it, listings put it behind all others, and
         it runs nothing unless somebody asks for it by name: right for oracles, for hardware that costs money by the
-        run, and for what is on trial."""
+        run, and for what is on trial.
+        """
         return True
 
     @property
@@ -316,7 +318,7 @@ class ProviderFactory(ABC):
 
     @abstractmethod
     def probe(self) -> Availability:
-        """Required. Whether it is usable here, in at most 20 ms.
+        """Required. Return whether it is usable here, in at most 20 ms.
 
         Imports no vendor package, creates no context and no thread, is fork-safe. The result is cached; the call has a
         time limit, and an exception makes the provider's record *broken*.

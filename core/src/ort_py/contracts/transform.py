@@ -125,7 +125,7 @@ class GraphEditor(ABC):
 
     @abstractmethod
     def is_output(self, value: ValueSpec | str) -> bool:
-        """Whether this graph returns the value."""
+        """Return whether this graph returns the value."""
 
     @abstractmethod
     def constant(self, value: ValueSpec | str | None) -> Array | None:
@@ -283,7 +283,8 @@ class RewriteRule(Transform):
         """Required. Operators (of any domain) the rule looks at; None for all."""
 
     def concerns(self, op_type: str, present: Collection[str]) -> bool:
-        """Optional. Whether the rule looks at nodes of an operator, in a model that has just the operators `present`.
+        """Optional. Return whether the rule looks at nodes of an operator, in a model that has just the operators
+        `present`.
 
         By default where `op_types` has it. A rule that also needs other operators near by need not be shown nodes of a
         model that has none of these. Asked once for each operator, and again when a rewrite brings a new one.

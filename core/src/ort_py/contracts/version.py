@@ -24,7 +24,7 @@ class ApiRange:
     last: int
 
     def meets(self, other: ApiRange) -> bool:
-        """Whether the two ranges have a version in common."""
+        """Return whether the two ranges have a version in common."""
         return self.first <= other.last and other.first <= self.last
 
     def __str__(self) -> str:

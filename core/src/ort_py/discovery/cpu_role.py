@@ -43,7 +43,7 @@ class CpuRole:
             self.engines.append(record.name)
 
     def takes(self, record: ProviderRecord, options: Mapping[str, Any]) -> bool:
-        """Whether a provider that was not named joins the session for the role. Called in the order of rank."""
+        """Return whether a provider that was not named joins the session for the role. Called in the order of rank."""
         if not fills_cpu_role(record, options) or (self.engines and record.name not in self.beside):
             return False
         if record.name not in self.engines:
@@ -52,7 +52,7 @@ class CpuRole:
 
 
 def fills_cpu_role(record: ProviderRecord, options: Mapping[str, Any]) -> bool:
-    """Whether a provider made with these options computes on the CPU in place of the last-resort provider.
+    """Return whether a provider made with these options computes on the CPU in place of the last-resort provider.
 
     Args:
         record: Of a usable provider.

@@ -37,7 +37,7 @@ def strictness(argument: str | None = None) -> str:
 
 
 def compat_mode(argument: bool | None = None) -> bool:
-    """Whether onnxruntime's leniency is requested: the argument, else ``ORT_PY_COMPAT``.
+    """Return whether onnxruntime's leniency is requested: the argument, else ``ORT_PY_COMPAT``.
 
     Raises:
         OptionError: The variable is neither a yes nor a no.

@@ -63,7 +63,7 @@ class FallbackRecord:
     count: int = 1
 
     def is_like(self, other: FallbackRecord) -> bool:
-        """Whether both records describe the same event at two times."""
+        """Return whether both records describe the same event at two times."""
         return self._key() == other._key()
 
     def to_dict(self) -> dict[str, Any]:

@@ -49,7 +49,7 @@ FORMER_PROVIDERS: frozenset[str] = frozenset(
 
 
 def is_known(name: str) -> bool:
-    """Whether onnxruntime knows, or once knew, a provider of this name."""
+    """Return whether onnxruntime knows, or once knew, a provider of this name."""
     return name in KNOWN_PROVIDERS or name in FORMER_PROVIDERS
 
 

@@ -112,7 +112,7 @@ class ProviderRecord:
 
     @property
     def usable(self) -> bool:
-        """Whether the provider can be used on this machine."""
+        """True if the provider can be used on this machine."""
         return self.state is RecordState.AVAILABLE
 
     def __str__(self) -> str:

@@ -330,7 +330,7 @@ class _Chooser:
 
 
 def _lacks_something(record: ProviderRecord) -> bool:
-    """Whether the provider would stand in for CPU if this machine had what it needs."""
+    """Return whether the provider would stand in for CPU if this machine had what it needs."""
     return record.state is RecordState.UNAVAILABLE and record.stands_in_for == CPU_ROLE
 
 

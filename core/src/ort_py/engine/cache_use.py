@@ -51,7 +51,7 @@ def named_folder(options: SessionOptions) -> str | None:
 
 
 def may_keep(options: SessionOptions) -> bool:
-    """Whether compiled data may be kept on disk, as providers with files of their own are informed."""
+    """Return whether compiled data may be kept on disk, as providers with files of their own are informed."""
     return cache_folder(os.fspath(options.cache_dir)) is not None
 
 

@@ -60,7 +60,7 @@ class FeedSpec:
     optional: bool
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Whether a shape agrees with the declared one."""
+        """Return whether a shape agrees with the declared one."""
         if self.rank >= 0 and len(shape) != self.rank:
             return False
         return all(shape[axis] == size for axis, size in self.fixed)

@@ -103,7 +103,7 @@ class ProviderSet:
 
     @property
     def have_run_callbacks(self) -> bool:
-        """Whether a provider in use wants to be called before and after runs."""
+        """True if a provider in use wants to be called before and after runs."""
         return any(wants_runs(provider) for provider in self.in_use)
 
     @property

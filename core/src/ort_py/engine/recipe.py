@@ -62,7 +62,8 @@ class FileReference:
         return replace(self, fingerprint=fingerprint, external=external)
 
     def is_unchanged(self) -> bool:
-        """Whether the file's identity tells that its content is the same. Where it does not, the content decides.
+        """Return whether the file's identity tells that its content is the same. Where it does not, the content
+        decides.
 
         Raises:
             InvalidArgument: The file has another size.

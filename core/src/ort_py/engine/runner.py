@@ -119,7 +119,7 @@ class Runner:
         return results
 
     def needs_host_values(self) -> bool:
-        """Whether the next run of the calling thread has to take and give its values on the host."""
+        """Return whether the next run of the calling thread has to take and give its values on the host."""
         return False
 
     def writing_to(self, memory: Mapping[str, Any]) -> Callable[[Frame], object] | None:
@@ -243,7 +243,7 @@ class Runner:
 
 
 def _equal(found: np.dtype[Any], wanted: np.dtype[Any] | None) -> bool:
-    """Whether two dtypes that are not one object are the same: unpickled arrays bring their own.
+    """Return whether two dtypes that are not one object are the same: unpickled arrays bring their own.
 
     NumPy takes None for float64 here, so it is asked about first.
     """

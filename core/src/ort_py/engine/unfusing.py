@@ -97,7 +97,7 @@ class _Tried:
     elsewhere: Sequence[IExecutionProvider]
 
     def stays(self, claims: _Claims) -> bool:
-        """Whether one of those that were asked earlier runs all parts: one named, or those of other devices."""
+        """Return whether one of those that were asked earlier runs all parts: one named, or those of other devices."""
         names = {node.name for node in self.made}
         if any(names <= claims.of(provider) for provider in self.named):
             return True

@@ -64,7 +64,7 @@ _SHORT_REGIONS = 1e-3
 
 
 def is_light(plan: ExecutionPlan) -> bool:
-    """Whether no step of a plan can call BLAS."""
+    """Return whether no step of a plan can call BLAS."""
     return all(_is_light_kernel(step) for step in plan.steps)
 
 
@@ -78,7 +78,7 @@ def _is_light_kernel(step: Step) -> bool:
 
 
 def _only_regions_multiply(plan: ExecutionPlan) -> bool:
-    """Whether a plan's kernels, and those of the bodies in it, call no BLAS."""
+    """Return whether a plan's kernels, and those of the bodies in it, call no BLAS."""
     for step in plan.steps:
         if isinstance(step, RegionStep | CopyStep | WaitStep | ContiguousStep) or _is_light_kernel(step):
             continue

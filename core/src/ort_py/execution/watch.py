@@ -106,7 +106,7 @@ class RunWatch:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to watch."""
+        """True if there is nothing to watch."""
         return not self.checks and self.recorder is None
 
     def before(self, step: Step | None = None) -> None:

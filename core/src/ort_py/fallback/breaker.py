@@ -98,7 +98,7 @@ class CircuitBreaker:
             self._open(self._clock())
 
     def begin_trial(self) -> bool:
-        """Whether the caller may try once: the breaker is half-open, and no other trial runs. A trial ends with
+        """Return whether the caller may try once: the breaker is half-open, and no other trial runs. A trial ends with
         `failed`, `succeeded` or `abandon`.
         """
         with self._lock.held():

@@ -72,7 +72,7 @@ class Circuits:
             breaker.abandon()
 
     def is_hopeless(self, provider: str, node: str) -> bool:
-        """Whether other providers recently failed on this node too, so that no new plan is made for it yet."""
+        """Return whether other providers recently failed on this node too, so that no new plan is made for it yet."""
         breaker = self._hopeless.get((provider, node))
         return breaker is not None and breaker.state is BreakerState.OPEN
 

@@ -52,7 +52,7 @@ class LostDevices:
         return 0 if found is None else found.generation
 
     def is_left(self, provider: str, device: Device) -> bool:
-        """Whether the device was lost recently and could not be reset."""
+        """Return whether the device was lost recently and could not be reset."""
         found = self._lost.get((provider, device))
         return found is not None and found.breaker.state is BreakerState.OPEN
 
@@ -79,8 +79,8 @@ class LostDevices:
             return False
 
     def retry(self, provider: str, device: Device, call: Callable[[], bool]) -> bool:
-        """Whether a provider that was left out may use a device again: the device was never lost permanently, or a due
-        reset has succeeded now.
+        """Return whether a provider that was left out may use a device again: the device was never lost permanently, or
+        a due reset has succeeded now.
         """
         lost = self._lost.get((provider, device))
         if lost is None:

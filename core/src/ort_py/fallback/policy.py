@@ -47,7 +47,7 @@ class FallbackPolicy:
         self.enabled = enabled
 
     def may_replace(self, error: Exception) -> bool:
-        """Whether a region or a run that failed with `error` may be given to other providers."""
+        """Return whether a region or a run that failed with `error` may be given to other providers."""
         if not self.enabled or self.strictness is not Strictness.OFF:
             return False
         if isinstance(error, InvalidArgument | InvalidGraph | LimitError | KernelNotFoundError):

@@ -90,7 +90,7 @@ class Value:
 
     @property
     def constant(self) -> bool:
-        """Whether the content is fixed for the life of the model."""
+        """True if the content is fixed for the life of the model."""
         return self.weight is not None and not self.overridable
 
     def __repr__(self) -> str:

@@ -191,7 +191,7 @@ class HookManager:
             return tuple(items)
 
     def has_observers(self, hook_name: str) -> bool:
-        """Whether any plug-in observes this hook. After the first call this is a dictionary look-up."""
+        """Return whether any plug-in observes this hook. After the first call this is a dictionary look-up."""
         return bool(self._observing(hook_name))
 
     def observe(self, hook_name: str, event: Any) -> None:

@@ -112,7 +112,7 @@ def _feed(
 
 
 def _is_value(argument: NodeArg, value: Any) -> bool:
-    """Whether something is fed as it is, and no shape: always where a shape says nothing about the input."""
+    """Return whether something is fed as it is, and no shape: always where a shape says nothing about the input."""
     return _has_content(value) or not isinstance(_tensor_type(argument), TensorType)
 
 

@@ -71,7 +71,7 @@ def current_look() -> Look | None:
 
 
 def is_looked_at() -> bool:
-    """Whether anybody is to be asked here."""
+    """Return whether anybody is to be asked here."""
     return _current.get() is not None
 
 

@@ -63,7 +63,7 @@ class Added:
 
     @property
     def has_providers(self) -> bool:
-        """Whether something here chooses providers."""
+        """True if something here chooses providers."""
         return bool(self.providers) or self.policy is not None or self.delegate is not None
 
     def copied(self) -> Added:

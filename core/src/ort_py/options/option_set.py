@@ -192,7 +192,7 @@ def entry_of(options: OptionSet, key: str, default: str = "") -> str:
 
 
 def is_on(options: OptionSet, key: str) -> bool:
-    """Whether a config entry is switched on: set, and not to ``"0"`` or ``""``."""
+    """Return whether a config entry is switched on: set, and not to ``"0"`` or ``""``."""
     return options._config.get(key, "0") not in ("", "0")
 
 

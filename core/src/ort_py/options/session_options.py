@@ -218,7 +218,7 @@ class SessionOptions(SessionAttributes):
             self._added.providers.append((name, checked))
 
     def has_providers(self) -> bool:
-        """Whether these options choose providers."""
+        """Return whether these options choose providers."""
         return self._added.has_providers
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy, /) -> None:
@@ -291,12 +291,12 @@ def additions_of(options: SessionOptions) -> Added:
 
 
 def calculates_fast(options: SessionOptions) -> bool:
-    """Whether fast math is asked for, by the attribute or by the config entry."""
+    """Return whether fast math is asked for, by the attribute or by the config entry."""
     return options.fast_math or entry_of(options, "session.fast_math") == "1"
 
 
 def reuses_memory(options: SessionOptions) -> bool:
-    """Whether runs may write into memory that is reserved for their shapes; it takes both options."""
+    """Return whether runs may write into memory that is reserved for their shapes; it takes both options."""
     return options.enable_mem_pattern and options.enable_mem_reuse
 
 

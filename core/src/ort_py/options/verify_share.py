@@ -1,6 +1,7 @@
 """The share of runs that a session verifies: the value of an option, else of the environment, checked.
 
-Comes before `session_options`, which documents the option, and `verification`, which acts on it. It does not depend on either.
+Comes before `session_options`, which documents the option, and `verification`, which acts on it. It depends on
+neither.
 """
 
 from __future__ import annotations

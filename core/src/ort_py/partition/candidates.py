@@ -47,7 +47,7 @@ class Choice:
 
 
 def compares(providers: Sequence[IExecutionProvider], model: CostModel) -> bool:
-    """Whether all providers must be asked, because one has a device of its own or states the costs of its nodes.
+    """Return whether all providers must be asked, because one has a device of its own or states the costs of its nodes.
 
     Measured rates are not a reason: on the host they differ by less than estimates are wrong by, and asking a
     compiler what it can run may take longer than all the rest of partitioning.

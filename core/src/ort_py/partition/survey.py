@@ -40,7 +40,7 @@ class Answer:
 
     @property
     def states_costs(self) -> bool:
-        """Whether the provider itself states the costs of its nodes."""
+        """True if the provider itself states the costs of its nodes."""
         return estimates(self.provider) or any(claim.cost_us is not None for claim in (*self.regions, *self.kernels))
 
     def refusal(self, node: int) -> str:
@@ -49,7 +49,7 @@ class Answer:
 
 
 def estimates(provider: IExecutionProvider) -> bool:
-    """Whether a provider overrides `estimate_cost`."""
+    """Return whether a provider overrides `estimate_cost`."""
     return type(provider).estimate_cost is not IExecutionProvider.estimate_cost
 
 

@@ -49,7 +49,7 @@ def build_plan(graph: Graph, resources: PlanResources) -> ExecutionPlan:
 
 
 def _inside_provider(graph: Graph, resources: PlanResources) -> bool:
-    """Whether the graph belongs to a node that a provider runs as a whole."""
+    """Return whether the graph belongs to a node that a provider runs as a whole."""
     current = graph
     while current.owner is not None:
         assigned = resources.assignment.nodes.get(current.owner)

@@ -42,7 +42,7 @@ class Dependencies:
 
     @property
     def branches(self) -> bool:
-        """Whether two steps of the plan may run at the same time."""
+        """True if two steps of the plan may run at the same time."""
         return self.longest < len(self.waits) and len(self.pinned) < len(self.waits)
 
 

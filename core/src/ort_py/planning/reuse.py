@@ -51,7 +51,9 @@ class ReusingStep:
 
 
 def may_reuse(plan: ExecutionPlan) -> bool:
-    """Whether a call of `reusing_steps` pays: some kernel can write into given arrays, not only into the caller's."""
+    """Return whether a call of `reusing_steps` pays: some kernel can write into given arrays, not only into the
+    caller's.
+    """
     results = {value.slot for value in plan.outputs}
     return any(
         isinstance(step, KernelStep) and step.into is not None and not results.issuperset(step.outputs)
@@ -142,7 +144,7 @@ def _pairs(step: Step) -> Iterable[tuple[int, int]]:
 
 
 def _is_elsewhere(step: Step) -> bool:
-    """Whether the work of a step may continue after its call returned, on a device's stream."""
+    """Return whether the work of a step may continue after its call returned, on a device's stream."""
     match step:
         case KernelStep() | RegionStep():
             return step.device != HOST

@@ -88,7 +88,7 @@ class SlotTable:
         return self._new()
 
     def may_be_strided(self, *slots: int) -> bool:
-        """Whether one of these slots may hold an array that is not C-contiguous."""
+        """Return whether one of these slots may hold an array that is not C-contiguous."""
         return not self._strided.isdisjoint(slots)
 
     def acquire(self, wanted: Sequence[tuple[Value | None, Device, bool]]) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ BLAS_BUFFER = 40 << 20
 
 
 def has_headroom(nbytes: int) -> bool:
-    """Whether so many bytes of addresses can be had now; True where the process is not limited."""
+    """Return whether so many bytes of addresses can be had now; True where the process is not limited."""
     if sys.platform == "win32":
         return True
     import resource

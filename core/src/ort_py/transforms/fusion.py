@@ -68,7 +68,7 @@ def scalar(array: Any) -> float | None:
 
 
 def trailing_vector(value: ValueSpec, source: ValueSpec) -> bool:
-    """Whether `value` has one axis, as long as the last one of `source`: a bias or scale of columns."""
+    """Return whether `value` has one axis, as long as the last one of `source`: a bias or scale of columns."""
     if value.shape is None or source.shape is None or len(value.shape) != 1 or not source.shape:
         return False
     return value.shape[0] is not None and value.shape[0] == source.shape[-1]

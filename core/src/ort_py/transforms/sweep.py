@@ -48,7 +48,7 @@ class RewriteBudget:
         self.exhausted: dict[str, str] = {}
 
     def allows(self, node: Node) -> bool:
-        """Whether the node may be rewritten."""
+        """Return whether the node may be rewritten."""
         count, rules = self._led_to.get(node, (0, ()))
         if count < _MOST_REWRITES and self._left > 0:
             return True

@@ -70,12 +70,13 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 
 
 def is_capsule(value: Any) -> bool:
-    """Whether it is a DLPack capsule that has not been consumed."""
+    """Return whether it is a DLPack capsule that has not been consumed."""
     return type(value).__name__ == "PyCapsule" and bool(_is_valid(value, _OLD) or _is_valid(value, _NEW))
 
 
 def is_uint8(capsule: Any) -> bool:
-    """Whether a capsule holds bytes. Booleans are transferred as bytes if the producer's DLPack has no type for them.
+    """Return whether a capsule holds bytes. Booleans are transferred as bytes if the producer's DLPack has no type for
+    them.
 
     Raises:
         ArgumentTypeError: It is not a capsule, or was used already.

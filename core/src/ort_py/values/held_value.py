@@ -160,15 +160,15 @@ class HeldValue:
         return self._value is not None
 
     def is_tensor(self) -> bool:
-        """Whether it is a dense tensor."""
+        """Return whether it is a dense tensor."""
         return isinstance(self._value, np.ndarray | DeviceTensor)
 
     def is_tensor_sequence(self) -> bool:
-        """Whether it is a sequence of tensors."""
+        """Return whether it is a sequence of tensors."""
         return isinstance(self._type, SequenceType) and isinstance(self._type.element, TensorType)
 
     def is_sparse_tensor(self) -> bool:
-        """Whether it is a sparse tensor."""
+        """Return whether it is a sparse tensor."""
         return isinstance(self._value, SparseTensor)
 
     # -- changing it -------------------------------------------------------------------------------------------

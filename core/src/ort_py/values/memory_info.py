@@ -139,7 +139,7 @@ class OrtMemoryInfo:
 
     @property
     def is_host(self) -> bool:
-        """Whether it is the host's memory, the only one that exists without a provider."""
+        """True if it is the host's memory, the only one that exists without a provider."""
         return self._is_host
 
     def __repr__(self) -> str:

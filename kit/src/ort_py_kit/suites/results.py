@@ -145,8 +145,9 @@ def backend_cases() -> Mapping[str, SuiteCase]:
 
 
 def _unknown(name: str) -> bool:
-    """Whether a line names nothing: no case, no version of an operator, and none of an operator of a domain that ONNX
-    does not define, which `test_other_operators_are_listed` looks at."""
+    """Return whether a line names nothing: no case, no version of an operator, and none of an operator of a domain that
+    ONNX does not define, which `test_other_operators_are_listed` looks at.
+    """
     if name.startswith("version/"):
         versions, stem = version_ids(), name.rstrip("*")
         operators = {one.rpartition("-")[0] for one in versions}

@@ -102,7 +102,7 @@ def _formal(schema: defs.OpSchema, position: int) -> defs.OpSchema.FormalParamet
 
 
 def _is_another(names: list[str], position: int, source: defs.OpSchema, formal: defs.OpSchema.FormalParameter) -> bool:
-    """Whether the wanted schema has another input of the source's schema at a position."""
+    """Return whether the wanted schema has another input of the source's schema at a position."""
     return (
         position < len(names) and names[position] != formal.name and names[position] in {f.name for f in source.inputs}
     )

@@ -68,7 +68,7 @@ class FewWindows:
 
     @staticmethod
     def suits(images: int, w_shape: tuple[int, ...], place: Placement, group: int) -> bool:
-        """Whether the windows are few enough."""
+        """Return whether the windows are few enough."""
         rows, places = images * prod(place.out), prod(place.kernel)
         across = 1 < places <= _PLACES and len(place.out) > 1 and place.kernel[-1] > 1
         most = _ROWS * _ACROSS if across else _ROWS if places <= _PLACES else _ROWS // 2

@@ -81,7 +81,7 @@ def _ask(ctx: KernelContext, seconds_each: Callable[[], float], work: float) -> 
 
 
 def _is_smooth(length: int) -> bool:
-    """Whether the largest prime factor is small."""
+    """Return whether the largest prime factor is small."""
     for prime in (2, 3, 5, 7, 11, 13):
         while length > 1 and length % prime == 0:
             length //= prime

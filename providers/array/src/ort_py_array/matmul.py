@@ -103,7 +103,7 @@ def gemm(ctx: KernelContext, finish: Callable[[Array], Any] | None = None) -> Ke
     wide_b = wide_constant(ctx, 1)
 
     def check(a: Array, b: Array, c: Array | None) -> bool:
-        """Whether the product is so small that nothing would split it."""
+        """Return whether the product is so small that nothing would split it."""
         left, right = a.shape[::-1] if trans_a else a.shape, b.shape[::-1] if trans_b else b.shape
         if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
             raise InvalidArgument(

@@ -62,7 +62,7 @@ class _Axis:
 
     @property
     def moves_nothing(self) -> bool:
-        """Whether the axis stays as it is."""
+        """True if the axis stays as it is."""
         return self.whole == [slice(0, self.size, 1)] and not self.partial
 
 

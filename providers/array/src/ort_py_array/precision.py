@@ -26,7 +26,7 @@ _BLOCK = 32768
 
 
 def is_narrow(dtype: Any) -> bool:
-    """Whether sums of this dtype are formed in float32 instead."""
+    """Return whether sums of this dtype are formed in float32 instead."""
     return dtype.itemsize == 2 and dtype.name in _NARROW
 
 

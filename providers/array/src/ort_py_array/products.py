@@ -60,7 +60,7 @@ def product(ctx: KernelContext, left: Array, right: Array, out: Array | None = N
 
 
 def _splits(left: Array, right: Array) -> bool:
-    """Whether a product is large enough for two parts, and one that can be cut."""
+    """Return whether a product is large enough for two parts, and one that can be cut."""
     # Most products are small, and one multiplication is enough to recognise these.
     if left.size * right.shape[-1] < SPLIT_FROM and (
         left.ndim >= right.ndim or right.size * left.shape[-2 if left.ndim > 1 else 0] < SPLIT_FROM

@@ -129,7 +129,7 @@ def lstm(cell: Cell, projected: Array, h: Array, c: Array | None) -> tuple[Array
 
 
 def is_standard(kind: str, names: Sequence[str]) -> bool:
-    """Whether these are the default activations, in any case."""
+    """Return whether these are the default activations, in any case."""
     return tuple(name.lower() for name in names) == tuple(name.lower() for name in DEFAULT_ACTIVATIONS[kind])
 
 

@@ -95,7 +95,7 @@ def resize(ctx: KernelContext) -> KernelCallable:
 
 
 def _decided(ctx: KernelContext) -> bool:
-    """Whether all inputs that say how large the result is are known."""
+    """Return whether all inputs that say how large the result is are known."""
     return all(ctx.constant(index) is not None for index, given in enumerate(ctx.node.inputs) if index and given)
 
 

@@ -44,12 +44,12 @@ class Sampling:
 
     @property
     def crops(self) -> bool:
-        """Whether a region of interest counts."""
+        """True if a region of interest counts."""
         return self.coordinates == "tf_crop_and_resize"
 
     @property
     def rounds(self) -> bool:
-        """Whether positions are rounded to the nearest pixel."""
+        """True if positions are rounded to the nearest pixel."""
         return self.mode == "nearest" and self.nearest.startswith("round") and not self.crops
 
     def with_mode(self, mode: str) -> Sampling:
@@ -83,7 +83,7 @@ class Axis:
     end: float
 
     def changes(self, sampling: Sampling) -> bool:
-        """Whether resampling can change anything along this axis."""
+        """Return whether resampling can change anything along this axis."""
         return self.out != self.size or self.scale != 1.0 or (sampling.crops and (self.start, self.end) != (0.0, 1.0))
 
     def positions(self, xp: Any, sampling: Sampling) -> Array:

@@ -111,7 +111,7 @@ def _hardware(driver: Driver, wrong: list[tuple[str, str]]) -> tuple[Gpu, ...] |
 
 
 def _together(driver: Driver, gpus: Sequence[Gpu] | None, cupy: CuPy, wrong: list[tuple[str, str]]) -> None:
-    """Whether the driver and the GPUs go with the CUDA that CuPy is built for."""
+    """Return whether the driver and the GPUs go with the CUDA that CuPy is built for."""
     major = cupy.major
     if not major:
         return

@@ -25,7 +25,9 @@ _DLPACK_CUDA = (2, 13)
 
 
 def is_device_array(value: Any) -> bool:
-    """Whether a value is an array on a GPU, of whatever library; looks at its protocols, and waits for nothing."""
+    """Return whether a value is an array on a GPU, of whatever library; looks at its protocols, and waits for
+    nothing.
+    """
     if isinstance(value, np.ndarray):
         return False
     if hasattr(type(value), "__cuda_array_interface__") or _has_interface(value):
@@ -103,7 +105,7 @@ def at_address(address: int, shape: Sequence[int], dtype: Any, device: Device, o
 
 
 def _has_interface(value: Any) -> bool:
-    """Whether it says where it is on a GPU: torch's tensors raise AttributeError where they are not."""
+    """Return whether it says where it is on a GPU: torch's tensors raise AttributeError where they are not."""
     return getattr(value, "__cuda_array_interface__", None) is not None
 
 

@@ -134,7 +134,7 @@ def _check_age(device: Device, capability: int) -> None:
 
 
 def works(index: int) -> bool:
-    """Whether a GPU still computes: allocates, writes and reads memory, and waits for the device."""
+    """Return whether a GPU still computes: allocates, writes and reads memory, and waits for the device."""
     module = cupy()
     try:
         with module.cuda.Device(index) as device:

@@ -58,7 +58,7 @@ class CUDAProviderFactory(ProviderFactory):
         return OPTIONS
 
     def probe(self) -> Availability:
-        """Whether driver, GPU, CuPy and libraries are there and fit each other; every lack with its fix."""
+        """Return whether driver, GPU, CuPy and libraries are there and fit each other; every lack with its fix."""
         return availability.examine()
 
     def create(self, options: Mapping[str, Any], context: SessionContext) -> IExecutionProvider:

@@ -152,7 +152,7 @@ class CUDAProvider(ArrayModuleProvider):
         return failure_kind(error)
 
     def reset_device(self) -> bool:
-        """Whether the GPU still works: an error that only ended one call.
+        """Return whether the GPU still works: an error that only ended one call.
 
         A context that an error has broken cannot be replaced: CuPy's kernels and handles, and those of other libraries
         in the process, belong to it. A new process can use the GPU.

@@ -50,7 +50,9 @@ class DnnlProviderFactory(ProviderFactory):
         return OPTIONS
 
     def probe(self) -> Availability:
-        """Whether the library opens here: its version and instruction sets, or what is missing and how to get it."""
+        """Return whether the library opens here: its version and instruction sets, or what is missing and how to get
+        it.
+        """
         from ort_py_onednn.binding.library import Missing, find
 
         found = find()

@@ -59,11 +59,11 @@ class DnnlProvider(IExecutionProvider):
         return capability(graph, small=self._claim_small, computed=computed, converted=converted_types())
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
-        """Whether what others left of a claim still is worth a call."""
+        """Return whether what others left of a claim still is worth a call."""
         return None if self._claim_small else group_refusal(nodes, graph)
 
     def precision_refusal(self, precision: str) -> str | None:
-        """Whether the CPU has the instructions for the precision that was asked for, here or of the session."""
+        """Return whether the CPU has the instructions for the precision that was asked for, here or of the session."""
         return precision_refusal(self._precision, self._engine.library)
 
     def compile(self, region: RegionView) -> CompiledRegion:

@@ -50,7 +50,7 @@ def unpack(artifact: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def validity(artifact: bytes, target: Target) -> ArtifactValidity:
-    """Whether an artifact can be imported here."""
+    """Return whether an artifact can be imported here."""
     if artifact[len(_MAGIC) : _START] != _digest(memoryview(artifact)[_START:]):
         return ArtifactValidity.UNSUPPORTED
     try:

@@ -14,7 +14,7 @@ __all__ = ["overwrites_its_operand"]
 
 
 def overwrites_its_operand(region: GraphView) -> bool:
-    """Whether a region may have such an attention.
+    """Return whether a region may have such an attention.
 
     Args:
         region: The region.

@@ -55,7 +55,7 @@ def _zero(op_type: str, attributes: Mapping[str, Any]) -> str | None:
 
 
 def _is_right(op_type: str, data_type: DataType | None) -> bool:
-    """Whether none of an operator's defects can show in a body, which the core's rules have written."""
+    """Return whether none of an operator's defects can show in a body, which the core's rules have written."""
     if op_type in _RIGHT_IN_BODIES:
         return True
     return _CHECKS[op_type] is _saturates and data_type in _FLOATS

@@ -43,7 +43,7 @@ class Inheritance:
         _keep_forever(self._compiled)
 
     def check(self) -> None:
-        """Whether a request may be run here.
+        """Return whether a request may be run here.
 
         Raises:
             EPFail: It would wait forever.
@@ -76,7 +76,7 @@ notify_after_fork(_process)
 
 
 def check_process(target: Target) -> None:
-    """Whether a session can be made for a target here; from now on this process has started OpenVINO.
+    """Return whether a session can be made for a target here; from now on this process has started OpenVINO.
 
     Raises:
         EPFail: The parent has, and the target needs threads.

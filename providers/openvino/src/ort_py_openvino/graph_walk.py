@@ -39,7 +39,7 @@ def moved_from(name: str, graph: GraphView) -> Iterator[NodeSpec]:
 
 
 def is_positive(name: str, graph: GraphView, depth: int = 4) -> bool:
-    """Whether no element can be zero or less, as far as a few producers tell."""
+    """Return whether no element can be zero or less, as far as a few producers tell."""
     constant = graph.constant(name)
     if constant is not None:
         return bool((np.asarray(constant) > 0).all())
@@ -62,7 +62,7 @@ def is_positive(name: str, graph: GraphView, depth: int = 4) -> bool:
 
 
 def is_nonnegative(name: str, graph: GraphView, depth: int = 4) -> bool:
-    """Whether no element can be less than zero, as far as a few producers tell."""
+    """Return whether no element can be less than zero, as far as a few producers tell."""
     constant = graph.constant(name)
     if constant is not None:
         return bool((np.asarray(constant) >= 0).all())

@@ -113,7 +113,9 @@ def _first(values: tuple[ValueSpec | None, ...]) -> DataType | None:
 
 
 def _is_bounded(value: ValueSpec, graph: GraphView, known: dict[str, bool]) -> bool:
-    """Whether all elements are counts, places, or constants within 32 bits; follows producers without recursion."""
+    """Return whether all elements are counts, places, or constants within 32 bits; follows producers without
+    recursion.
+    """
     pending = [value]
     while pending:
         current = pending.pop()

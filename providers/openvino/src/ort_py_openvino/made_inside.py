@@ -78,7 +78,7 @@ def _reads_infinity(node: NodeSpec, region: GraphView) -> bool:
 
 
 def _makes(node: NodeSpec, graph: GraphView, *, infinities: bool, infinite: bool) -> bool:
-    """Whether a node may make not-a-number, or infinities, out of finite numbers.
+    """Return whether a node may make not-a-number, or infinities, out of finite numbers.
 
     Args:
         node: The node.

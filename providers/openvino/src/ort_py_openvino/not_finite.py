@@ -146,7 +146,7 @@ def _inside(body: FunctionBody) -> set[str]:
 
 
 def has(array: Array, *, infinities: bool) -> bool:
-    """Whether an array contains not-a-number, or an infinity where that counts; False for integers.
+    """Return whether an array contains not-a-number, or an infinity where that counts; False for integers.
 
     The largest element tells both: it is not-a-number where any is, and NumPy finds it at the speed of memory.
     """

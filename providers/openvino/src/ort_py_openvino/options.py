@@ -41,7 +41,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
 
 
 def computes_on_cpu(device_type: str) -> bool:
-    """Whether regions for a device may be computed on the processor.
+    """Return whether regions for a device may be computed on the processor.
 
     AUTO, HETERO and MULTI choose among the devices in their list; without a list, among all there are. AUTO also starts
     on the processor while it compiles for another device, unless the list excludes that as ``-CPU``.

@@ -46,7 +46,7 @@ class OpenVINOProviderFactory(ProviderFactory):
         return "CPUExecutionProvider"
 
     def fills_role(self, options: Mapping[str, Any]) -> bool:
-        """Whether the device of the option `device_type` is the processor, or may be it."""
+        """Return whether the device of the option `device_type` is the processor, or may be it."""
         return computes_on_cpu(str(options["device_type"]))
 
     @property
@@ -55,7 +55,9 @@ class OpenVINOProviderFactory(ProviderFactory):
         return OPTIONS
 
     def probe(self) -> Availability:
-        """Whether OpenVINO is installed as a whole, and new enough: its version, or what is wrong and the fix."""
+        """Return whether OpenVINO is installed as a whole, and new enough: its version, or what is wrong and the
+        fix.
+        """
         found = find()
         if isinstance(found, Missing):
             return Availability(False, reason=found.reason, fix=found.fix)

@@ -55,7 +55,7 @@ class Target:
 
     @property
     def has_threads(self) -> bool:
-        """Whether OpenVINO runs requests on threads of its own, and not on the one that asks."""
+        """True if OpenVINO runs requests on threads of its own, and not on the one that asks."""
         return self.device.partition(".")[0] != "CPU" or str(self.properties["NUM_STREAMS"]) != "1"
 
     def without_generated_loops(self) -> Target:

@@ -99,7 +99,7 @@ class OpenVINOProvider(RegionProvider):
         return OpenVINORegion.of(region, self._target)
 
     def validate(self, artifact: bytes) -> ArtifactValidity:
-        """Whether it was made by this version for this device with these properties."""
+        """Return whether it was made by this version for this device with these properties."""
         return validity(artifact, self._target)
 
     def restore(self, artifact: bytes) -> CompiledRegion:

@@ -45,7 +45,7 @@ _MAKERS = {
 
 
 def computes_in_integers(region: GraphView) -> bool:
-    """Whether OpenVINO's low-precision transformation gives right results for a region.
+    """Return whether OpenVINO's low-precision transformation gives right results for a region.
 
     Args:
         region: The region.
@@ -60,7 +60,7 @@ def computes_in_integers(region: GraphView) -> bool:
 
 @cache
 def _has_exact_integers() -> bool:
-    """Whether Linux says that the processor has VNNI; without it, sums of two products are cut to 16 bits."""
+    """Return whether Linux says that the processor has VNNI; without it, sums of two products are cut to 16 bits."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -99,7 +99,7 @@ def _is_safe(node: NodeSpec, region: GraphView, outputs: set[str]) -> bool:
 
 
 def _is_plain(node: NodeSpec, region: GraphView) -> bool:
-    """Whether a quantisation has a constant scale for a whole tensor, or is that of constant weights."""
+    """Return whether a quantisation has a constant scale for a whole tensor, or is that of constant weights."""
     constants = [None if value is None else region.constant(value.name) for value in node.inputs]
     if node.op_type == "DequantizeLinear" and constants[0] is not None:
         symmetric = len(constants) < 3 or (constants[2] is not None and not np.asarray(constants[2]).any())

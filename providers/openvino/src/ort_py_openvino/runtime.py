@@ -49,7 +49,7 @@ def core() -> Any:
 
 
 def check_device(device: str) -> None:
-    """Whether a device that a user names is there.
+    """Return whether a device that a user names is there.
 
     Raises:
         EPFail: It is not; with the devices that are.

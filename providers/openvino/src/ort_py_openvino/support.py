@@ -50,7 +50,7 @@ def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
 
 
 def _has_nan(node: NodeSpec, body: FunctionBody, graph: GraphView) -> bool:
-    """Whether a single number that a fused node reads, such as a bound of Clip, is not-a-number."""
+    """Return whether a single number that a fused node reads, such as a bound of Clip, is not-a-number."""
     given = [graph.constant(value.name) for value in node.inputs if value is not None]
     return any(
         one is not None and one.size == 1 and has(one, infinities=False) for one in (*given, *body.constants.values())

@@ -171,7 +171,7 @@ def fix_output_shapes(model: onnx.ModelProto) -> None:
 
 
 def is_fixed_size_tensor(value: onnx.ValueInfoProto) -> bool:
-    """Whether it is a tensor all of whose dimensions are numbers above 0."""
+    """Return whether it is a tensor all of whose dimensions are numbers above 0."""
     if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
         return False
     return all(dim.HasField("dim_value") and dim.dim_value > 0 for dim in _dims(value))

@@ -75,7 +75,7 @@ def _entrywise(n: NodeScope, combine: Callable[..., Amount]) -> Outputs:
 
 
 def _is_data(tensor: Tensor) -> bool:
-    """Whether a tensor cannot contribute to shapes. Numbers of single precision can if they come from sizes."""
+    """Return whether a tensor cannot contribute to shapes. Numbers of single precision can if they come from sizes."""
     return tensor.border is not None and tensor.data_type is DataType.FLOAT
 
 

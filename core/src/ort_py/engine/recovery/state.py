@@ -80,7 +80,7 @@ class RecoveryState:
 
     @property
     def watching(self) -> bool:
-        """Whether runs look before they begin whether to try a provider again, and report how they ended."""
+        """True if runs look before they begin whether to try a provider again, and report how they ended."""
         return self.circuits.watching or self.unproven is not None
 
     def after_fork(self) -> None:

@@ -82,7 +82,7 @@ class AttributeSpec:
     default: Any = None
 
     def accepts(self, kind: str) -> bool:
-        """Whether the attribute accepts a value of this kind. Sparse tensors arrive dense, empty lists without a
+        """Return whether the attribute accepts a value of this kind. Sparse tensors arrive dense, empty lists without a
         type.
         """
         if self.kind in ("ANY", kind):

@@ -52,7 +52,7 @@ class Inferred:
 
 @cache
 def can_infer(op_type: str, domain: str, opset: int) -> bool:
-    """Whether ONNX can infer the types of the operator's outputs."""
+    """Return whether ONNX can infer the types of the operator's outputs."""
     if not onnx.defs.has(op_type, opset, domain) or (op_type in UNSAFE and not domain):
         return False
     schema = onnx.defs.get_schema(op_type, opset, domain)
@@ -62,12 +62,12 @@ def can_infer(op_type: str, domain: str, opset: int) -> bool:
 
 
 def follows_data(weight: Weight) -> bool:
-    """Whether a constant is small and numeric, so that shapes may depend on it."""
+    """Return whether a constant is small and numeric, so that shapes may depend on it."""
     return weight.data_type in _FOLLOWED and nbytes_of(weight.data_type, weight.shape) <= SMALL
 
 
 def _is_computed(node: Node) -> bool:
-    """Whether the second input of a node is present and not a small constant, so that it may have any length."""
+    """Return whether the second input of a node is present and not a small constant, so that it may have any length."""
     value = node.inputs[1] if len(node.inputs) > 1 else None
     return value is not None and not (value.constant and value.weight is not None and follows_data(value.weight))
 

@@ -45,7 +45,7 @@ def node_fault(node: Node) -> str | None:
 
 
 def is_hidden(node: Node) -> bool:
-    """Whether an attribute of an ONNX operator is a number that inference must not compute with."""
+    """Return whether an attribute of an ONNX operator is a number that inference must not compute with."""
     if node.domain:
         return False
     for name, value in node.attributes.items():
@@ -56,7 +56,7 @@ def is_hidden(node: Node) -> bool:
 
 
 def has_long_target(node: Node) -> bool:
-    """Whether a node is an Expand whose target is known to have more elements than arrays can have axes."""
+    """Return whether a node is an Expand whose target is known to have more elements than arrays can have axes."""
     target = node.inputs[1] if node.op_type == "Expand" and not node.domain and len(node.inputs) > 1 else None
     known = target.type if target is not None else None
     if not isinstance(known, TensorType) or known.shape is None or len(known.shape) != 1:

@@ -29,7 +29,9 @@ _MOST_IDLE = 4
 
 
 def available() -> bool:
-    """Whether this interpreter can be started as a process: not if it is embedded in a program or frozen into one."""
+    """Return whether this interpreter can be started as a process: not if it is embedded in a program or frozen into
+    one.
+    """
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 

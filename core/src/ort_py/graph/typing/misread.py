@@ -20,7 +20,7 @@ _FIRST_RIGHT_POOL = 22
 
 
 def is_misread(node: Node) -> bool:
-    """Whether ONNX infers a wrong shape.
+    """Return whether ONNX infers a wrong shape.
 
     A Squeeze without axes drops each axis that has one element in the run; ONNX takes sizes that it does not know for
     larger ones. Version 1 of Squeeze takes its axes to be sorted, and it and Unsqueeze count none from the end. Pools
@@ -99,7 +99,7 @@ def _windows(node: Node) -> tuple[list[int], list[int], list[int]] | None:
 
 
 def _reaches_beyond(node: Node) -> bool:
-    """Whether a pool rounds up, and may have a window that begins behind the input."""
+    """Return whether a pool rounds up, and may have a window that begins behind the input."""
     if not node.attributes.get("ceil_mode", 0) or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
         return False
     windows = _windows(node)

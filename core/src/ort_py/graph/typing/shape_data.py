@@ -77,7 +77,7 @@ class ShapeData:
 
 
 def followed(data_type: DataType | None, shape: Shape | None) -> bool:
-    """Whether a constant of this type may be a number that shapes are computed from."""
+    """Return whether a constant of this type may be a number that shapes are computed from."""
     if data_type not in _FOLLOWED or shape is None or len(shape) > 1:
         return False
     sizes = [size for size in shape if isinstance(size, int)]

@@ -108,7 +108,9 @@ class _Walker:
                 return  # a contributed function that fails is asked again, and reported, by `shapes`
 
     def _newly_told(self, node: Node) -> bool:
-        """Whether an input's content is known now that inference did not have, and inference left something unknown."""
+        """Return whether an input's content is known now that inference did not have, and inference left something
+        unknown.
+        """
         if node.domain or all(_complete(value) for value in node.outputs):
             return False
         return any(
@@ -139,7 +141,7 @@ class _Walker:
 
 
 def _complete(value: Value | None) -> bool:
-    """Whether a value's type is fully known."""
+    """Return whether a value's type is fully known."""
     if value is None:
         return True
     known = value.type

@@ -238,7 +238,7 @@ class _Inference:
 
 
 def _is_read(value: Value) -> bool:
-    """Whether another value's type may follow from this one's. Giving ONNX other types could only hide what it
+    """Return whether another value's type may follow from this one's. Giving ONNX other types could only hide what it
     finds.
     """
     return bool(value.uses) or value.graph.owner is not None

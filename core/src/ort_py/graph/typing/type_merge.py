@@ -32,12 +32,12 @@ def substitute(shape: Shape, bindings: Mapping[str, int]) -> Shape:
 
 
 def element_conflict(inferred: ValueType, declared: ValueType) -> bool:
-    """Whether two types differ in more than their shapes."""
+    """Return whether two types differ in more than their shapes."""
     return str(inferred) != str(declared)
 
 
 def shape_conflict(inferred: ValueType | None, declared: ValueType | None) -> bool:
-    """Whether two types of equal elements cannot both be right: other ranks, or other known sizes."""
+    """Return whether two types of equal elements cannot both be right: other ranks, or other known sizes."""
     pair = _shapes(inferred, declared)
     if pair is None:
         return False

@@ -56,7 +56,7 @@ def weight_bytes(weights: Iterable[Weight]) -> WeightBytes:
 
 
 def in_place(weight: Weight) -> bool:
-    """Whether a constant is used where its file is mapped."""
+    """Return whether a constant is used where its file is mapped."""
     return bool(getattr(weight, "in_place", False))  # an ability of some kinds of weights only
 
 

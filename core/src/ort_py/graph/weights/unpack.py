@@ -21,7 +21,7 @@ ALIGNMENT = 64
 
 
 def stored_as_is(data_type: DataType) -> bool:
-    """Whether bytes in a file equal the bytes in memory, so that a mapped file can be used in place.
+    """Return whether bytes in a file equal the bytes in memory, so that a mapped file can be used in place.
 
     Booleans are not: a file can hold bytes other than 0 and 1, which NumPy's loops must never see.
     """

@@ -122,7 +122,7 @@ class _Array:
 
     @property
     def alive(self) -> bool:
-        """Whether the memory is still there."""
+        """True if the memory is still there."""
         return self.kept is not None or self._owner() is not None
 
 
@@ -138,7 +138,7 @@ class _Loaded:
 
     @property
     def loaded(self) -> bool:
-        """Whether the array is in memory or mapped."""
+        """True if the array is in memory or mapped."""
         entry = self._loaded.get(None)
         return entry is not None and entry.alive
 
@@ -357,7 +357,7 @@ class MappedWeight(_Loaded):
 
     @property
     def in_place(self) -> bool:
-        """Whether the array is the file's own pages: the bytes are as in memory, and aligned for the type."""
+        """True if the array is the file's own pages: the bytes are as in memory, and aligned for the type."""
         return stored_as_is(self.data_type) and self.offset % numpy_dtype(self.data_type).alignment == 0
 
     @property

@@ -245,7 +245,7 @@ def _write_by_reference(writer: _WeightWriter, proto: onnx.GraphProto, graph: Gr
 
 
 def _is_large(value: Value) -> bool:
-    """Whether a constant becomes an input when weights are written by reference. Parsers read small ones."""
+    """Return whether a constant becomes an input when weights are written by reference. Parsers read small ones."""
     weight = value.weight
     assert weight is not None  # what an initializer is
     return nbytes_of(weight.data_type, weight.shape) > SMALL

@@ -74,7 +74,7 @@ class BisectionReport:
 
     @property
     def equal(self) -> bool:
-        """Whether results are the same at both levels."""
+        """True if results are the same at both levels."""
         return self.culprit is None and not self.note
 
     def to_dict(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def _same_constant(one: Value, other: Value | None) -> bool:
 
 
 def _alike(one: Node, other: Node) -> bool:
-    """Whether two nodes compute the same of values of the same names; those with graphs count as different."""
+    """Return whether two nodes compute the same of values of the same names; those with graphs count as different."""
     if one.subgraphs or other.subgraphs:
         return False
     names = [

@@ -14,7 +14,7 @@ _RANDOM = frozenset(
 
 
 def is_random(node: Node) -> bool:
-    """Whether two runs draw different results. What the bodies of a node do is not looked at."""
+    """Return whether two runs draw different results. What the bodies of a node do is not looked at."""
     drops = node.op_type == "Dropout" and len(node.inputs) > 2  # the third input requests it
     return not node.domain and (node.op_type in _RANDOM or drops)
 

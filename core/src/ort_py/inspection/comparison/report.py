@@ -169,7 +169,7 @@ class ComparisonReport:
 
     @property
     def equal(self) -> bool:
-        """Whether all values and all outputs agree within the tolerance."""
+        """True if all values and all outputs agree within the tolerance."""
         return not self.differences and all(one.deviation.agrees for one in self.outputs)
 
     def to_dict(self) -> dict[str, Any]:

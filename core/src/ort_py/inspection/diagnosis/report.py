@@ -67,7 +67,7 @@ class FileCheck:
 
     @property
     def fine(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.modified and not self.missing
 
 
@@ -132,12 +132,12 @@ class ProviderDiagnosis:
 
     @property
     def usable(self) -> bool:
-        """Whether sessions can use it."""
+        """True if sessions can use it."""
         return self.verdict in (Verdict.USABLE, Verdict.UNTRIED, Verdict.MODIFIED)
 
     @property
     def fine(self) -> bool:
-        """Whether nothing needs attention: usable with all its files, or kept out on purpose."""
+        """True if nothing needs attention: usable with all its files, or kept out on purpose."""
         return self.verdict in (Verdict.USABLE, Verdict.UNTRIED, Verdict.BLOCKED)
 
 
@@ -157,7 +157,7 @@ class Diagnosis:
 
     @property
     def fine(self) -> bool:
-        """Whether every installed provider is usable or kept out on purpose."""
+        """True if every installed provider is usable or kept out on purpose."""
         return bool(self.providers) and not self.problems and all(one.fine for one in self.providers)
 
     def missing(self, required: Sequence[str]) -> dict[str, str]:

@@ -54,7 +54,7 @@ class IslandBorder:
 
     @property
     def copied(self) -> bool:
-        """Whether crossing takes a copy: on one device the other provider reads the same memory."""
+        """True if crossing takes a copy: on one device the other provider reads the same memory."""
         return self.from_device != self.to_device
 
 

@@ -34,7 +34,7 @@ class VerifiedRunner(Runner):
         self.verifier = verifier
 
     def needs_host_values(self) -> bool:
-        """Whether the next run of the calling thread is verified: what is verified is on the host."""
+        """Return whether the next run of the calling thread is verified: what is verified is on the host."""
         return self.verifier.decide()
 
     def run(

@@ -141,7 +141,7 @@ def _gives_the_same(
     tolerances: Tolerances,
     names: set[str],
 ) -> bool:
-    """Whether the session's outputs are again what they were."""
+    """Return whether the session's outputs are again what they were."""
     runner = engine.runner
     if runner is None:
         raise session_closed()

@@ -89,7 +89,7 @@ def excuse(
 
 
 def decides(reference: Engine, outputs: Collection[str]) -> bool:
-    """Whether a node that decides is among those that outputs of the model depend on."""
+    """Return whether a node that decides is among those that outputs of the model depend on."""
     model = reference.model
     if model is None:
         return False
@@ -113,7 +113,7 @@ def _nodes(reference: Engine, difference: Difference) -> list[Node]:
 
 
 def _decides(node: Node) -> bool:
-    """Whether a small change of what a node reads may change its result by much."""
+    """Return whether a small change of what a node reads may change its result by much."""
     if node.op_type in _JUMPS or any(part in node.op_type for part in _ROUNDS_TO_STEPS):
         return True
     reads = any(True for _ in _floats_read(node))
@@ -121,7 +121,7 @@ def _decides(node: Node) -> bool:
 
 
 def _is_one_step(node: Node, difference: Difference) -> bool:
-    """Whether whole numbers of steps are at most one step apart: the rounding of a quotient, or of a scale."""
+    """Return whether whole numbers of steps are at most one step apart: the rounding of a quotient, or of a scale."""
     apart = difference.deviation
     rounds = any(part in node.op_type for part in _ROUNDS_TO_STEPS)
     return rounds and apart.reason == "values" and apart.ulp is None and apart.absolute <= 1
@@ -173,7 +173,7 @@ def _moved(array: Any, tolerances: Tolerances, rng: np.random.Generator) -> Any:
 
 
 def _explained(expected: Any, trials: Sequence[Any], difference: Difference) -> bool:
-    """Whether what was found lies among what the trials gave, element by element where shapes allow."""
+    """Return whether what was found lies among what the trials gave, element by element where shapes allow."""
     if not isinstance(expected, np.ndarray | np.generic):
         return any(str(trial) != str(expected) for trial in trials)
     expected = np.asarray(expected)

@@ -91,7 +91,7 @@ class Verifier:
 
     @property
     def active(self) -> bool:
-        """Whether runs are picked."""
+        """True if runs are picked."""
         return not self._report.reason
 
     def after_fork(self) -> None:

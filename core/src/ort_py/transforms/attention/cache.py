@@ -74,8 +74,8 @@ def past_of(
 def _leads_to(
     graph: GraphEditor, caches: Sequence[NodeSpec], inputs: Sequence[ValueSpec | None], inside: Sequence[NodeSpec]
 ) -> bool:
-    """Whether a reader of the caches outside the attention computes one of its inputs, or whether this is too far to
-    decide.
+    """Return whether a reader of the caches outside the attention computes one of its inputs, or whether this is too
+    far to decide.
     """
     makers = {node.name for one in inputs if (node := graph.producer(one)) is not None}
     seen = {node.name for node in inside}

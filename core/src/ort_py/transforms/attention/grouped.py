@@ -78,7 +78,7 @@ class FuseGroupedAttention(RewriteRule):
 
 
 def _behind_past(graph: GraphEditor, value: ValueSpec) -> bool:
-    """Whether ``(batch, heads, length, size)`` is concatenated from several lengths."""
+    """Return whether ``(batch, heads, length, size)`` is concatenated from several lengths."""
     node = operator(graph, value, "Concat")
     return node is not None and node.attributes.get("axis") in (2, -2)
 

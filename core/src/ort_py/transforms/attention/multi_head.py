@@ -202,7 +202,7 @@ def _refusal(found: _Found, graph: GraphEditor) -> str:
 
 
 def _spreads(scores: Shape, masked: Shape) -> bool:
-    """Whether a mask gives the scores more batch entries, heads, rows or keys than they have.
+    """Return whether a mask gives the scores more batch entries, heads, rows or keys than they have.
 
     Where the sizes are not known the kernel's own check decides: a mask that does not fit is an error there.
     """

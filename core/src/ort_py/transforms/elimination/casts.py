@@ -43,7 +43,7 @@ class MergeCasts(RewriteRule):
 
 
 def _keeps(first: DataType, second: DataType, last: DataType) -> bool:
-    """Whether the value that reaches the last type equals that of the first."""
+    """Return whether the value that reaches the last type equals that of the first."""
     if first is second:
         return True
     if second in _WIDER.get(first, ()):

@@ -66,8 +66,9 @@ class EliminateCommonSubexpressions(GraphTransform):
     def _both_returned(
         outputs: tuple[ValueSpec | None, ...], earlier: tuple[ValueSpec | None, ...], returned: set[str]
     ) -> bool:
-        """Whether the graph returns an output of both nodes: one of the names would need a copy, which is not a
-        gain."""
+        """Return whether the graph returns an output of both nodes: one of the names would need a copy, which is not a
+        gain.
+        """
         return any(
             old is not None and new is not None and old.name in returned and new.name in returned
             for old, new in zip(outputs, earlier, strict=True)

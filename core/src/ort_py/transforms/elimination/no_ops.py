@@ -111,7 +111,7 @@ def _expands_nothing(node: NodeSpec, graph: GraphEditor) -> bool:
 
 
 def _follows_from_shapes(value: ValueSpec | None, graph: GraphEditor) -> bool:
-    """Whether a value is computed only from constants and sizes."""
+    """Return whether a value is computed only from constants and sizes."""
     pending, seen = [value], set[str]()
     while pending:
         one = pending.pop()

@@ -176,6 +176,6 @@ def _made_of(node: NodeSpec, output: ValueSpec, array: Array, graph: GraphEditor
 
 
 def _is_own(array: Array) -> bool:
-    """Whether no other array shares the memory. A kernel may return its input, or a view of it."""
+    """Return whether no other array shares the memory. A kernel may return its input, or a view of it."""
     owns = array.flags.owndata and array.flags.writeable and array.flags.c_contiguous
     return bool(owns and not array.dtype.hasobject)

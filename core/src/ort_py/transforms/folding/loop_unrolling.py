@@ -66,7 +66,7 @@ def _true(array: Any) -> bool:
 
 
 def _goes_on(body: GraphView) -> bool:
-    """Whether the condition that a body returns is its input condition, or true."""
+    """Return whether the condition that a body returns is its input condition, or true."""
     name = body.outputs[0].name
     producers = {value.name: inner for inner in body.nodes for value in inner.outputs if value is not None}
     while name in producers and producers[name].op_type in ("Cast", "Identity") and not producers[name].domain:

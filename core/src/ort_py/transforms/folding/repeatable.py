@@ -15,7 +15,7 @@ __all__ = ["holds_graphs", "is_repeatable"]
 
 
 def is_repeatable(node: NodeSpec) -> bool:
-    """Whether ONNX defines the operator as deterministic, and the node holds no nested graph.
+    """Return whether ONNX defines the operator as deterministic, and the node holds no nested graph.
 
     Operators of other domains are never repeatable: nothing says that they are, and a custom operator may well read a
     clock or a file.
@@ -24,7 +24,7 @@ def is_repeatable(node: NodeSpec) -> bool:
 
 
 def holds_graphs(node: NodeSpec) -> bool:
-    """Whether an attribute of the node is a graph."""
+    """Return whether an attribute of the node is a graph."""
     return any(
         isinstance(value, GraphView)
         or (isinstance(value, tuple) and any(isinstance(item, GraphView) for item in value))

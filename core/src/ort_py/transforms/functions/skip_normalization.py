@@ -33,7 +33,9 @@ def _patterns() -> tuple[Op, ...]:
 
 
 def _awaits_bias(match: Match) -> bool:
-    """Whether the one reader of a normalisation without a bias adds one that another rule is about to take in."""
+    """Return whether the one reader of a normalisation without a bias adds one that another rule is about to take
+    in.
+    """
     result = match.anchor.outputs[0]
     if result is None or match.get("shift") is not None or match.anchor.op_type != "LayerNormalization":
         return False

@@ -39,7 +39,7 @@ def sum_to(b: GradientBuilder, grad: str, shape: Shape | None, target: ValueSpec
 
 
 def _repeated(size: Dim, whole: Dim) -> bool | None:
-    """Whether an axis was repeated from `size` to `whole`, or None if this is only known in a run."""
+    """Return whether an axis was repeated from `size` to `whole`, or None if this is only known in a run."""
     if size == whole and size is not None:
         return False
     if size == 1:

@@ -65,7 +65,7 @@ def lower_gradients(model: Model, schemas: SchemaRegistry, limits: Limits) -> in
 
 
 def is_gradient(node: Node) -> bool:
-    """Whether a node must be replaced."""
+    """Return whether a node must be replaced."""
     return node.op_type == "Gradient" and node.domain == DOMAIN
 
 

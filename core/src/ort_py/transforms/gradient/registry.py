@@ -106,7 +106,7 @@ class Call:
         return self.input(position).name
 
     def wants(self, position: int) -> bool:
-        """Whether the gradient of an input is requested."""
+        """Return whether the gradient of an input is requested."""
         return position < len(self.wanted) and self.wanted[position]
 
     def shape(self, position: int = 0) -> Shape:

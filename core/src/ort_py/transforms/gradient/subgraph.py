@@ -17,7 +17,7 @@ _FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType
 
 
 def is_float(value: Value) -> bool:
-    """Whether a value is a tensor of floating-point numbers, as far as types are known."""
+    """Return whether a value is a tensor of floating-point numbers, as far as types are known."""
     return isinstance(value.type, TensorType) and value.type.data_type in _FLOATS
 
 

@@ -118,7 +118,9 @@ def _refusal(factor: Array, shift: Array | None, bias: Array | None, *, is_sum: 
 
 
 def _may_be_added(bias: Array, shift: Array) -> bool:
-    """Whether two summands of a sum of many terms may be added first: both are small, and do not cancel each other."""
+    """Return whether two summands of a sum of many terms may be added first: both are small, and do not cancel each
+    other.
+    """
     sizes = np.maximum(np.abs(bias), np.abs(shift))
     return bool(np.all(sizes <= _SMALL) and np.all((np.abs(bias + shift) >= _CANCELLED * sizes) | (shift == 0)))
 

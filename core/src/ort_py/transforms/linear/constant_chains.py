@@ -80,12 +80,12 @@ class MergeConstantChains(RewriteRule):
 
 
 def _exact(numbers: Any) -> bool:
-    """Whether all reciprocals are exact: powers of two, and none at the ends of the range."""
+    """Return whether all reciprocals are exact: powers of two, and none at the ends of the range."""
     fraction, exponent = np.frexp(numbers)
     return bool(np.all(np.abs(fraction) == 0.5) and np.all(np.abs(exponent) < 120))
 
 
 def _one_way(left: Any, right: Any) -> bool:
-    """Whether both make numbers larger, or both smaller."""
+    """Return whether both make numbers larger, or both smaller."""
     left, right = np.abs(left), np.abs(right)
     return bool((np.all(left >= 1) and np.all(right >= 1)) or (np.all(left <= 1) and np.all(right <= 1)))

@@ -43,7 +43,7 @@ class FuseMatMulAdd(PatternRule):
 
 
 def _spreads(shape: Sequence[Dim], target: Sequence[Dim]) -> bool:
-    """Whether a shape is certain to broadcast to another without making it larger."""
+    """Return whether a shape is certain to broadcast to another without making it larger."""
     if len(shape) > len(target):
         return False
     ends = zip(reversed(shape), reversed(target), strict=False)

@@ -54,7 +54,7 @@ class MergeConcats(RewriteRule):
 
 
 def _adds_up(split: NodeSpec) -> bool:
-    """Whether the parts are known to make up the axis: a Split into others is an error, and must stay one."""
+    """Return whether the parts are known to make up the axis: a Split into others is an error, and must stay one."""
     axis = split.attributes.get("axis", 0)
     sizes = [
         None if value is None or value.shape is None or not -len(value.shape) <= axis < len(value.shape)

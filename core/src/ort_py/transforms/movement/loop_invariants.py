@@ -75,7 +75,7 @@ def _emptied(node: NodeSpec, graph: GraphEditor, inside: GraphEditor, notes: lis
 
 
 def _runs(node: NodeSpec, graph: GraphEditor) -> bool | None:
-    """Whether a loop runs at least once, according to constants. None if they do not determine it."""
+    """Return whether a loop runs at least once, according to constants. None if they do not determine it."""
     if node.op_type == "Scan":
         return None
     count, condition = [_scalar(node, position, graph) for position in range(2)]

@@ -52,7 +52,9 @@ class MergeReshapes(RewriteRule):
 
 
 def _undoes(chain: Chain, graph: GraphEditor) -> bool:
-    """Whether the second node squeezes the axes that the first one adds. Both count them in the shape between."""
+    """Return whether the second node squeezes the axes that the first one adds. Both count them in the shape
+    between.
+    """
     if (chain.inner.op_type, chain.outer.op_type) != ("Unsqueeze", "Squeeze"):
         return False
     added, removed = _axes(chain.inner, graph), _axes(chain.outer, graph)
@@ -60,7 +62,7 @@ def _undoes(chain: Chain, graph: GraphEditor) -> bool:
 
 
 def _fit(axes: list[int], shape: Shape | None) -> bool:
-    """Whether axes name different ones of a shape; where the rank is unknown, only the first ones surely do."""
+    """Return whether axes name different ones of a shape; where the rank is unknown, only the first ones surely do."""
     if shape is None:
         return axes == list(range(len(axes)))
     return all(-len(shape) <= axis < len(shape) for axis in axes) and len({axis % len(shape) for axis in axes}) == len(

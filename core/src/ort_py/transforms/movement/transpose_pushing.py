@@ -137,7 +137,7 @@ class _Region:
                 self._enter(producer, permutation)
 
     def _touched(self, node: NodeSpec) -> bool:
-        """Whether the node reads a value of the region."""
+        """Return whether the node reads a value of the region."""
         return any(value is not None and value.name in self.known for value in node.inputs)
 
     def keep(self, nodes: list[NodeSpec]) -> None:
@@ -175,7 +175,7 @@ class _Region:
         return found
 
     def _border(self, value: ValueSpec) -> bool:
-        """Whether a value is needed in its original form and would require a Transpose."""
+        """Return whether a value is needed in its original form and would require a Transpose."""
         if is_identity(self.known[value.name]):
             return False
         inside = {node.name for node in self.nodes}

@@ -59,7 +59,7 @@ def inverse(permutation: Permutation) -> Permutation:
 
 
 def is_identity(permutation: Permutation) -> bool:
-    """Whether a permutation keeps all axes in place."""
+    """Return whether a permutation keeps all axes in place."""
     return permutation == tuple(range(len(permutation)))
 
 

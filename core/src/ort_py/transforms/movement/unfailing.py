@@ -98,7 +98,7 @@ def _elementwise(node: NodeSpec, _graph: GraphEditor) -> bool:
 
 
 def broadcast(shapes: Sequence[Shape | None]) -> bool:
-    """Whether shapes broadcast for all values of the unknown sizes."""
+    """Return whether shapes broadcast for all values of the unknown sizes."""
     known = [shape[::-1] for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return False
@@ -180,7 +180,7 @@ def _gather(node: NodeSpec, graph: GraphEditor) -> bool:
 
 
 def _reshape(node: NodeSpec, graph: GraphEditor) -> bool:
-    """Whether the product of the sizes that are not copied is divided, or completed, by the others."""
+    """Return whether the product of the sizes that are not copied is divided, or completed, by the others."""
     value = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if not _ranked(node, graph) or value is None or value.ndim != 1:
         return False

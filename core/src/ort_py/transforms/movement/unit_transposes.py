@@ -32,7 +32,7 @@ class MergeUnitTransposes(RewriteRule):
 
 
 def _keeps_order(transpose: NodeSpec) -> bool:
-    """Whether the axes that may have more than one element keep their order."""
+    """Return whether the axes that may have more than one element keep their order."""
     source, permutation = transpose.inputs[0], permutation_of(transpose)
     if source is None or source.shape is None or permutation is None:
         return False

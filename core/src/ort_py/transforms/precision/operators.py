@@ -41,7 +41,7 @@ _MOVEMENT = frozenset(_MOVES.split())
 
 
 def computes(node: NodeSpec) -> bool:
-    """Whether the node does arithmetic, so that float32 saves the conversions of its inputs and outputs.
+    """Return whether the node does arithmetic, so that float32 saves the conversions of its inputs and outputs.
 
     A node that carries a function stays: its function may name the narrow type.
     """
@@ -53,10 +53,10 @@ def computes(node: NodeSpec) -> bool:
 
 
 def moves(node: NodeSpec) -> bool:
-    """Whether the node only moves elements, which is not slower in a narrow type."""
+    """Return whether the node only moves elements, which is not slower in a narrow type."""
     return not node.domain and node.body is None and node.op_type in _MOVEMENT
 
 
 def keeps_size(node: NodeSpec) -> bool:
-    """Whether the node returns the elements that it reads, in another shape or order."""
+    """Return whether the node returns the elements that it reads, in another shape or order."""
     return not node.domain and node.body is None and node.op_type in _RESHAPES

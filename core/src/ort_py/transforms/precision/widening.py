@@ -114,12 +114,12 @@ class _Region:
         self._written.update(value.name for value in self._narrow(node.outputs))
 
     def joins(self, node: NodeSpec) -> bool:
-        """Whether a node that moves elements reads only values of the region and constants."""
+        """Return whether a node that moves elements reads only values of the region and constants."""
         narrow = [value for value in self._narrow(node.inputs) if not value.constant]
         return bool(narrow) and all(value.name in self._written for value in narrow)
 
     def rounds_inside(self, node: NodeSpec) -> bool:
-        """Whether the node is a Cast to a narrow type that the region reads."""
+        """Return whether the node is a Cast to a narrow type that the region reads."""
         if node.op_type != "Cast" or node.domain or not self._narrow(node.outputs):
             return False
         return any(
@@ -127,7 +127,9 @@ class _Region:
         )
 
     def feeds(self, node: NodeSpec) -> bool:
-        """Whether only the region reads a node's output, so that the Cast may also be placed in front of the node."""
+        """Return whether only the region reads a node's output, so that the Cast may also be placed in front of the
+        node.
+        """
         narrow = self._narrow(node.outputs)
         read = [self._graph.readers(value) for value in narrow]
         if node.name in self.wide or not all(read) or any(map(self._graph.is_output, narrow)):

@@ -30,7 +30,7 @@ def _quantized(output: int) -> Op:
 
 
 def _columns(value: ValueSpec | None, b: ValueSpec) -> bool:
-    """Whether a parameter has one entry, or one per column of `b`."""
+    """Return whether a parameter has one entry, or one per column of `b`."""
     if value is None or value.shape in ((), (1,)):
         return True
     return (

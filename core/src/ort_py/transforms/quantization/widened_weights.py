@@ -86,7 +86,7 @@ def _other(node: NodeSpec, value: ValueSpec) -> ValueSpec | None:
 
 
 def _multiplies(graph: GraphEditor, value: ValueSpec) -> bool:
-    """Whether a value is read only as the second factor of products."""
+    """Return whether a value is read only as the second factor of products."""
     readers = graph.readers(value)
     if not readers or graph.is_output(value) or graph.uses(value) != len(readers):
         return False

@@ -339,7 +339,7 @@ class _Problem:
         return top
 
     def _sees(self, scores: Array, place: _Place, rows: range, keys: tuple[int, int]) -> Array:
-        """Whether a row of scores sees a key at all."""
+        """Return whether a row of scores sees a key at all."""
         xp = self.ctx.xp
         seen = xp.zeros_like(scores)
         for mask in self.masks:

@@ -25,7 +25,8 @@ _WIDE = np.dtype(np.float32)
 
 
 def fits(rule: Any, q: Array, k: Array, v: Array, masks: Sequence[Array], offset: int) -> bool:
-    """Whether a call of few scores has nothing but a scale and an added mask, in float32, with a key head a query head.
+    """Return whether a call of few scores has nothing but a scale and an added mask, in float32, with a key head a
+    query head.
 
     Operands that do not belong together do not fit either: the general way says what is wrong with them.
 

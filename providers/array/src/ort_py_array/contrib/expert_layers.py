@@ -88,7 +88,7 @@ class Network:
 
     @property
     def fused(self) -> bool:
-        """Whether the first projection gives gate and value."""
+        """True if the first projection gives gate and value."""
         return self.activation == "swiglu" and self.fusion > 0
 
     def activated(self, xp: Any, first: Array, value: Array | None) -> Array:

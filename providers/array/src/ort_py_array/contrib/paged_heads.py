@@ -207,7 +207,7 @@ class PagedNode:
         )
 
     def check_norm(self, q_norm: Array | None, k_norm: Array | None, size: int) -> bool:
-        """Whether queries and keys are normalised.
+        """Return whether queries and keys are normalised.
 
         Raises:
             InvalidArgument: One weight is absent, or they are of other sizes.

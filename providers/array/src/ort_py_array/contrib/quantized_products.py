@@ -196,7 +196,7 @@ def qgemm(ctx: KernelContext) -> KernelCallable:
 
 
 def _broadcasts(own: Any, to: tuple[int, ...]) -> bool:
-    """Whether a shape can be stretched to another (ONNX unidirectional broadcasting)."""
+    """Return whether a shape can be stretched to another (ONNX unidirectional broadcasting)."""
     rank = len(own)
     return rank <= len(to) and all(size in (1, dim) for size, dim in zip(own, to[len(to) - rank :], strict=True))
 

@@ -136,7 +136,7 @@ def definition_of(node: NodeSpec, kernels: KernelCatalog) -> KernelDef | None:
 
 
 def owns(region: RegionView, kernels: KernelCatalog | None = None) -> bool:
-    """Whether a region is one to capture: all of its nodes can be, or are of products of float8.
+    """Return whether a region is one to capture: all of its nodes can be, or are of products of float8.
 
     Args:
         region: The region.

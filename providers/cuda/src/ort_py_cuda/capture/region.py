@@ -60,7 +60,7 @@ class CapturedRegion(CompiledRegion):
 
     @property
     def refused(self) -> bool:
-        """Whether capturing has failed, so that it is not tried again."""
+        """True if capturing has failed, so that it is not tried again."""
         return self._refused
 
     def remarks(self) -> Sequence[str]:

@@ -135,7 +135,7 @@ class CodeCache:
 
     @property
     def usable(self) -> bool:
-        """Whether the folder is there or could be made, and is private; looked at once."""
+        """True if the folder is there or could be made, and is private; looked at once."""
         if self._usable is None:
             self._usable = self.folder is not None and _made_private(self.folder)
         return self._usable

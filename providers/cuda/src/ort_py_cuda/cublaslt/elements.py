@@ -68,7 +68,7 @@ class Epilogue(IntEnum):
 
     @property
     def has_bias(self) -> bool:
-        """Whether a bias is added."""
+        """True if a bias is added."""
         return bool(self & Epilogue.BIAS)
 
     @property
@@ -106,7 +106,7 @@ class Arithmetic:
 
     @property
     def dots_columns(self) -> bool:
-        """Whether the library wants both operands contiguous along k ("TN" format): one-byte types do."""
+        """True if the library wants both operands contiguous along k ("TN" format): one-byte types do."""
         return self.operand.itemsize == 1
 
 

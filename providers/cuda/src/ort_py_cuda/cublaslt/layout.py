@@ -141,7 +141,7 @@ class _Axis:
     y: int
 
     def continues(self, inner: _Axis) -> bool:
-        """Whether this axis and the next inner one are one run in all three arrays."""
+        """Return whether this axis and the next inner one are one run in all three arrays."""
         return (self.a, self.b, self.y) == (inner.a * inner.size, inner.b * inner.size, inner.y * inner.size)
 
 

@@ -25,7 +25,7 @@ class Unsupported(CudnnError):
 
 
 def is_refusal(status: int) -> bool:
-    """Whether a status says that cuDNN has no implementation, rather than that one failed.
+    """Return whether a status says that cuDNN has no implementation, rather than that one failed.
 
     The older calls name many combinations of types and layouts that they lack a bad parameter (from 2000 on), and 4001
     is a kernel that could not be compiled. Nothing was enqueued then.

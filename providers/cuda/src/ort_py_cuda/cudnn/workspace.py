@@ -20,7 +20,7 @@ def current_stream(xp: Any) -> int:
 
 
 def capturing(xp: Any) -> bool:
-    """Whether the current stream is recording a CUDA graph, so that nothing may wait or be timed."""
+    """Return whether the current stream is recording a CUDA graph, so that nothing may wait or be timed."""
     return bool(xp.cuda.runtime.streamIsCapturing(current_stream(xp)))
 
 

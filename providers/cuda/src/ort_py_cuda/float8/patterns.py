@@ -154,7 +154,7 @@ def find(graph: GraphView, able: Collection[int], capability: int) -> Found:
 
 
 def owns(nodes: Iterable[NodeSpec]) -> bool:
-    """Whether nodes are of a region that `find` put together: no other region has float8."""
+    """Return whether nodes are of a region that `find` put together: no other region has float8."""
     return any(
         value is not None and value.data_type in _FORMS for node in nodes for value in (*node.inputs, *node.outputs)
     )

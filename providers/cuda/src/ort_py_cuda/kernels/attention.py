@@ -113,7 +113,7 @@ def _split(operands: tuple[Array, ...], heads: tuple[int | None, ...]) -> tuple[
 
 
 def _has_past(split: tuple[Array, Array, Array], past_key: Array | None, past_value: Array | None) -> bool | None:
-    """Whether there are keys before the new ones; None where what there is does not fit them."""
+    """Return whether there are keys before the new ones; None where what there is does not fit them."""
     if past_key is None and past_value is None:
         return False
     pairs = ((past_key, split[1]), (past_value, split[2]))

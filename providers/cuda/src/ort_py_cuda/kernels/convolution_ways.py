@@ -61,7 +61,7 @@ class Problem:
 
     @property
     def bare(self) -> bool:
-        """Whether nothing follows the convolution."""
+        """True if nothing follows the convolution."""
         return self.bias is None and self.z is None and self.activation is None
 
     def graph(self, *, fused: bool) -> Graph:

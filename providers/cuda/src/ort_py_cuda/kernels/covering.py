@@ -75,7 +75,7 @@ def current_stream() -> int:
 
 
 def contiguous(*arrays: Array | None) -> bool:
-    """Whether all that are there are C-contiguous."""
+    """Return whether all that are there are C-contiguous."""
     return all(array is None or array.flags.c_contiguous for array in arrays)
 
 

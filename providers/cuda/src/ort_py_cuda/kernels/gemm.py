@@ -70,7 +70,7 @@ def gemm(ctx: KernelContext, activation: str = "", finish: Callable[[Array], Any
 
 
 def _is_bias(c: Array, shape: tuple[int, ...]) -> bool:
-    """Whether there is one entry a column, the same for all rows."""
+    """Return whether there is one entry a column, the same for all rows."""
     return bool(c.size == shape[1] and c.ndim and c.shape[-1] == shape[1])
 
 

@@ -77,7 +77,7 @@ def element_axes(shape: Sequence[int], indices: Sequence[int], axis: int) -> tup
 
 
 def elements_fit(shape: Sequence[int], indices: Sequence[int], axis: int) -> bool:
-    """Whether indices of GatherElements and ScatterElements fit the data beside the axis."""
+    """Return whether indices of GatherElements and ScatterElements fit the data beside the axis."""
     return len(shape) == len(indices) <= MOST_AXES and all(
         other == axis or size <= shape[other] for other, size in enumerate(indices)
     )
@@ -90,7 +90,7 @@ def row_axes(shape: Sequence[int], batch_dims: int, depth: int) -> tuple[int, ..
 
 
 def rows_fit(shape: Sequence[int], indices: Sequence[int], batch_dims: int) -> bool:
-    """Whether tuples of indices of GatherND and ScatterND fit the data."""
+    """Return whether tuples of indices of GatherND and ScatterND fit the data."""
     depth: Any = indices[-1] if indices else 0
     return (
         len(indices) > batch_dims

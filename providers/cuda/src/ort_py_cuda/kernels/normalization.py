@@ -36,7 +36,7 @@ _REMEMBERED = 16
 
 
 def _trains(ctx: KernelContext) -> bool:
-    """Whether statistics are the batch's, which each version of the operator asks for in its own way."""
+    """Return whether statistics are the batch's, which each version of the operator asks for in its own way."""
     attributes, version = ctx.node.attributes, ctx.node.since_version
     if holds_last(ctx.node) or version >= 14:
         return bool(attributes.get("training_mode", 0))

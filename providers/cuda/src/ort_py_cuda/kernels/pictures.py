@@ -53,7 +53,7 @@ _HALVES = (DataType.FLOAT16, DataType.BFLOAT16)
 
 
 def prefers_channels_last(node: NodeSpec) -> bool:
-    """Whether cuDNN computes a node faster with the channels last: pictures of halves, of two or three axes.
+    """Return whether cuDNN computes a node faster with the channels last: pictures of halves, of two or three axes.
 
     Its tensor cores read halves in this order, and would have float32 reordered for no gain.
     """
@@ -64,7 +64,7 @@ def prefers_channels_last(node: NodeSpec) -> bool:
 
 
 def holds_last(node: NodeSpec) -> bool:
-    """Whether a node's data has the channels as its last axis."""
+    """Return whether a node's data has the channels as its last axis."""
     return node.domain == CHANNELS_LAST
 
 

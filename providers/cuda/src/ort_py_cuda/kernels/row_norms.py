@@ -200,7 +200,7 @@ def _of(value: Any) -> DataType | None:
 
 
 def _one_a_column(shape: Sequence[int], axes: Sequence[int]) -> bool:
-    """Whether a parameter has an entry for each element of the last axes, perhaps behind axes of size 1."""
+    """Return whether a parameter has an entry for each element of the last axes, perhaps behind axes of size 1."""
     extra = len(shape) - len(axes)
     return extra >= 0 and tuple(shape[extra:]) == tuple(axes) and all(size == 1 for size in shape[:extra])
 

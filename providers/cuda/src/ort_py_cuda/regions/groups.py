@@ -94,7 +94,7 @@ class _Part:
     axes: int = 0
 
     def takes(self, node: NodeSpec) -> bool:
-        """Whether a node fits."""
+        """Return whether a node fits."""
         read = _read(node)
         if self.nodes and (
             len(self.nodes) >= MOST_NODES

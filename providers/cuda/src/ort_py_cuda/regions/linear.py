@@ -113,7 +113,7 @@ def _activation(node: NodeSpec) -> Epilogue:
 
 
 def _reads_elements_only(graph: GraphView, value: ValueSpec) -> bool:
-    """Whether a value is read by nodes of element-wise regions alone: in one of them the sum costs no pass."""
+    """Return whether a value is read by nodes of element-wise regions alone: in one of them the sum costs no pass."""
     if any(one.name == value.name for one in graph.outputs):
         return False
     return all(refusal(graph.nodes[index], graph) is None for index in graph.consumers(value.name))
@@ -136,7 +136,7 @@ def groups(graph: GraphView, able: Collection[int]) -> list[Claim]:
 
 
 def owns(nodes: Iterable[NodeSpec]) -> bool:
-    """Whether nodes are of a layer: no other region of this room has products."""
+    """Return whether nodes are of a layer: no other region of this room has products."""
     return any(node.op_type == "MatMul" for node in nodes)
 
 

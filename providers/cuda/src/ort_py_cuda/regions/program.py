@@ -136,12 +136,12 @@ class Program:
 
     @property
     def reduces(self) -> bool:
-        """Whether there are reductions."""
+        """True if there are reductions."""
         return any(isinstance(term, Reduce) for term in self.terms)
 
     @property
     def reports(self) -> bool:
-        """Whether a term may find something wrong in the data."""
+        """True if a term may find something wrong in the data."""
         return any(isinstance(term, Apply) and "fault" in term.code for term in self.terms)
 
     def part(self, outputs: Iterable[int]) -> Program:

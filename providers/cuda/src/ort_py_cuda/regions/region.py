@@ -385,5 +385,5 @@ def _by_rows(
 
 
 def _any_size(program: Program, rows: int, columns: int, full: Sequence[bool]) -> bool:
-    """Whether there is something to write: rows without columns still have a sum."""
+    """Return whether there is something to write: rows without columns still have a sum."""
     return bool(rows and (columns or not all(full)))

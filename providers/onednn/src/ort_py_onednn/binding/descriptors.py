@@ -149,12 +149,12 @@ class Desc:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether dimensions are cut into inner blocks."""
+        """True if dimensions are cut into inner blocks."""
         return bool(self._blocks[0])
 
     @property
     def has_offset(self) -> bool:
-        """Whether the data begin behind the address: a part of a larger tensor."""
+        """True if the data begin behind the address: a part of a larger tensor."""
         return self.key is not None and bool(self.key[4])
 
     @property
@@ -184,7 +184,7 @@ class Desc:
 
     @property
     def is_channels_last(self) -> bool:
-        """Whether neighbours in memory are channels rather than pixels."""
+        """True if neighbours in memory are channels rather than pixels."""
         if self.key is None or self.is_blocked or len(self.dims) < 3:
             return False
         steps = [stride for dim, stride in zip(self.dims[1:], self.strides[1:], strict=True) if dim > 1]
@@ -192,7 +192,7 @@ class Desc:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the data have no gaps but those of blocks."""
+        """True if the data have no gaps but those of blocks."""
         return self.nbytes == self.dtype.nbytes * math.prod(self.key[2] if self.key else self.dims)
 
     def of(self, dtype: Element) -> Desc | None:
@@ -249,7 +249,7 @@ class Desc:
         return whole.part(self.dims, offsets) if any(offsets) else whole
 
     def _keeps_blocks(self, other: Desc) -> bool:
-        """Whether the dimensions that are cut into blocks are dimensions of a reshaped layout, too.
+        """Return whether the dimensions that are cut into blocks are dimensions of a reshaped layout, too.
 
         oneDNN 3.2 forgets a dimension of 1 that is padded to a block where its neighbours become one.
         """
@@ -271,7 +271,9 @@ class Desc:
         return None if found is None or found._cuts_blocks() else _regular(found)
 
     def _cuts_blocks(self) -> bool:
-        """Whether a dimension does not consist of whole blocks: oneDNN 3.2 describes a part of a block like that."""
+        """Return whether a dimension does not consist of whole blocks: oneDNN 3.2 describes a part of a block like
+        that.
+        """
         if self.key is None:
             return False
         widths: dict[int, int] = {}
@@ -280,7 +282,7 @@ class Desc:
         return any(self.key[2][place] % width for place, width in widths.items())
 
     def same(self, other: Desc) -> bool:
-        """Whether data of one are data of the other."""
+        """Return whether data of one are data of the other."""
         if self.key is not None:
             return self.key == other.key
         return bool(engine().c.dnnl_memory_desc_equal(self.handle, other.handle))

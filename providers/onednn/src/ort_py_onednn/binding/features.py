@@ -13,5 +13,5 @@ NO_EXACT_INTEGERS = "without VNNI the CPU adds pairs of products in 16 bits, whe
 
 
 def has_exact_integers() -> bool:
-    """Whether products of 8-bit integers are exact: without VNNI, sums of two are cut to 16 bits on the way."""
+    """Return whether products of 8-bit integers are exact: without VNNI, sums of two are cut to 16 bits on the way."""
     return bool(open_library().isa & _VNNI)

@@ -50,7 +50,7 @@ def _collector(library: Library) -> int:
 
 
 def can_look(library: Library) -> bool:
-    """Whether the flags can be read here."""
+    """Return whether the flags can be read here."""
     return _collector(library) != 0
 
 

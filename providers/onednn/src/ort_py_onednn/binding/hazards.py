@@ -51,7 +51,7 @@ class Hazards:
 
 
 def may_clamp(algorithm: int) -> bool:
-    """Whether a function, or a function of two operands, may make a number of NaN."""
+    """Return whether a function, or a function of two operands, may make a number of NaN."""
     return algorithm not in _KEEPING and algorithm not in _COMPARISONS
 
 

@@ -35,12 +35,12 @@ _bytes = 0
 
 
 def is_lasting(implementation: str) -> bool:
-    """Whether the library never frees the code of an implementation."""
+    """Return whether the library never frees the code of an implementation."""
     return "brgconv" in implementation
 
 
 def is_used_up() -> bool:
-    """Whether no more of it should be made."""
+    """Return whether no more of it should be made."""
     return _bytes >= LASTING_BYTES
 
 

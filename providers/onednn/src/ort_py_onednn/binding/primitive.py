@@ -189,7 +189,7 @@ class Primitive:
 
     @property
     def is_generated(self) -> bool:
-        """Whether its code is there."""
+        """True if its code is there."""
         return self._handle is not None
 
     @property
@@ -258,7 +258,7 @@ class Primitive:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the code is oneDNN's reference, which is correct and ten to a thousand times slower."""
+        """True if the code is oneDNN's reference, which is correct and ten to a thousand times slower."""
         return bool(self.implementation.startswith("ref"))
 
     def _add(self, pd: Any, argument: int, query: Query, index: int) -> None:

@@ -25,7 +25,7 @@ _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def has_room(nbytes: int) -> bool:
-    """Whether so many bytes can be had now."""
+    """Return whether so many bytes can be had now."""
     try:
         mmap.mmap(-1, max(1, nbytes)).close()
     except (OSError, MemoryError):
@@ -48,7 +48,7 @@ def leave_room(nbytes: int = _MUCH) -> None:
 
 
 def room_for_threads(count: int) -> bool:
-    """Whether so many threads can be started now."""
+    """Return whether so many threads can be started now."""
     return count <= 0 or has_room(count * (_stack() + _BESIDE))
 
 

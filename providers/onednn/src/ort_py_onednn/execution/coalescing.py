@@ -56,7 +56,7 @@ class Coalesced:
 
 
 def may_share(timeline: Timeline, time: int, step: Step, code: int, home: tuple[Buffer, int]) -> bool:
-    """Whether the destination of a step may take the place of one of its arguments.
+    """Return whether the destination of a step may take the place of one of its arguments.
 
     Args:
         timeline: The accesses of all steps, of buffers that share already taken together.

@@ -40,7 +40,7 @@ def numpy_of(element: Element) -> np.dtype[Any]:
 
 
 def has_buffer(dtype: np.dtype[Any]) -> bool:
-    """Whether arrays of a dtype speak Python's buffer protocol, which those of `ml_dtypes` do not."""
+    """Return whether arrays of a dtype speak Python's buffer protocol, which those of `ml_dtypes` do not."""
     return dtype.kind != "V" and dtype.isbuiltin == 1
 
 

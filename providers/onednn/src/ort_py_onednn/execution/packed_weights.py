@@ -254,8 +254,9 @@ class Weight:
 
 
 def _is_bare(desc: Desc) -> bool:
-    """Whether nothing but the elements is in the data: what convolutions of bytes add stands behind them, and changes
-    them on some machines."""
+    """Return whether nothing but the elements is in the data: what convolutions of bytes add stands behind them, and
+    changes them on some machines.
+    """
     return desc.key is not None and desc.is_dense and not desc.key[4]
 
 

@@ -52,7 +52,7 @@ class Access(NamedTuple):
     moves: bool = False
 
     def overlaps(self, begin: int, end: int) -> bool:
-        """Whether any of the bytes are among these."""
+        """Return whether any of the bytes are among these."""
         return self.begin < end and begin < self.end
 
 
@@ -194,7 +194,7 @@ def _settled(found: list[Access]) -> list[Access]:
 
 
 def _is_written_first(found: Sequence[Access]) -> bool:
-    """Whether no byte is read in a round that an earlier step of the round did not write."""
+    """Return whether no byte is read in a round that an earlier step of the round did not write."""
     written: list[tuple[int, int]] = []
     ready: list[tuple[int, int]] = []
     time = -1

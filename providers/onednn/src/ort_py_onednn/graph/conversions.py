@@ -286,7 +286,7 @@ class Conversions(Fused):
         return True
 
     def _is_rounded(self, name: str) -> bool:
-        """Whether all that becomes of a value are integers, perhaps behind a bound."""
+        """Return whether all that becomes of a value are integers, perhaps behind a bound."""
         readers = self._readers.get(name, [])
         if not readers or any(value.name == name for value in self._region.outputs):
             return False

@@ -70,7 +70,7 @@ _UNKNOWN = 16
 
 
 def pays(graph: GraphView, nodes: Sequence[NodeSpec]) -> bool:
-    """Whether a region of nodes is faster than what it replaces."""
+    """Return whether a region of nodes is faster than what it replaces."""
     return any(_computes(node) for node in nodes) and numpy_us(nodes) >= MARGIN * region_us(graph, nodes)
 
 
@@ -105,7 +105,7 @@ def region_us(graph: GraphView, nodes: Sequence[NodeSpec]) -> float:
 
 
 def _computes(node: NodeSpec) -> bool:
-    """Whether a region does something at a run for a node."""
+    """Return whether a region does something at a run for a node."""
     output = node.outputs[0] if node.outputs else None
     return node.op_type not in _VIEWS and (output is None or output.data_type is not DataType.INT64)
 

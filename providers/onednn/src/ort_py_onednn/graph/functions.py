@@ -150,7 +150,7 @@ def _is_one(alpha: float, *, freely: bool) -> bool:
 
 
 def _is_power_of_two(number: float) -> bool:
-    """Whether a number has a reciprocal in float32 that is exact."""
+    """Return whether a number has a reciprocal in float32 that is exact."""
     return abs(math.frexp(number)[0]) == 0.5 and _LEAST <= abs(number) <= 1 / _LEAST
 
 

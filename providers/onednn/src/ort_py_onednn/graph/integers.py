@@ -35,7 +35,7 @@ class Numbers:
 
     @property
     def is_single(self) -> bool:
-        """Whether one scale and one zero point are for all."""
+        """True if one scale and one zero point are for all."""
         return self.scale.size == 1 and self.zero.size == 1
 
     def real(self, integers: Array) -> Array:
@@ -52,7 +52,7 @@ class Numbers:
         return vector.reshape(shape)
 
     def same(self, other: Numbers) -> bool:
-        """Whether the same integers stand for the same numbers."""
+        """Return whether the same integers stand for the same numbers."""
         return (
             self.is_single
             and other.is_single

@@ -78,5 +78,5 @@ class Operation:
         return found
 
     def posts_read(self) -> bool:
-        """Whether what follows reads other values."""
+        """Return whether what follows reads other values."""
         return any(isinstance(post, Combine) for post in self.posts)

@@ -65,7 +65,7 @@ def _is_small(value: ValueSpec) -> bool:
 
 
 def is_shape_operator(node: NodeSpec, known: Container[str], constant: Callable[[str], object]) -> bool:
-    """Whether a node's result follows from shapes.
+    """Return whether a node's result follows from shapes.
 
     Args:
         node: The node.
@@ -130,7 +130,9 @@ def worth_claiming(graph: GraphView, able: set[int], found: dict[str, int], read
 
 
 def broken(graph: GraphView, group: Iterable[int], found: dict[str, int]) -> bool:
-    """Whether a shape operator of a group reads a floating number that another group found: it would be data here."""
+    """Return whether a shape operator of a group reads a floating number that another group found: it would be data
+    here.
+    """
     members = set(group)
     made = members & set(found.values())
     return any(
@@ -142,7 +144,7 @@ def broken(graph: GraphView, group: Iterable[int], found: dict[str, int]) -> boo
 
 
 def _is_foreign_number(graph: GraphView, value: ValueSpec | None, found: dict[str, int], inner: set[int]) -> bool:
-    """Whether a floating value comes from outside the region, where it cannot be distinguished from data."""
+    """Return whether a floating value comes from outside the region, where it cannot be distinguished from data."""
     if value is None or value.data_type is not DataType.FLOAT or graph.constant(value.name) is not None:
         return False
     return found.get(value.name) not in inner

@@ -98,7 +98,7 @@ def in_blocks(planner: Planner, query: Value, key: Value, value: Value, function
 
 
 def _is_cut(value: Value) -> bool:
-    """Whether a head is a matrix with rows in one piece, in a buffer that pieces can be cut from."""
+    """Return whether a head is a matrix with rows in one piece, in a buffer that pieces can be cut from."""
     desc, buffer = value.desc, value.buffer
     plain = desc.key is not None and not desc.is_blocked and desc.strides[3] == 1 and value.dtype == F32
     return plain and buffer is not None and buffer.place is Place.ARENA and buffer.whole is None
@@ -145,7 +145,9 @@ class _Steps:
         self._blocks: dict[int, _Block] = {}
 
     def know(self, rows: int) -> bool:
-        """Whether oneDNN has fast code for blocks of so many rows; asked before anything is planned with them."""
+        """Return whether oneDNN has fast code for blocks of so many rows; asked before anything is planned with
+        them.
+        """
         try:
             block = self._blocks[rows] = self._made(rows)
         except Unimplemented:

@@ -127,7 +127,7 @@ class LayoutPlanner(StepPlanner):
         return self._values[name].dtype if name in self._values else None
 
     def has(self, name: str) -> bool:
-        """Whether a value was given this name."""
+        """Return whether a value was given this name."""
         return name in self._values
 
     def alias(self, name: str, value: Value, original: str) -> None:
@@ -151,8 +151,8 @@ class LayoutPlanner(StepPlanner):
         self.operands = {self._values[name].buffer for name in operation.inputs if name in self._values}
 
     def is_last(self, value: Value) -> bool:
-        """Whether no later operation seems to read a value's bytes. Optimisations may depend on this, correctness may
-        not, because only names are known here (`execution.coalescing` proves it).
+        """Return whether no later operation seems to read a value's bytes. Optimisations may depend on this,
+        correctness may not, because only names are known here (`execution.coalescing` proves it).
         """
         buffer = value.buffer
         if buffer is None or buffer.place is not Place.ARENA:

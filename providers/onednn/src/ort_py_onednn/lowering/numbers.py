@@ -33,7 +33,7 @@ class Numbers:
 
     @property
     def keeps_layout(self) -> bool:
-        """Whether weights may be offered in the layout that they were packed in before. For integers some layouts have
+        """True if weights may be offered in the layout that they were packed in before. For integers some layouts have
         sums behind the data, others have not, and oneDNN takes the wrong kind without complaint and computes nonsense.
         """
         return self.weights not in INTEGERS

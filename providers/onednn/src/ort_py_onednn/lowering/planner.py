@@ -201,8 +201,9 @@ class Planner(LayoutPlanner):
         return self.apply(found, posts[taken:])
 
     def _hides(self, primitive: Primitive, posts: Sequence[Post]) -> bool:
-        """Whether a post-op may lose NaN and the processor's flags would not tell: in code that raises none, or that
-        raises them idly."""
+        """Return whether a post-op may lose NaN and the processor's flags would not tell: in code that raises none, or
+        that raises them idly.
+        """
         hazards = primitive.hazards
         if not self.looks or not (hazards.silent or hazards.idle):
             return False
@@ -222,7 +223,7 @@ class Planner(LayoutPlanner):
         self.emit(primitive, {Argument.SRC: value, Argument.DST: self.new(desc, value.shape)})
 
     def _is_slow(self, build: Build, size: Desc) -> bool:
-        """Whether a primitive can be had as reference code only, if at all."""
+        """Return whether a primitive can be had as reference code only, if at all."""
         try:
             return self.make(lambda: build(()), size).is_reference
         except Unimplemented:

@@ -48,7 +48,9 @@ def broadcast_dims(*dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def lies_plainly(desc: Desc) -> bool:
-    """Whether a blocked layout is the plain one all the same: whole blocks of the only dimension that is not 1."""
+    """Return whether a blocked layout is the plain one all the same: whole blocks of the only dimension that is not
+    1.
+    """
     if desc.key is None or desc.key[2] != desc.dims or desc.key[4] or not desc.is_dense:
         return False
     large = [place for place, dim in enumerate(desc.dims) if dim != 1]

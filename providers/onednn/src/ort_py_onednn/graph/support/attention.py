@@ -68,7 +68,7 @@ def _grows(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _is_kept(graph: GraphView, name: str) -> bool:
-    """Whether a value was given by the caller in part, but for how it lies."""
+    """Return whether a value was given by the caller in part, but for how it lies."""
     fed = {value.name for value in graph.inputs}
     for _ in range(_MOST_MOVES):
         if name in fed:

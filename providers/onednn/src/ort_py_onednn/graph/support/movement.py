@@ -21,7 +21,7 @@ def _concat(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _grows(node: NodeSpec, graph: GraphView) -> bool:
-    """Whether rows that were computed are put behind those that the caller kept, to be kept again."""
+    """Return whether rows that were computed are put behind those that the caller kept, to be kept again."""
     shape, output = shape_of(node, 0), node.outputs[0]
     rows = len(shape) - 2
     if rows < 1 or node.attributes["axis"] % len(shape) != rows or isinstance(shape[rows], int) or output is None:

@@ -57,7 +57,7 @@ def refusal(node: NodeSpec, graph: GraphView, known: Container[str] = ()) -> str
 
 
 def is_heavy(node: NodeSpec) -> bool:
-    """Whether a node that can be run pays for a region by itself."""
+    """Return whether a node that can be run pays for a region by itself."""
     rules = (_RULES.get((step.domain, step.op_type)) for step in expand(node) or ())
     return any(rule is not None and rule.heavy for rule in rules)
 
