@@ -13,11 +13,12 @@ writing set back is taken for the same file.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import time
 from typing import BinaryIO, NamedTuple
+
+from ort_py.hashing import blake2b
 
 __all__ = ["FileIdentity", "FileSnapshot", "open_regular", "read_regular"]
 
@@ -163,7 +164,7 @@ def _expect_regular(status: os.stat_result, path: str | os.PathLike[str]) -> Non
 
 
 def _digest(path: str) -> bytes:
-    found = hashlib.blake2b(digest_size=20)
+    found = blake2b(digest_size=20)
     with open_regular(path) as file:
         while block := file.read(_READ_AT_ONCE):
             found.update(block)

@@ -5,11 +5,11 @@ Comes after `store`, which keeps them. It does not depend on providers.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 from ort_py.cache.format import description_of
 from ort_py.cache.store import CacheStore
+from ort_py.hashing import blake2b
 
 __all__ = ["ArtifactCache", "artifact_key"]
 
@@ -18,7 +18,7 @@ _KIND = "artifact"
 
 def artifact_key(parts: Iterable[str | bytes]) -> str:
     """A key over everything an artifact depends on: model, provider, versions, device, options, shapes."""
-    digest = hashlib.blake2b(digest_size=20)
+    digest = blake2b(digest_size=20)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))

@@ -7,7 +7,6 @@ matter.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import sys
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ort_py.files import FileIdentity
+from ort_py.hashing import blake2b
 from ort_py.installed import versions_of
 from ort_py.platform.processors import processor_facts
 
@@ -69,7 +69,7 @@ def package_stamp(package: str) -> str | None:
                         pending.append(entry.path)
     except OSError:
         return None
-    return hashlib.blake2b("\n".join(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    return blake2b("\n".join(sorted(found)).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
 def _line(name: str, status: os.stat_result) -> str:

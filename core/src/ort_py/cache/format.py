@@ -8,12 +8,13 @@ well; neither is meant against somebody who can write to the folder. Nothing is 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
+
+from ort_py.hashing import blake2b
 
 __all__ = ["ALIGNMENT", "HEAD_BYTES", "damage", "description_of", "head_digest", "read_checked", "write_file"]
 
@@ -125,6 +126,6 @@ def description_of(content: Any) -> tuple[bytes, int]:
 
 
 def _hash(head: bytes, description: Any) -> bytes:
-    digest = hashlib.blake2b(head, digest_size=24)
+    digest = blake2b(head, digest_size=24)
     digest.update(description)
     return digest.digest()

@@ -7,7 +7,6 @@ differ say where. Computed from an engine when somebody asks; knows no runs.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import platform
 import sys
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_py.engine.engine import Engine
+from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 from ort_py.options import SessionOptions, additions_of, changed_values, entries_of, specs_of
 from ort_py.options.config_entries import effect_of
@@ -152,7 +152,7 @@ def _name_of(call: Callable[..., Any]) -> str:
 
 
 def _hash(lines: Iterable[str], size: int) -> str:
-    found = hashlib.blake2b(digest_size=size)
+    found = blake2b(digest_size=size)
     for line in lines:
         found.update(f"{line}\n".encode("utf-8", "surrogateescape"))
     return found.hexdigest()

@@ -6,12 +6,12 @@ making one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import Any
 
 from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.weights.paging import forget_pages
+from ort_py.hashing import blake2b
 
 __all__ = ["ContentHash", "content_hash"]
 
@@ -24,7 +24,7 @@ _SMALL = 1 << 20
 
 def content_hash(content: Any) -> str:
     """Hash of a model's bytes: its fingerprint."""
-    found = hashlib.blake2b(digest_size=20)
+    found = blake2b(digest_size=20)
     view = memoryview(content)
     for start in range(0, view.nbytes, _HASHED_AT_ONCE):
         stop = min(start + _HASHED_AT_ONCE, view.nbytes)
@@ -73,7 +73,7 @@ class ContentHash:
 
 
 def _hash_of_file(path: str, identity: FileIdentity) -> str:
-    found = hashlib.blake2b(digest_size=20)
+    found = blake2b(digest_size=20)
     try:
         with open_regular(path) as file:
             if FileIdentity.of_open(file) == identity:

@@ -7,7 +7,6 @@ that onnxruntime raises. The only module besides `schema` and `protos` that talk
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +19,7 @@ from ort_py.files import FileIdentity, open_regular
 from ort_py.graph.reading.cutting import CutModel, cut
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
 from ort_py.graph.weights.paging import forget_pages, mapped
+from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import Limits
 from ort_py.limits.allocation import human_bytes
@@ -246,7 +246,7 @@ def _fingerprint_of(proto: onnx.ModelProto) -> str:
     try:
         return content_hash(proto.SerializeToString(deterministic=True))
     except (EncodeError, ValueError):
-        content = hashlib.blake2b(digest_size=20)
+        content = blake2b(digest_size=20)
         for tensor in proto.graph.initializer:
             content.update(tensor.SerializeToString(deterministic=True))
         for node in proto.graph.node:

@@ -7,7 +7,6 @@ and plans get them through `ir.Value.weight`.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +20,7 @@ from ort_py.files import FileIdentity
 from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.graph.weights.unpack import aligned_copy, frozen, unpack
 from ort_py.graph.weights.weights import ArrayWeight, FilePart, MappedFile, MappedWeight, file_key
+from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["WeightStats", "WeightStore", "process_store"]
@@ -203,7 +203,7 @@ class WeightStore:
 
 
 def _content_key(data_type: DataType, shape: tuple[int, ...], parts: Iterable[Any]) -> str:
-    content = hashlib.blake2b(f"{data_type.onnx_name}{shape}".encode(), digest_size=20)
+    content = blake2b(f"{data_type.onnx_name}{shape}".encode(), digest_size=20)
     for part in parts:
         content.update(part)
     return content.hexdigest()

@@ -6,13 +6,13 @@ arithmetic is done in float64, so that new weights are those closest to the exac
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 
 from ort_py.contracts import Array, GraphEditor, NodeSpec, NodeTemplate, ValueSpec
 from ort_py.graph.weights.unpack import aligned_empty
+from ort_py.hashing import blake2b
 from ort_py.lazy_dataclass import dataclass
 
 __all__ = ["LINEAR", "Linear", "linear", "operand_and_constant", "per_channel", "rounded"]
@@ -72,7 +72,7 @@ class Linear:
                 return "the new weights would not be finite, or be too small for their type"
             names += [""] * (3 - len(names))
             names[2] = graph.add_constant(f"{names[position]}/shifted", added)
-        factors = hashlib.blake2b(scale.tobytes(), digest_size=20).hexdigest()
+        factors = blake2b(scale.tobytes(), digest_size=20).hexdigest()
         made_of = f"{node.op_type} {graph.constant_key(names[position])} scaled by {factors} {self._layout}"
         names[position] = graph.add_constant(f"{names[position]}/scaled", weight, made_of=made_of)
         return NodeTemplate(node.op_type, tuple(names), (result,), node.attributes)

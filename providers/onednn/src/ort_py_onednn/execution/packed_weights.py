@@ -7,7 +7,6 @@ converts, and of weights of which half the bits are wanted, half the bytes stay.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,7 @@ import numpy as np
 from ort_py.contracts import PackedForms, RegionWeight
 from ort_py.dtypes import DataType, data_type_of
 from ort_py.errors import EPFail
+from ort_py.hashing import blake2b
 from ort_py_onednn.binding import primitives
 from ort_py_onednn.binding._dnnl import ffi
 from ort_py_onednn.binding.constants import F32, Argument, Element
@@ -87,7 +87,7 @@ class MadeWeight(RegionWeight):
         if not self._key:
             number = self.number
             content = as_bytes(np.ascontiguousarray(self.array() if number is None else number)).data
-            digest = hashlib.blake2b(content, digest_size=20).hexdigest()
+            digest = blake2b(content, digest_size=20).hexdigest()
             kind = "array" if number is None else "number"
             self._key = f"{kind} {self._data_type.onnx_name} {self._shape} {digest}"
         return self._key
