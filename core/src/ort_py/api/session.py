@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ort_py.api.session_arguments import fallback_enabled, session_options
-from ort_py.api.told_later import check_dynamic_options, check_tuning_results
 from ort_py.compat.private_names import PrivateNames
 from ort_py.engine.engine import Engine
 from ort_py.engine.load_report import LoadReport
@@ -24,18 +23,13 @@ from ort_py.engine.metadata import ModelMetadata, NodeArg
 from ort_py.engine.opening import open_again, open_engine
 from ort_py.engine.recipe import FileReference, ProviderArgument, Recipe, expect_same_model
 from ort_py.engine.run_arguments import check_run_options, name_list
-from ort_py.engine.runs import answer, run
-from ort_py.enums import OrtAllocatorType, OrtMemType
 from ort_py.errors import ArgumentTypeError, InvalidArgument, Location
 from ort_py.execution.frame import session_closed
 from ort_py.execution.run_queue import RunQueue
 from ort_py.fallback.report import FallbackReport
-from ort_py.fallback.states import SessionState
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks import SessionEvent
-from ort_py.inspection.placement import Placement, placement_of
 from ort_py.inspection.verification.methods import Verification
-from ort_py.inspection.verification.report import VerificationReport
 from ort_py.options import RunOptions, SessionOptions
 from ort_py.partition.assignment import Assignment
 from ort_py.planning.plan import ExecutionPlan
@@ -43,19 +37,21 @@ from ort_py.platform.forks import ProcessLock
 from ort_py.platform.native_threads import active_runs
 from ort_py.platform.processors import ThreadCount
 from ort_py.printable import escape_in_logs
-from ort_py.values.device_tensor import DeviceTensor
-from ort_py.values.memory_info import OrtMemoryInfo
-from ort_py.values.ort_value import OrtValue
 
 if TYPE_CHECKING:
     from ort_py.api.io_binding import IOBinding
     from ort_py.compat.graph_assignment import OrtEpAssignedSubgraph
     from ort_py.discovery.ep_devices import OrtEpDevice
     from ort_py.execution.pipelined import Pipelined
+    from ort_py.fallback.states import SessionState
     from ort_py.inspection.fingerprint import Fingerprint
+    from ort_py.inspection.placement import Placement
     from ort_py.inspection.selection_explanation import SelectionExplanation
+    from ort_py.inspection.verification.report import VerificationReport
     from ort_py.inspection.warmup import WarmupReport
     from ort_py.values.device import OrtDevice
+    from ort_py.values.memory_info import OrtMemoryInfo
+    from ort_py.values.ort_value import OrtValue
     from ort_py.values.vector import OrtValueVector
 
 __all__ = ["InferenceSession"]
@@ -153,10 +149,14 @@ class InferenceSession(PrivateNames):
         engine = self._engine
         runner = engine.runner
         if runner is None or engine.observed or run_options is not None:
+            from ort_py.engine.runs import run  # plain runs that succeed need none of it
+
             return run(engine, output_names, input_feed, run_options)
         try:
             return runner.run(output_names, input_feed)
         except Exception as error:  # decided there: some failures are answered, all others raised again
+            from ort_py.engine.runs import answer
+
             return answer(engine, runner, error, output_names, input_feed, None)
 
     def run_async(
@@ -324,6 +324,9 @@ class InferenceSession(PrivateNames):
             ArgumentTypeError: A feed is not an OrtValue, or another argument of a wrong type.
             OrtPyError: Any error of `run`.
         """
+        from ort_py.values.device_tensor import DeviceTensor
+        from ort_py.values.ort_value import OrtValue
+
         feed = {name: _bare(name, value) for name, value in input_dict_ort_values.items()}
         names = name_list(output_names)
         types = {argument.name: argument.type for argument in self.get_outputs()}
@@ -381,6 +384,8 @@ class InferenceSession(PrivateNames):
         self, shape: Sequence[int], element_type: Any, device_type: str, device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
         """`OrtValue.ortvalue_from_shape_and_type`: what usable providers have memory of, sessions can reach."""
+        from ort_py.values.ort_value import OrtValue
+
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
@@ -427,6 +432,8 @@ class InferenceSession(PrivateNames):
         assembled = self._engine.assembled
         known = self._placement
         if assembled is not None and (known is None or known[0] is not assembled.assignment):
+            from ort_py.inspection.placement import placement_of
+
             assignment = assembled.assignment
             known = self._placement = (assignment, placement_of(assignment, self._engine.providers.device_names()))
         assert known is not None  # closing asks before it releases the program
@@ -525,6 +532,8 @@ class InferenceSession(PrivateNames):
             TypeError: It is not a mapping.
             UsageError: It is empty; a builtin RuntimeError too.
         """
+        from ort_py.api.told_later import check_dynamic_options
+
         check_dynamic_options(options)
 
     def get_tuning_results(self) -> list[dict[str, Any]]:
@@ -538,6 +547,8 @@ class InferenceSession(PrivateNames):
             TypeError, KeyError: `results` is not a list of such results.
             UsageError: One is of no provider here, and `error_on_invalid` is set; a builtin RuntimeError too.
         """
+        from ort_py.api.told_later import check_tuning_results
+
         check_tuning_results(results, error_on_invalid=error_on_invalid)
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
@@ -652,6 +663,9 @@ class InferenceSession(PrivateNames):
 
         Calling it again does nothing.
         """
+        self._close(keeps_placement=True)
+
+    def _close(self, *, keeps_placement: bool) -> None:
         self._verification.close()
         with self._lock.held():
             engine = self._engine
@@ -661,9 +675,10 @@ class InferenceSession(PrivateNames):
         self._queue.close()
         engine.hooks.observe("ort_py_session_closed", self._event())
         engine.end_profiling(self._profile_facts())
-        placement = self.placement
-        placement.detach()  # its records are made now at the latest: it outlives the graph
-        self._placement = (None, placement)
+        if keeps_placement:
+            placement = self.placement
+            placement.detach()  # its records are made now at the latest: it outlives the graph
+            self._placement = (None, placement)
         engine.release()
 
     def __del__(self) -> None:
@@ -673,10 +688,7 @@ class InferenceSession(PrivateNames):
         if not hasattr(self, "_own_attributes"):  # interrupted while it was made: no hook has heard of it
             self._engine.close()
             return
-        assembled = self._engine.assembled
-        if assembled is not None:
-            self._placement = (assembled.assignment, self.placement.counted())  # no reader of the records is left
-        self.close()
+        self._close(keeps_placement=False)
 
     def __enter__(self) -> Self:
         return self
@@ -733,7 +745,8 @@ class InferenceSession(PrivateNames):
     def _event(self) -> SessionEvent:
         engine = self._engine
         names, seconds = tuple(engine.providers.names), engine.report.seconds
-        return SessionEvent(self._id, engine.description.title, names, self.placement.counts(), seconds)
+        counts = dict(engine.program().assignment.counts().most_common())
+        return SessionEvent(self._id, engine.description.title, names, counts, seconds)
 
     def _profile_facts(self) -> dict[str, str]:
         """Facts about the session for the profile, if one is written."""
@@ -743,6 +756,8 @@ class InferenceSession(PrivateNames):
 
 
 def _bare(name: str, value: Any) -> Any:
+    from ort_py.values.ort_value import OrtValue
+
     if not isinstance(value, OrtValue):
         raise ArgumentTypeError(
             f"The feed of '{name}' must be an OrtValue, not {type(value).__name__}.",
@@ -753,4 +768,7 @@ def _bare(name: str, value: Any) -> Any:
 
 
 def _host_memory() -> OrtMemoryInfo:
+    from ort_py.enums import OrtAllocatorType, OrtMemType
+    from ort_py.values.memory_info import OrtMemoryInfo
+
     return OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)

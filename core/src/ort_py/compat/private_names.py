@@ -6,10 +6,12 @@ Each is one of the session's public answers under another name. It is independen
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.compat.session_handle import SessionHandle
 from ort_py.engine.recipe import FileReference
+
+if TYPE_CHECKING:
+    from ort_py.compat.session_handle import SessionHandle
 
 __all__ = ["PrivateNames"]
 
@@ -37,6 +39,12 @@ def _bytes(session: Any) -> bytes | None:
     return source if isinstance(source, bytes) else None
 
 
+def _handle(session: Any) -> SessionHandle:
+    from ort_py.compat.session_handle import SessionHandle  # few programs ask
+
+    return SessionHandle(session)
+
+
 class PrivateNames:
     """Private names of onnxruntime's session that programs read.
 
@@ -50,7 +58,7 @@ class PrivateNames:
         _model_meta: As `get_modelmeta`.
     """
 
-    _sess = _Answer(SessionHandle)
+    _sess = _Answer(_handle)
     _model_path = _Answer(_path)
     _model_bytes = _Answer(_bytes)
     _providers = _Answer(lambda session: session.get_providers())

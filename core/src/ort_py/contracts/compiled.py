@@ -10,13 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts.graph_view import Array
-from ort_py.contracts.memory import IStream
 from ort_py.errors import EPFail
 from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ort_py.contracts.graph_view import Array
+    from ort_py.contracts.memory import IStream
 
 __all__ = [
     "CompiledRegion",

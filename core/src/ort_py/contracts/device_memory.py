@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts.graph_view import Array
-from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
-from ort_py.devices import Device
 from ort_py.errors import UsageError
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array
+    from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
+    from ort_py.devices import Device
 
 __all__ = ["IDeviceMemory"]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ort_py.contracts.function_body import FunctionBody
 from ort_py.dtypes import DataType, Shape, TensorType, ValueType
 from ort_py.errors import Location
 from ort_py.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from ort_py.contracts.function_body import FunctionBody
     from ort_py.contracts.region_weights import PackedForms, RegionWeight
 
 __all__ = ["Array", "AttributeValue", "GraphView", "NodeSpec", "RegionView", "ValueSpec", "WeightMode"]

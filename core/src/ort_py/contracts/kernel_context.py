@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ort_py.contracts.graph_view import Array, NodeSpec
 from ort_py.devices import HOST, Device
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array, NodeSpec
 
 __all__ = ["KernelContext", "SubgraphCallable"]
 

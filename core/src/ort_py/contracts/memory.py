@@ -11,11 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts.graph_view import Array
-from ort_py.devices import Device
 from ort_py.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array
+    from ort_py.devices import Device
 
 __all__ = ["AllocatorStats", "IAllocator", "IDataTransfer", "IStream"]
 

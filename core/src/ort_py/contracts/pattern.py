@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 
 __all__ = ["Const", "Maybe", "OneOf", "Op", "Pattern", "Var"]
 

@@ -6,13 +6,16 @@ Comes after `pattern`, before `pattern_rule`. Changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
 from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
-from ort_py.contracts.transform import GraphEditor
 from ort_py.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array, NodeSpec, ValueSpec
+    from ort_py.contracts.transform import GraphEditor
 
 __all__ = ["Match", "Miss", "find_match"]
 

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from ort_py.contracts.function_body import NodeTemplate
-from ort_py.contracts.graph_view import NodeSpec
-from ort_py.contracts.pattern import Op
 from ort_py.contracts.pattern_match import Match, find_match
 from ort_py.contracts.transform import GraphEditor, RewriteRule, TransformContext
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import NodeSpec
+    from ort_py.contracts.pattern import Op
 
 __all__ = ["PatternRule"]
 

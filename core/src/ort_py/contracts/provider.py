@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
-from ort_py.contracts.compiled import CompiledRegion
-from ort_py.contracts.device_memory import IDeviceMemory
-from ort_py.contracts.failure import FailureKind
-from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView
-from ort_py.contracts.kernel import KernelCatalog, KernelDef, KernelLookup
-from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
 from ort_py.contracts.provider_records import ArtifactValidity, Availability, OptionSpec, SessionContext
-from ort_py.contracts.transform import Transform
 from ort_py.contracts.version import API_VERSION, ApiRange
 from ort_py.devices import HOST, Device, DeviceClass
-from ort_py.dtypes import DataType
+
+if TYPE_CHECKING:
+    from ort_py.contracts.compiled import CompiledRegion
+    from ort_py.contracts.device_memory import IDeviceMemory
+    from ort_py.contracts.failure import FailureKind
+    from ort_py.contracts.graph_view import GraphView, NodeSpec, RegionView
+    from ort_py.contracts.kernel import KernelCatalog, KernelDef, KernelLookup
+    from ort_py.contracts.memory import IAllocator, IDataTransfer, IStream
+    from ort_py.contracts.transform import Transform
+    from ort_py.dtypes import DataType
 
 __all__ = ["CHANNELS_LAST", "IExecutionProvider", "ProviderFactory"]
 

@@ -6,10 +6,12 @@ Comes before `provider`, whose members take and return them. Data only.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.devices import Device
 from ort_py.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ort_py.devices import Device
 
 __all__ = ["ArtifactValidity", "Availability", "OptionSpec", "SessionContext"]
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ort_py.contracts.capability import Capability, Claim, ClaimKind, Refusal
-from ort_py.contracts.graph_view import GraphView, NodeSpec
-from ort_py.contracts.kernel import KernelLookup
 from ort_py.contracts.provider import IExecutionProvider
+
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import GraphView, NodeSpec
+    from ort_py.contracts.kernel import KernelLookup
 
 __all__ = ["RegionProvider", "convex_groups"]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts.graph_view import Array
-from ort_py.dtypes import DataType
+if TYPE_CHECKING:
+    from ort_py.contracts.graph_view import Array
+    from ort_py.dtypes import DataType
 
 __all__ = ["PackedForms", "RegionWeight"]
 

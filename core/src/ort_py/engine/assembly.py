@@ -1,8 +1,9 @@
 """From a model and providers to a program: each stage of the way takes a value and returns one.
 
 ``optimise → partition → compile → plan``, after `loading`. The session calls `assemble` as often as it plans, because
-run fallback plans again without a provider. What changes graphs needs the onnx package and is in `preparation`,
-imported when it is called: a session restored from the cache begins with `plan_restored`.
+run fallback plans again without a provider. What changes graphs needs the onnx package and is in `preparation`, and
+providers are asked in `partitioning`. Both are imported when they are called: a session restored from the cache begins
+with `plan_restored`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from ort_py.contracts import CompiledRegion, IExecutionProvider, IStream, Packed
 from ort_py.devices import Device
 from ort_py.engine.contributions import Contributions
 from ort_py.engine.load_report import LoadReport
-from ort_py.errors import EPFail, KernelNotFoundError, Location, operator_title
+from ort_py.errors import EPFail, Location
 from ort_py.execution.compile_plan import compile_plan
 from ort_py.execution.program import Program
-from ort_py.graph.ir import Model, Node
+from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import release_weights
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
@@ -27,9 +28,6 @@ from ort_py.lazy_dataclass import dataclass
 from ort_py.memory.transfer import TransferTable
 from ort_py.options import SessionOptions, reuses_memory
 from ort_py.partition.assignment import Assignment, Region
-from ort_py.partition.checked_regions import Barred, bar_unchecked, gates_of
-from ort_py.partition.cost_model import CostModel, always_pays, transfer_costs
-from ort_py.partition.partitioner import partition
 from ort_py.partition.rates import Calibration
 from ort_py.planning.builder import build_plan, plan_region
 from ort_py.planning.constants import ConstantPool
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
     from ort_py.graph.checking.schema import SchemaRegistry
 
 __all__ = ["Assembled", "Assembler"]
-
-EXPANSION_ROUNDS = 8
-"""How often nodes that no provider runs are replaced by their function bodies: bodies may hold function operators
-again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +147,18 @@ class Assembler:
         providers = list(providers)
         while True:
             with report.stage("partition") as notes:
-                assignment = self._partition(providers)
+                from ort_py.engine.partitioning import assign
+
+                assignment = assign(
+                    self.model,
+                    providers,
+                    self._contributions.kernels,
+                    self._options,
+                    schemas=self._schemas,
+                    calibration=self._calibration,
+                    explicit=self._explicit,
+                    on_provider_error=self._on_provider_error,
+                )
                 notes.extend(f"{name}: {count} nodes" for name, count in assignment.counts().items())
                 notes.extend(assignment.notes)
             constants = self._constants(providers)
@@ -223,37 +228,6 @@ class Assembler:
             _close_all(compiled)
             raise
         return Assembled(program, assignment, compiled, constants, constants.transfers)
-
-    def _partition(self, providers: Sequence[IExecutionProvider]) -> Assignment:
-        cost_model: CostModel = always_pays()
-        if self._options.cost_model != "always":
-            cost_model = transfer_costs(self._calibration, explicit=self._explicit)
-
-        def report_error(provider: str, error: Exception) -> None:
-            self._on_provider_error(provider, error, "")
-
-        barred: Barred = {}
-        rounds = EXPANSION_ROUNDS
-        while rounds:
-            assignment = partition(
-                self.model.graph, providers, self._contributions.kernels, cost_model, report_error, barred
-            )
-            if self._bar(assignment, providers, barred):
-                continue  # it comes to an end: each time, another node is barred from a provider
-            rounds -= 1
-            if not assignment.unassigned:
-                return assignment
-            from ort_py.engine.preparation import expand_functions
-
-            if not expand_functions(self.model, assignment.unassigned, self._schemas(), self._options.limits):
-                break
-        raise _nobody_runs(assignment.unassigned)
-
-    def _bar(self, assignment: Assignment, providers: Sequence[IExecutionProvider], barred: Barred) -> bool:
-        """Make the gates of all regions; whether there are nodes that no gate can answer for."""
-        regions = (region for regions in assignment.regions.values() for region in regions)
-        assignment.gates = gates_of(regions)
-        return bar_unchecked(assignment.gates, providers, barred, strict=not self._options.limits.unchecked_regions)
 
     def _compile(
         self,
@@ -328,21 +302,3 @@ def _make_stream(provider: IExecutionProvider) -> IStream | None:
             why=describe(error),
             fix="Check the device, or name another provider first.",
         ) from error
-
-
-def _nobody_runs(unassigned: Mapping[Node, tuple[tuple[str, str], ...]]) -> KernelNotFoundError:
-    shown = list(unassigned.items())[:10]
-    why = [
-        f"{node.location}: " + "; ".join(f"{provider}: {reason}" for provider, reason in refusals)
-        for node, refusals in shown
-    ]
-    if len(unassigned) > len(shown):
-        why.append(f"and {len(unassigned) - len(shown)} more")
-    first = shown[0][0]
-    return KernelNotFoundError(
-        f"No provider of this session runs {len(unassigned)} node(s), the first is "
-        f"{operator_title(first.op_type, first.domain)}({first.since_version}).",
-        where=first.location,
-        why=why,
-        fix="Install a provider that has the operator, or contribute a kernel (see docs/plugin-author).",
-    )

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ort_py.discovery import Selection, default_catalog, strictness
 from ort_py.engine.assembly import Assembled, Assembler
@@ -52,7 +52,9 @@ from ort_py.platform.forks import ProcessLock
 from ort_py.platform.heap import give_back, keep_freed_memory
 from ort_py.platform.memory_pressure import MemoryPressure, pressure_of_process
 from ort_py.platform.processors import ThreadCount, thread_count
-from ort_py.profiling.recorder import Recorder
+
+if TYPE_CHECKING:
+    from ort_py.profiling.recorder import Recorder
 
 __all__ = ["TRIM_KEY", "Engine", "MakeRunner"]
 
@@ -114,8 +116,12 @@ class Engine:
         self.report = LoadReport()
         self.fallbacks = FallbackLog(self.hooks, session_id)
         self.threads: ThreadCount = thread_count(options.intra_op_num_threads)
-        self.recorder: Recorder | None = Recorder() if options.enable_profiling else None
-        self.profiling_started_ns = time.time_ns() if options.enable_profiling else 0
+        self.recorder: Recorder | None = None
+        self.profiling_started_ns = 0
+        if options.enable_profiling:
+            from ort_py.profiling.recorder import Recorder
+
+            self.recorder, self.profiling_started_ns = Recorder(), time.time_ns()
         self.assembled: Assembled | None = None
         self.runner: Runner | None = None
         self.observed = self.run_hooked = False

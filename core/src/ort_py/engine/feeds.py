@@ -7,7 +7,7 @@ written to.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +26,9 @@ from ort_py.dtypes import (
 from ort_py.errors import AbsentInputError, ArgumentTypeError, InvalidArgument, Location, OrtPyError, UsageError
 from ort_py.lazy_dataclass import dataclass
 from ort_py.planning.plan import PlanInput
-from ort_py.values.device_tensor import DeviceTensor
-from ort_py.values.dlpack import from_dlpack
-from ort_py.values.ort_value import OrtValue
-from ort_py.values.sparse import SparseTensor
+
+if TYPE_CHECKING:
+    from ort_py.values.device_tensor import DeviceTensor
 
 __all__ = ["FeedSpec", "convert_feed", "device_feed", "feed_spec", "no_mapping"]
 
@@ -111,12 +110,8 @@ def _convert(
     declared: ValueType | None, value: Any, name: str, refusal: type[InvalidArgument] = InvalidArgument
 ) -> Any:
     where = Location(value=name)
-    if isinstance(value, OrtValue):
-        value = value._value
-    if isinstance(value, DeviceTensor):
-        value = value.to_host()
-    if isinstance(value, SparseTensor):
-        value = value.to_dense()  # sessions compute with dense tensors
+    if not isinstance(value, np.ndarray):
+        value = _on_host(value)
     if isinstance(declared, OptionalType):
         return None if value is None else _convert(declared.element, value, name)
     if value is None:
@@ -146,6 +141,19 @@ def _convert(
             where=where,
             fix="Pass an array; the model does not declare its type.",
         ) from None
+
+
+def _on_host(value: Any) -> Any:
+    """The dense value on the host that an `OrtValue` or one of its contents holds; any other value as it is."""
+    from ort_py.values.device_tensor import DeviceTensor  # programs that feed arrays load none of these
+    from ort_py.values.ort_value import OrtValue
+    from ort_py.values.sparse import SparseTensor
+
+    if isinstance(value, OrtValue):
+        value = value._value
+    if isinstance(value, DeviceTensor):
+        value = value.to_host()
+    return value.to_dense() if isinstance(value, SparseTensor) else value
 
 
 def _convert_tensor(declared: TensorType, value: Any, name: str, refusal: type[InvalidArgument]) -> Any:
@@ -209,6 +217,8 @@ def _as_array(declared: TensorType, value: Any, name: str) -> np.ndarray[Any, An
                 fix="Pass a rectangular nested list or a NumPy array.",
             ) from error
     if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        from ort_py.values.dlpack import from_dlpack
+
         try:
             return from_dlpack(value)[0]
         except (BufferError, OrtPyError) as error:

@@ -12,20 +12,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from heapq import nlargest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_py.contracts import AllocatorStats
 from ort_py.devices import HOST
 from ort_py.errors import MemoryLimitError
-from ort_py.execution.workspace import Workspace
-from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import named_weights, weight_bytes
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.limits.budget import MEMORY_FIX
-from ort_py.planning.constants import ConstantPool
 from ort_py.platform.heap import give_back
 from ort_py.printable import one_line
+
+if TYPE_CHECKING:
+    from ort_py.contracts import AllocatorStats
+    from ort_py.execution.workspace import Workspace
+    from ort_py.graph.ir import Model
+    from ort_py.planning.constants import ConstantPool
 
 __all__ = ["DeviceBytes", "MemoryReport", "memory_report", "settle_memory"]
 

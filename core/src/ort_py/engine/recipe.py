@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ort_py.errors import InvalidArgument, Location
 from ort_py.files import FileIdentity
 from ort_py.graph.reading.fingerprint import ContentHash, content_hash
-from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.kept_bytes import KeptBytes
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
 from ort_py.options import SessionOptions, entry_of
+
+if TYPE_CHECKING:
+    from ort_py.graph.reading.given_model import GivenModel
 
 __all__ = ["KEEP_BYTES_KEY", "FileReference", "ProviderArgument", "Recipe", "expect_same_model", "recipe_of"]
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_py.discovery.environment import compat_mode
 from ort_py.dtypes import TensorType, data_type_of
-from ort_py.engine.metadata import NodeArg
 from ort_py.errors import Fail, Location
-from ort_py.graph.ir import Model
-from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.reading.supplied import Supplied
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.options import SessionOptions, entry_of
-from ort_py.options.added import Added
-from ort_py.values.ort_value import OrtValue
+
+if TYPE_CHECKING:
+    from ort_py.engine.metadata import NodeArg
+    from ort_py.graph.ir import Model
+    from ort_py.graph.reading.given_model import GivenModel
+    from ort_py.options.added import Added
+    from ort_py.values.ort_value import OrtValue
 
 __all__ = ["external_folder", "replace_initializers", "report_negative_sizes", "supplied_by"]
 

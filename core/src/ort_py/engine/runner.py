@@ -9,20 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_py.engine.feeds import FeedSpec, convert_feed, feed_spec, no_mapping
 from ort_py.engine.run_arguments import name_list, not_a_name
 from ort_py.errors import InvalidArgument, Location, MissingInputError
-from ort_py.execution.bound_outputs import BoundOutputs
 from ort_py.execution.executors import executor_of
 from ort_py.execution.frame import Frame, FramePool, WatchedPool
-from ort_py.execution.parallel_runs import ParallelRuns
 from ort_py.execution.program import Program
 from ort_py.platform.memory_pressure import MemoryPressure
 from ort_py.suggestions import close_names, did_you_mean
+
+if TYPE_CHECKING:
+    from ort_py.execution.bound_outputs import BoundOutputs
 
 __all__ = ["Runner", "finish_result"]
 
@@ -130,6 +131,9 @@ class Runner:
             memory: Arrays by the name of an output. What a run returns is another array where one was not used.
         """
         if self._bound is None:
+            from ort_py.execution.bound_outputs import BoundOutputs
+            from ort_py.execution.parallel_runs import ParallelRuns
+
             if isinstance(self._execute, ParallelRuns):
                 return None
             self._bound = BoundOutputs(self.program)

@@ -13,9 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from ort_py.execution.parallel_runs import ParallelRuns
 from ort_py.execution.sequential import run
-from ort_py.planning.dependencies import dependencies_of
 from ort_py.planning.plan import ContiguousStep, CopyStep, ExecutionPlan, KernelStep, RegionStep, Step, WaitStep
 from ort_py.platform.native_threads import PreviousThreads, active_runs
 
@@ -36,6 +34,9 @@ def executor_of(plan: ExecutionPlan, lanes: int) -> tuple[Execute, Callable[[], 
     """
     reason = "sequential"
     if lanes > 1:
+        from ort_py.execution.parallel_runs import ParallelRuns
+        from ort_py.planning.dependencies import dependencies_of
+
         dependencies = dependencies_of(plan)
         if dependencies.branches:
             runs = ParallelRuns(plan, dependencies, lanes)

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,16 +23,18 @@ from ort_py.contracts import FrameResources, IStream, RegionInstance
 from ort_py.devices import Device
 from ort_py.errors import InvalidArgument
 from ort_py.execution.admission import admitted
-from ort_py.execution.arena import Arena
 from ort_py.execution.planned_runs import PlannedRun, Signature
 from ort_py.execution.program import Program
-from ort_py.execution.watch import RunWatch
 from ort_py.execution.workspace import Workspace
 from ort_py.limits.running_time import current_look
 from ort_py.planning.memory_plan import MemoryPlan
 from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
 from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.platform.memory_pressure import MemoryPressure
+
+if TYPE_CHECKING:
+    from ort_py.execution.arena import Arena
+    from ort_py.execution.watch import RunWatch
 
 __all__ = ["Frame", "FramePool", "WatchedPool", "session_closed"]
 
@@ -135,6 +137,8 @@ class Frame:
         """
         plan = self.program.plan
         if self.arena is None:
+            from ort_py.execution.arena import Arena  # the first run records, and needs none
+
             self.arena = Arena(plan.allocators)
         self.arena.keep_only(kept)
         try:

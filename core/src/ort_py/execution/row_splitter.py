@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from ort_py.execution.thread_pool import pool_of
 from ort_py.platform.native_threads import active_runs
 
 __all__ = ["RowSplitter", "splits"]
@@ -54,6 +53,8 @@ class RowSplitter:
         """Call ``fn(start, stop)`` over ``range(rows)``; see the contract."""
         threads = min(active_runs.share(self.threads), rows // max(1, grain))
         if threads > 1 and not splits.inside:
+            from ort_py.execution.thread_pool import pool_of
+
             pool = pool_of(self.threads)
             threads = min(threads, 1 + pool.free())
             if threads > 1:

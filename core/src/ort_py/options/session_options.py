@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ort_py.enums import OrtExecutionProviderDevicePolicy
 from ort_py.errors import Fail, Location, UsageError
 from ort_py.options.added import Added
 from ort_py.options.option_set import entry_of
 from ort_py.options.session_attributes import SessionAttributes
-from ort_py.values.ort_value import OrtValue
+
+if TYPE_CHECKING:
+    from ort_py.values.ort_value import OrtValue
 
 __all__ = ["SessionOptions", "additions_of", "calculates_fast", "reuses_memory"]
 
@@ -86,6 +88,8 @@ class SessionOptions(SessionAttributes):
             UsageError: `value` is not a tensor in an `OrtValue`, or the name was given before.
         """
         _expect_text("name", name)
+        from ort_py.values.ort_value import OrtValue
+
         if not isinstance(value, OrtValue):
             raise UsageError(
                 f"The initializer '{name}' cannot be a {type(value).__name__}.",
@@ -105,6 +109,8 @@ class SessionOptions(SessionAttributes):
             TypeError: One of them is not a list.
             UsageError: There are not as many values as names, a value is not an `OrtValue`, or a name was given before.
         """
+        from ort_py.values.ort_value import OrtValue
+
         for given in (names, values):
             if not isinstance(given, list):
                 raise TypeError(f"names and values must be lists, not {type(given).__name__}.")

@@ -14,11 +14,9 @@ from ort_py.devices import HOST, Device
 from ort_py.dtypes import DataType, TensorType
 from ort_py.graph.ir import Graph, Node, Value, walk
 from ort_py.kernels.binding import BoundKernel, KernelConstants, bind_kernel
-from ort_py.kernels.results import result_check
 from ort_py.partition.assignment import Region, RunnerKind
 from ort_py.planning.aliasing import outputs_to_copy
 from ort_py.planning.constants import ConstantPool
-from ort_py.planning.control_flow import emit_control_flow, emit_subgraph_kernel, subgraph_input_device
 from ort_py.planning.lifetimes import with_releases
 from ort_py.planning.plan import ExecutionPlan, KernelStep, PlanInput, PlanOutput, RegionStep
 from ort_py.planning.resources import PlanResources
@@ -77,6 +75,8 @@ class GraphPlanner:
             if isinstance(unit, Region):
                 self._emit_region(unit)
             elif self.resources.assignment.nodes[unit].runner is RunnerKind.CONTROL_FLOW:
+                from ort_py.planning.control_flow import emit_control_flow
+
                 emit_control_flow(self, unit)
             else:
                 self._emit_kernel(unit)
@@ -132,6 +132,8 @@ class GraphPlanner:
             if owner is None or assigned is None:
                 device = HOST
             elif assigned.kernel is not None:
+                from ort_py.planning.control_flow import subgraph_input_device
+
                 device = subgraph_input_device(self.resources, owner, self.graph, position)
             elif owner.op_type == "Loop" and position < 2:
                 device = HOST  # the executor makes the iteration number and the condition itself
@@ -172,6 +174,8 @@ class GraphPlanner:
         else:
             inputs = self.slots.acquire_on(provider.device, node.inputs, contiguous=not kernel.strided)
         if bound.subgraphs:
+            from ort_py.planning.control_flow import emit_subgraph_kernel
+
             emit_subgraph_kernel(self, node, bound, inputs)
             return
         strided_input = kernel.strided and self.slots.may_be_strided(*inputs)
@@ -189,6 +193,8 @@ class GraphPlanner:
                 for position, value in enumerate(node.outputs)
             ]
         )
+        from ort_py.kernels.results import result_check  # a plan of regions alone has no kernel to check
+
         self.slots.steps.append(
             KernelStep(
                 inputs=inputs,

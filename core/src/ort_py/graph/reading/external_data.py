@@ -10,16 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
 
 from ort_py.dtypes import DataType, nbytes_of
 from ort_py.errors import Fail, InvalidGraph, Location
 from ort_py.files import FileIdentity
-from ort_py.graph.ir import Weight
 from ort_py.graph.reading.confined_open import EscapeError, open_confined
 from ort_py.graph.reading.supplied import Supplied
-from ort_py.graph.weights.weight_store import WeightStore
-from ort_py.graph.weights.weights import MappedFile
-from ort_py.limits import Budget
+
+if TYPE_CHECKING:
+    from ort_py.graph.ir import Weight
+    from ort_py.graph.weights.weight_store import WeightStore
+    from ort_py.graph.weights.weights import MappedFile
+    from ort_py.limits import Budget
 
 __all__ = ["ExternalFiles"]
 

@@ -6,12 +6,14 @@ Comes before `plain` and `page`, which show these facts, and before `report`, wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ort_py.inspection.placement.flow import Flow
-from ort_py.inspection.placement.islands import Island, IslandBorder
-from ort_py.inspection.placement.merging import Suggestion
 from ort_py.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ort_py.inspection.placement.flow import Flow
+    from ort_py.inspection.placement.islands import Island, IslandBorder
+    from ort_py.inspection.placement.merging import Suggestion
 
 __all__ = ["NodePlacement", "PlacementFacts"]
 

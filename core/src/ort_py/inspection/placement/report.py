@@ -116,14 +116,6 @@ class Placement:
             self._flow = self._flowing()
             self._assignment = None
 
-    def counted(self) -> Placement:
-        """Return the counts alone, for a session whose end is not observed. References to this placement keep its
-        records.
-        """
-        counts = Placement(Assignment())
-        counts._counts, counts._assignment = self._counts, None
-        return counts
-
     @classmethod
     def of(
         cls, nodes: tuple[NodePlacement, ...], flow: Flow | None = None, devices: Mapping[str, str] | None = None

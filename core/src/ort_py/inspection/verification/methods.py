@@ -9,17 +9,17 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from ort_py.engine.engine import Engine
 from ort_py.engine.runner import Runner
-from ort_py.execution.program import Program
 from ort_py.inspection.verification.report import VerificationReport
-from ort_py.inspection.verification.verified import Verified
-from ort_py.options import SessionOptions
 from ort_py.options.verify_share import share_of
-from ort_py.platform.memory_pressure import MemoryPressure
 
 if TYPE_CHECKING:
+    from ort_py.engine.engine import Engine
+    from ort_py.execution.program import Program
+    from ort_py.inspection.verification.verified import Verified
     from ort_py.inspection.verification.verifier import Verifier
+    from ort_py.options import SessionOptions
+    from ort_py.platform.memory_pressure import MemoryPressure
 
 __all__ = ["Verification"]
 
