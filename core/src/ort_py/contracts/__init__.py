@@ -11,6 +11,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# At once, because the module of this name would hide the decorator as soon as anything imported it.
+from ort_py.contracts.kernel import (
+    ALL_FLOATS,
+    ALL_INTEGERS,
+    ALL_NUMERIC,
+    ALL_TENSORS,
+    KernelCallable,
+    KernelCatalog,
+    KernelContext,
+    KernelDef,
+    KernelFactory,
+    KernelForms,
+    KernelLookup,
+    KernelMatch,
+    Subgraph,
+    SubgraphCallable,
+    kernel,
+    kernel_defs,
+    tensors,
+)
 from ort_py.lazy_names import lazy_names
 
 if TYPE_CHECKING:
@@ -34,25 +54,6 @@ if TYPE_CHECKING:
         RegionView,
         ValueSpec,
         WeightMode,
-    )
-    from ort_py.contracts.kernel import (
-        ALL_FLOATS,
-        ALL_INTEGERS,
-        ALL_NUMERIC,
-        ALL_TENSORS,
-        KernelCallable,
-        KernelCatalog,
-        KernelContext,
-        KernelDef,
-        KernelFactory,
-        KernelForms,
-        KernelLookup,
-        KernelMatch,
-        Subgraph,
-        SubgraphCallable,
-        kernel,
-        kernel_defs,
-        tensors,
     )
     from ort_py.contracts.memory import AllocatorStats, IAllocator, IDataTransfer, IStream
     from ort_py.contracts.pattern import Const, Maybe, OneOf, Op, Pattern, Var
@@ -158,11 +159,6 @@ _HOMES = {
     "failure": "FailureKind",
     "function_body": "FunctionBody NodeTemplate",
     "graph_view": "Array AttributeValue GraphView NodeSpec RegionView ValueSpec WeightMode",
-    "kernel": (
-        "ALL_FLOATS ALL_INTEGERS ALL_NUMERIC ALL_TENSORS KernelCallable KernelCatalog KernelContext "
-        "KernelDef KernelFactory KernelForms KernelLookup KernelMatch Subgraph SubgraphCallable kernel "
-        "kernel_defs tensors"
-    ),
     "memory": "AllocatorStats IAllocator IDataTransfer IStream",
     "pattern": "Const Maybe OneOf Op Pattern Var",
     "pattern_match": "Match",
