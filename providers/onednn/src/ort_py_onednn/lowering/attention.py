@@ -109,7 +109,10 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
         scores = _combined(planner, Binary.ADD, scores, bias)
     work = 4.0 * math.prod(shape)
     desc = scores.desc
-    weights = planner.new(Desc.plain(shape, dtype))
+    # Half-precision weights would be rounded before the result is, which then differs in more than its last bit.
+    kind = F32 if dtype == Element.F16 else dtype
+    values = planner.converted(heads.value, kind)
+    weights = planner.new(Desc.plain(shape, kind))
     softmax = planner.make_heavy(lambda: primitives.softmax(desc, weights.desc, 3), work)
     planner.emit(softmax, {Argument.SRC: scores, Argument.DST: weights}, in_place=Argument.SRC)
     if heads.may_hide:
@@ -126,7 +129,7 @@ def _attend(planner: Planner, heads: _Heads, *, packed: bool) -> Value:
         target = Desc.strided((batch, count, rows, each), (rows * wide, each, wide, 1), written)
     else:
         target = Desc.plain((batch, count, rows, each), written)
-    found = _product(planner, weights, heads.value, target, (), None)
+    found = _product(planner, weights, values, target, (), None)
     if groups < count:
         found = planner.reshaped(planner.plain(found), (batch, count, rows, each))
     elif packed and found.desc.same(target):
