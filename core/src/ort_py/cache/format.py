@@ -16,7 +16,16 @@ from typing import Any, BinaryIO
 
 from ort_py.hashing import blake2b
 
-__all__ = ["ALIGNMENT", "HEAD_BYTES", "damage", "description_of", "head_digest", "read_checked", "write_file"]
+__all__ = [
+    "ALIGNMENT",
+    "HEAD_BYTES",
+    "damage",
+    "damage_of_description",
+    "description_of",
+    "head_digest",
+    "read_checked",
+    "write_file",
+]
 
 ALIGNMENT = 64
 _MAGIC = b"ort-py cache 1\n\0"
@@ -94,18 +103,31 @@ def damage(content: Any) -> str:
         content: The whole file, with the buffer protocol.
     """
     view = memoryview(content)
+    wrong = damage_of_description(content)
+    if wrong:
+        return wrong
+    _, length, _, crc, _ = _HEAD.unpack(view[:HEAD_BYTES])
+    start, actual = HEAD_BYTES + length, 0
+    for at in range(start, len(view), _CHUNK):
+        actual = zlib.crc32(view[at : at + _CHUNK], actual)
+    return "" if actual == crc else "its content was changed after it was written"
+
+
+def damage_of_description(content: Any) -> str:
+    """Describe the damage of a cached file as far as its head and description show it; ``""`` if there is none.
+
+    Args:
+        content: The whole file, with the buffer protocol; its blocks are not read.
+    """
+    view = memoryview(content)
     wrong = _wrong_head(view[:HEAD_BYTES], len(view))
     if wrong:
         return wrong
     magic, length, rest, crc, found = _HEAD.unpack(view[:HEAD_BYTES])
-    start = HEAD_BYTES + length
     head = _HEAD.pack(magic, length, rest, crc, bytes(24))
-    if _hash(head, view[HEAD_BYTES:start]) != found or bytes(view[:HEAD_BYTES]) != head[:40] + found:
+    if _hash(head, view[HEAD_BYTES : HEAD_BYTES + length]) != found or bytes(view[:HEAD_BYTES]) != head[:40] + found:
         return "its description was changed after it was written"
-    actual = 0
-    for at in range(start, len(view), _CHUNK):
-        actual = zlib.crc32(view[at : at + _CHUNK], actual)
-    return "" if actual == crc else "its content was changed after it was written"
+    return ""
 
 
 def _wrong_head(head: Any, size: int) -> str:

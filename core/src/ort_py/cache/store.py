@@ -26,7 +26,7 @@ __all__ = ["CacheStore", "StoredFile"]
 
 _logger = logging.getLogger("ort_py.cache")
 
-SUFFIXES = (".model", ".artifact", ".placement", ".rates")
+SUFFIXES = (".model", ".packed", ".artifact", ".placement", ".rates")
 _TEMPORARY = ".part"
 _ABANDONED_SECONDS = 3600.0
 """After this a file that is still being written is taken for one whose writer died."""
@@ -38,7 +38,8 @@ class StoredFile:
 
     Attributes:
         path: Where it is; its name is the key.
-        kind: ``model``, ``artifact``, ``placement`` (measured for a model) or ``rates`` (measured of a provider).
+        kind: ``model``, ``packed`` (weights of a model as its regions read them), ``artifact``, ``placement`` (measured
+            for a model) or ``rates`` (measured of a provider).
         size: Its bytes.
         written: Seconds since 1970.
         used: Seconds since 1970 when it was last read, or written.

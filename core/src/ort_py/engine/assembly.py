@@ -22,6 +22,7 @@ from ort_py.execution.compile_plan import compile_plan
 from ort_py.execution.program import Program
 from ort_py.graph.ir import Model
 from ort_py.graph.weights.accounting import release_weights
+from ort_py.graph.weights.packed_forms import PackedFormCache
 from ort_py.hooks.guard import describe
 from ort_py.kernels.binding import KernelServices
 from ort_py.lazy_dataclass import dataclass
@@ -174,26 +175,36 @@ class Assembler:
             return self._plan(assignment, compiled, providers, constants, report)
 
     def plan_restored(
-        self, assignment: Assignment, providers: Sequence[IExecutionProvider], report: LoadReport
+        self,
+        assignment: Assignment,
+        providers: Sequence[IExecutionProvider],
+        report: LoadReport,
+        kept: PackedFormCache | None = None,
     ) -> Assembled:
         """Compile or restore the regions of an assignment that is known already, and plan.
+
+        Args:
+            assignment: Who runs each node.
+            providers: The session's providers.
+            report: Gets the stages.
+            kept: Packed forms that an earlier process made of the constants.
 
         Raises:
             Exception: Whatever a provider raises; nothing falls back here.
         """
-        constants = self._constants(providers)
+        constants = self._constants(providers, kept)
         try:
             compiled = self._compile(assignment, providers, constants, report)
         except _RegionFailedError as failed:
             raise failed.error from failed.error.__cause__
         return self._plan(assignment, compiled, providers, constants, report)
 
-    def _constants(self, providers: Sequence[IExecutionProvider]) -> ConstantPool:
+    def _constants(self, providers: Sequence[IExecutionProvider], kept: PackedFormCache | None = None) -> ConstantPool:
         transfers = TransferTable(
             [one for provider in providers for one in self._contributions.provider_transfers[provider.name]]
             + self._contributions.transfers
         )
-        return ConstantPool(transfers, _stream_makers(providers))
+        return ConstantPool(transfers, _stream_makers(providers), kept=kept)
 
     def _plan(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ort_py.cache.artifacts import ArtifactCache
+from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import cache_folder
 from ort_py.cache.model_source import SourceFile
 from ort_py.cache.writing import PendingWrite, process_queue
@@ -96,6 +97,7 @@ class CacheUse:
         self._store = open_store(options)
         self._cache: SessionCache | None = None
         self._writing: PendingWrite | None = None
+        self._forms: KeptForms | None = None
         self._around: tuple[list[str] | None] | None = None
         artifacts = None if self._store is None else ArtifactCache(self._store)
         # A folder that the user names holds everything; the default one only holds what took long to make.
@@ -135,6 +137,7 @@ class CacheUse:
             restored = self._cache.restore(contributions, [provider for _, provider in pairs])
             notes.extend(["not in the cache"] if restored is None else restored.notes)
         if restored is not None:
+            self._forms = restored.forms
             self.compiler.keys.update(restored.keys)
         return restored
 
@@ -181,6 +184,12 @@ class CacheUse:
         work = self._cache.writer(model, assignment, self.compiler.keys, notes)
         if work is not None:
             self._writing = process_queue().add(work)
+
+    def keep_forms(self) -> None:
+        """Let the packed forms be written that a restored session has made, before they go with it. Returns at once."""
+        write = None if self._forms is None else self._forms.writer()
+        if write is not None:
+            process_queue().add(write)
 
     def settle(self) -> None:
         """Wait until no background work reads the model, which is about to change."""

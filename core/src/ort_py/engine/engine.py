@@ -182,7 +182,7 @@ class Engine:
             return None
         assembler = self._assembler_of(restored.model)
         try:
-            assembled = assembler.plan_restored(restored.assignment, providers.in_use, attempt)
+            assembled = assembler.plan_restored(restored.assignment, providers.in_use, attempt, restored.forms)
         # The error may come from a plug-in; preparing the model again decides whether others take over.
         except Exception as error:
             _logger.info("the cached model cannot be used and is prepared again: %s: %s", type(error).__name__, error)
@@ -422,6 +422,7 @@ class Engine:
 
     def release(self) -> None:
         """Release everything, in the reverse order of its making. No run may be under way."""
+        self._cache.keep_forms()
         self.providers.synchronize()
         self.retired.close()
         if self.assembled is not None:

@@ -20,6 +20,7 @@ from ort_py.cache.artifacts import artifact_key
 from ort_py.cache.circumstances import machine, package_of, package_stamp, versions
 from ort_py.cache.constants import ConstantReader, ConstantWriter, NotStorableError
 from ort_py.cache.format import damage, description_of, head_digest
+from ort_py.cache.kept_forms import KeptForms
 from ort_py.cache.location import FOLDER_VARIABLE, SIZE_VARIABLE, cache_bytes, cache_folder
 from ort_py.cache.model_record import BROKEN, ModelReader, ModelWriter
 from ort_py.cache.model_source import ExternalReader, SourceFile, external_name
@@ -84,12 +85,14 @@ class Restored:
         assignment: Who runs each node.
         keys: Key of each region's artifact.
         notes: What its preparation did, in lines.
+        forms: Packed forms of its constants.
     """
 
     model: Model
     assignment: Assignment
     keys: Mapping[Region, str]
     notes: Sequence[str]
+    forms: KeptForms
 
 
 def circumstances(
@@ -220,7 +223,8 @@ class SessionCache:
             _logger.info("the cached model %s does not fit: %s: %s", self._key, type(error).__name__, error)
             self._store.discard(self._key, _KIND)
             return None
-        return Restored(read.model, assignment, keys, head["notes"])
+        forms = KeptForms(self._store, self._key, head["title"])
+        return Restored(read.model, assignment, keys, head["notes"], forms)
 
     def _mapped(self) -> MappedFile | None:
         opened = self._store.open(self._key, _KIND)

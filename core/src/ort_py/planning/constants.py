@@ -15,6 +15,7 @@ from typing import Any
 from ort_py.contracts import Array, IStream
 from ort_py.devices import HOST, Device
 from ort_py.graph.ir import Weight
+from ort_py.graph.weights.packed_forms import PackedFormCache
 from ort_py.graph.weights.region_weights import HeldForms
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.memory.transfer import TransferTable
@@ -35,6 +36,7 @@ class ConstantPool:
         transfers: TransferTable,
         streams: Mapping[Device, Callable[[], IStream | None]] | None = None,
         store: WeightStore | None = None,
+        kept: PackedFormCache | None = None,
     ) -> None:
         self._store = store or process_store()
         self.transfers = transfers
@@ -42,6 +44,7 @@ class ConstantPool:
         self._opened: dict[Device, IStream | None] = {}
         self._copies: dict[tuple[str, Device], Any] = {}
         self._packed: dict[Device, HeldForms] = {}
+        self._kept = kept
 
     def array(self, weight: Weight, device: Device) -> Array:
         """The weight on a device, copied there the first time it is asked for."""
@@ -74,7 +77,9 @@ class ConstantPool:
         """Packed forms of constants on a device."""
         found = self._packed.get(device)
         if found is None:
-            found = self._packed[device] = HeldForms(self._store, shared=device == HOST)
+            found = self._packed[device] = HeldForms(
+                self._store, shared=device == HOST, kept=self._kept if device == HOST else None
+            )
         return found
 
     def packed_bytes(self) -> dict[Device, int]:

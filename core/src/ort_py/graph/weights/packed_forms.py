@@ -7,9 +7,9 @@ kernels or devices: a form is what a function returned.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["PackedForm", "PackedKey"]
+__all__ = ["PackedForm", "PackedFormCache", "PackedKey"]
 
 
 class PackedKey(NamedTuple):
@@ -43,6 +43,16 @@ class PackedForm:
         for array in shared:
             owners.pop(id(_owner(array)), None)
         self.nbytes = sum(int(owner.nbytes) for owner in owners.values())
+
+
+class PackedFormCache(Protocol):
+    """Packed forms that an earlier process made."""
+
+    def find(self, key: PackedKey) -> Any | None:
+        """The form, or None if it has to be made."""
+
+    def note(self, form: PackedForm) -> None:
+        """Take note of a form that was made, so that a later process finds it."""
 
 
 def _arrays(value: Any) -> Iterator[Any]:

@@ -7,13 +7,14 @@ independent of compilers. `planning.constants` has one `HeldForms` a device, vie
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.region_weights import PackedForms, RegionWeight
 from ort_py.dtypes import DataType
 from ort_py.graph.ir import Weight
-from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
+from ort_py.graph.weights.packed_forms import PackedForm, PackedFormCache, PackedKey
 from ort_py.graph.weights.weight_store import WeightStore, process_store
 from ort_py.graph.weights.weights import ArrayWeight, MappedWeight
 
@@ -26,11 +27,15 @@ class HeldForms(PackedForms):
     Args:
         store: Who finds them for other sessions.
         shared: Whether it does: memory of a device belongs to the session's allocator.
+        kept: Forms that an earlier process made, where there are any.
     """
 
-    def __init__(self, store: WeightStore | None = None, *, shared: bool = True) -> None:
+    def __init__(
+        self, store: WeightStore | None = None, *, shared: bool = True, kept: PackedFormCache | None = None
+    ) -> None:
         self._store = store or process_store()
         self._shared = shared
+        self._kept = kept
         self._forms: dict[PackedKey, PackedForm] = {}
 
     def packed(
@@ -49,14 +54,23 @@ class HeldForms(PackedForms):
         key = PackedKey(form, tuple(keys))
         found = self._forms.get(key)
         if found is None:
+            known = None if self._kept is None else self._kept.find(key)
+            if known is not None:
+                make = partial(_given, known)
             found = self._store.packed(key, make, arrays) if self._shared else PackedForm(key, make(), arrays())
             found = self._forms.setdefault(key, found)
+            if self._kept is not None and known is None:
+                self._kept.note(found)
         return found.value
 
     @property
     def nbytes(self) -> int:
         """Bytes of all forms."""
         return sum(form.nbytes for form in list(self._forms.values()))
+
+
+def _given(form: Any) -> Any:
+    return form
 
 
 class StoredWeight(RegionWeight):

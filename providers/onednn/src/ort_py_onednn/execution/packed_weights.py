@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -199,7 +199,8 @@ class Weight:
             self._lies = True
             return Packed(desc, as_bytes(array), seen)  # the engine's own memory
         make = partial(self._reordered, desc, seen)
-        data = self._forms.packed((self._source.key,), f"oneDNN {desc.key} of {seen.key}", make)
+        data = self._forms.packed((self._source.key,), f"{_library()} {desc.key} of {seen.key}", make)
+        _check_within(desc, data)  # it may come from an earlier process
         made = Packed(desc, data, seen)
         if desc.nbytes > _SMALL and not self._lies:
             self._held = restore = _restoring(made, self.shape, self.dtype)
@@ -219,7 +220,12 @@ class Weight:
                 _run_once(primitives.reorder(plain, desc), {Argument.SRC: part, Argument.DST: made[place * step :]})
             return made
 
-        data = self._forms.packed((self._source.key,), f"oneDNN {desc.key} of parts of {seen.key}", make)
+        data = self._forms.packed((self._source.key,), f"{_library()} {desc.key} of parts of {seen.key}", make)
+        if data.nbytes < step * count:
+            raise EPFail(
+                f"Packed weights have {data.nbytes} bytes instead of {step * count}.",
+                fix="Remove what an earlier process kept: `ort-py cache prune --all`.",
+            )
         found = tuple(Packed(desc, data[place * step :][: desc.nbytes], plain) for place in range(count))
         if desc.nbytes > _SMALL and not self._lies and bare is not None:
             readable = tuple(part._replace(desc=bare) for part in found)
@@ -251,6 +257,13 @@ class Weight:
             if form.seen.is_plain and seen.is_plain and (reshaped := form.desc.reshaped(seen.dims)) is not None:
                 return reshaped, form.data
         return seen, as_bytes(self._original())
+
+
+@cache
+def _library() -> str:
+    """The library and what it uses of this CPU: what it adds to packed weights depends on them."""
+    library = engine().library
+    return f"oneDNN {library.version} {library.isa}"
 
 
 def _is_bare(desc: Desc) -> bool:
