@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from ort_py.errors import LimitError
-from ort_py.limits import in_looked_at_parts, is_looked_at, look, looking
+from ort_py.limits import in_looked_at_parts, is_looked_at, look, looking, running_time
 from ort_py.limits.running_time import refuse_ahead
 
 pytestmark = pytest.mark.quick
@@ -52,7 +53,7 @@ def test_parts_cover_the_rows_once(rows: int, grain: int) -> None:
     parts: list[tuple[int, int]] = []
     asked: list[None] = []
     with looking(lambda ahead=0.0: asked.append(None)):
-        in_looked_at_parts(rows, grain, lambda start, stop: parts.append((start, stop)))(0, rows)
+        in_looked_at_parts(grain, lambda start, stop: parts.append((start, stop)))(0, rows)
     assert [one for start, stop in parts for one in range(start, stop)] == list(range(rows))
     assert all(stop - start >= min(grain, rows) for start, stop in parts)
     assert len(parts) == len(asked) <= 33
@@ -62,7 +63,7 @@ def test_the_function_itself_where_nobody_asks() -> None:
     def fn(start: int, stop: int) -> None:
         """Do nothing."""
 
-    assert in_looked_at_parts(1000, 1, fn) is fn
+    assert in_looked_at_parts(1, fn) is fn
 
 
 def test_the_rest_is_not_begun() -> None:
@@ -74,8 +75,23 @@ def test_the_rest_is_not_begun() -> None:
             _over()
 
     with looking(check), pytest.raises(LimitError):
-        in_looked_at_parts(320, 10, lambda start, _stop: parts.append(start))(0, 320)
-    assert parts == [0, 10, 20]
+        in_looked_at_parts(10, lambda start, _stop: parts.append(start))(0, 320)
+    assert parts == [0, 10, 30]
+
+
+def test_slow_parts_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part grows while parts end soon, and shrinks where they take long."""
+    now = [0.0]
+    monkeypatch.setattr(running_time, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    sizes: list[int] = []
+
+    def work(start: int, stop: int) -> None:
+        sizes.append(stop - start)
+        now[0] += (stop - start) * (0.001 if start < 400 else 0.01)
+
+    with looking(lambda ahead=0.0: None):
+        in_looked_at_parts(10, work)(0, 800)
+    assert sizes == [10, 20, *[40] * 11, 20, *[10] * 31]
 
 
 def test_an_estimate_is_handed_on() -> None:

@@ -30,6 +30,7 @@ from ort_py.contracts import (
 from ort_py.devices import HOST
 from ort_py.dtypes import TensorType, numpy_dtype
 from ort_py.errors import OrtPyError, PluginError
+from ort_py.kernels.blocks import in_blocks
 from ort_py.kernels.seeds import stream_for
 from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.lazy_dataclass import dataclass
@@ -154,7 +155,7 @@ class _BoundContext(KernelContext):
             check_allocation(self._services.limits, shape, dtype, self.node.location)
 
     def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
-        self._split(rows, grain, in_looked_at_parts(rows, grain, fn))
+        self._split(rows, grain, in_looked_at_parts(grain, fn))
 
     def check_time(self, ahead: float = 0.0) -> None:
         look(ahead)
@@ -212,6 +213,10 @@ def bind_kernel(
             fix="Report this to the author of the provider.",
         ) from error
     call, into = (call.call, call.into) if isinstance(call, KernelForms) else (call, call)
+    if services.limits.run_seconds is not None and provider.device == HOST and definition.outputs == len(node.outputs):
+        call, into = in_blocks(
+            node, context, frozenset(constants), call, into if definition.out else None, strided=definition.strided
+        )
     call = _guard(call, node, definition, context, services.limits)
     return BoundKernel(
         _fit_outputs(call, node, definition),

@@ -7,6 +7,7 @@ kernels.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,8 +30,9 @@ class Look(Protocol):
         """
 
 
-_PARTS = 32
-"""Parts between which a kernel looks at the clock, at most: the longest runs over its time by a thirtieth of itself."""
+_PART_SECONDS = 0.06
+"""Seconds that a part of a kernel should take between two looks at the clock. Less would slow down products of
+matrices, which prepare an operand anew for each part."""
 
 _LATE = 2.0
 """How many times its limit a run may take before a call that is estimated to end later is refused."""
@@ -95,25 +97,32 @@ def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
         )
 
 
-def in_looked_at_parts(rows: int, grain: int, fn: Callable[[int, int], None]) -> Callable[[int, int], None]:
+def in_looked_at_parts(grain: int, fn: Callable[[int, int], None]) -> Callable[[int, int], None]:
     """Cut ``fn(start, stop)`` into parts with a check of the clock between them; return `fn` itself without a check.
 
     Args:
-        rows: Total number of rows.
         grain: Minimum number of rows of a part.
         fn: Works on some rows.
     """
     check = _current.get()
     if check is None:
         return fn
-    return partial(_parts, check, max(1, grain, rows // _PARTS), fn)
+    return partial(_parts, check, max(1, grain), fn)
 
 
 def _parts(check: Look, size: int, fn: Callable[[int, int], None], start: int, stop: int) -> None:
+    """Begin with a small part, and let each be as much larger or smaller as the time of the last one suggests."""
+    least = size
     while True:
         check()
-        end = stop if stop - start < 2 * size else start + size
+        end = stop if stop - start < size + least else start + size
+        begun = time.monotonic()
         fn(start, end)
         if end == stop:
             return
+        taken = time.monotonic() - begun
+        if taken < _PART_SECONDS / 2:
+            size *= 2
+        elif taken > 2 * _PART_SECONDS:
+            size = max(least, size // 2)
         start = end
