@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from ort_py.errors import LimitError
-from ort_py_array import kernel_defs
-from ort_py_array.matmul import einsum_shape
+from ort_py_array import dropout, einsum, kernel_defs, random_numbers, selection
+from ort_py_array.einsum import einsum_shape
+from ort_py_array.signal import weightings
 from ort_py_kit.kernel_runner import LocalKernelContext, make_node_spec
 
 from .oracle import sample
@@ -168,3 +169,106 @@ def test_many_rows_are_sorted_in_blocks(largest: int, axis: int) -> None:
     order = np.argsort(-x if largest else x, axis=axis, kind="stable").take(range(30), axis=axis)
     np.testing.assert_array_equal(places, order)
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
+
+
+class Unhurried(Timed):
+    """A run with a limit that is never reached; parts have one row."""
+
+    def check_time(self, ahead: float = 0.0) -> None:
+        self.looks += 1
+
+    def parallel_for(self, rows: int, grain: int, fn: Callable[[int, int], None]) -> None:
+        for row in range(0, rows, grain):
+            fn(row, min(row + grain, rows))
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 6)]),
+        ("ij,jk,ki->", [(3, 4), (4, 5), (5, 3)]),
+        ("ab,cb,db->acd", [(3, 4), (5, 4), (1, 4)]),
+        ("ij,jk", [(3, 4), (4, 5)]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)]),
+        ("ii->i", [(4, 4)]),
+        ("ij->ji", [(3, 4)]),
+        ("iij,jk->ik", [(3, 3, 4), (4, 5)]),
+        ("abc,cde,efa->bdf", [(2, 3, 4), (4, 5, 6), (6, 2, 2)]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_an_einsum_in_blocks(
+    equation: str, shapes: list[tuple[int, ...]], dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contractions one by one, each in blocks of a letter, give what NumPy gives."""
+    monkeypatch.setattr(einsum, "_PART", 1)
+    operands = [sample(shape, np.float32).astype(dtype) * 9 for shape in shapes]
+    found = call("Einsum", operands, {"equation": equation}, context=Unhurried)
+    np.testing.assert_allclose(found, np.einsum(equation, *operands), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "module", "name", "inputs", "attributes"),
+    [
+        ("Compress", selection, "_AT_A_TIME", [sample((7, 6), np.float32), np.arange(7) % 3 > 0], {"axis": 0}),
+        ("Compress", selection, "_AT_A_TIME", [sample((7, 6), np.float32), np.arange(5) % 3 > 0], {"axis": 1}),
+        ("Compress", selection, "_AT_A_TIME", [sample((7, 6), np.float32), np.arange(40) % 3 > 0], {}),
+        ("ReverseSequence", selection, "_AT_A_TIME", [sample((4, 3, 2), np.float32), np.array([4, 1, 2])], {}),
+        (
+            "ReverseSequence",
+            selection,
+            "_AT_A_TIME",
+            [sample((3, 4, 2), np.float32), np.array([4, 1, 2])],
+            {"batch_axis": 0, "time_axis": 1},
+        ),
+        ("MelWeightMatrix", weightings, "_BLOCK", [np.array(one) for one in (8, 64, 8000, 0.0, 4000.0)], {}),
+        ("BlackmanWindow", weightings, "_BLOCK", [np.array(19)], {}),
+        ("Multinomial", random_numbers, "_SEARCHED", [sample((5, 4), np.float32)], {"sample_size": 6, "seed": 3.0}),
+        (
+            "Dropout",
+            dropout,
+            "_BLOCK",
+            [sample((5, 4), np.float32), np.float32(0.4), np.array(True)],
+            {"seed": 3},
+        ),
+    ],
+)
+def test_blocks_give_what_one_call_gives(
+    op_type: str,
+    module: Any,
+    name: str,
+    inputs: Sequence[Any],
+    attributes: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Random numbers included: a generator gives the same in blocks."""
+    whole = call(op_type, inputs, attributes)
+    monkeypatch.setattr(module, name, 3)
+    parts = call(op_type, inputs, attributes, context=Unhurried)
+    for one, wanted in zip(parts, whole, strict=True):
+        np.testing.assert_array_equal(one, wanted)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "attributes"),
+    [
+        ("ConvTranspose", [PIXELS, np.ones((1, 1, 4, 4), np.float32)], {}),
+        ("Resize", [np.ones((2, 2, 2, 2), np.float32), None, np.full(4, 2, np.float32)], {"mode": "cubic"}),
+        ("Dropout", [np.ones(12 << 20, np.float32), np.float32(0.5), np.array(True)], {"seed": 1}),
+        ("Compress", [np.ones(12 << 20, np.uint8), np.ones(12 << 20, bool)], {}),
+        ("RegexFullMatch", [np.array([str(one) for one in range(50_000)], object)], {"pattern": "1.*"}),
+    ],
+)
+def test_taps_and_blocks_look_at_the_clock(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]) -> None:
+    """More than ten times each."""
+    with pytest.raises(LimitError, match="too late"):
+        call(op_type, inputs, attributes, opset=20, context=Timed)
+
+
+def test_maxima_with_places_look_at_the_clock() -> None:
+    """At each tap."""
+    node = make_node_spec("MaxPool", [PIXELS], outputs=2, attributes={"kernel_shape": (4, 4)})
+    (definition,) = (one for one in kernel_defs() if one.op_type == "MaxPool" and not one.domain)
+    with pytest.raises(LimitError, match="too late"):
+        definition.factory(Timed(node))(PIXELS)

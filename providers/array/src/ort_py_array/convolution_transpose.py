@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import Any
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelContext, KernelForms
@@ -70,7 +69,7 @@ def conv_transpose(ctx: KernelContext) -> KernelForms:
         if not tiled:
             full[...] = 0 if column is None else column
         if wide.size and weights.size:
-            _scatter(xp, wide, weights, group, strides, dilations, full, tiled, column)
+            _scatter(ctx, wide, weights, group, strides, dilations, full, tiled, column)
         if uncut:
             return rounded(full, x.dtype, out)
         inside = full[(slice(None), slice(None), *(slice(b, b + o) for b, o in zip(begin, out_size, strict=True)))]
@@ -144,7 +143,7 @@ def transposed_geometry(
 
 
 def _scatter(
-    xp: Any,
+    ctx: KernelContext,
     x: Array,
     w: Array,
     group: int,
@@ -155,6 +154,7 @@ def _scatter(
     column: Array | None,
 ) -> None:
     """Add the contributions of blocks of input rows to the uncut output; where it is tiled, write them and the bias."""
+    xp = ctx.xp
     n, c, rows = x.shape[:3]
     kernel = w.shape[2:]
     m = full.shape[1]
@@ -167,6 +167,7 @@ def _scatter(
         part = x[:, :, start:stop].reshape(n, group, c // group, -1)
         terms = xp.matmul(weights, part).reshape(n, m, *kernel, stop - start, *x.shape[3:])
         for tap in product(*(range(k) for k in kernel)):
+            ctx.check_time()
             first = [t * d for t, d in zip(tap, dilations, strict=True)]
             first[0] += start * strides[0]
             sizes = (stop - start, *x.shape[3:])

@@ -27,10 +27,7 @@ def dropout(ctx: KernelContext) -> KernelCallable:
     def run(x: Array, ratio: Array | None = None, training_mode: Array | None = None) -> tuple[Array, ...]:
         if training_always or (training_mode is not None and bool(training_mode)):
             rate = float(ratio) if ratio is not None else float(ratio_attribute)
-            kept = _kept(ctx, x.shape, rate) if rate else ctx.xp.ones(x.shape, bool)
-            # Scaled in float64 and rounded once, so that narrow floats lose nothing to the factor.
-            scaled = ctx.xp.multiply(x.astype(ctx.xp.float64), 0.0 if rate >= 1 else 1 / (1 - rate))
-            y = ctx.xp.where(kept, scaled, 0).astype(x.dtype)
+            y, kept = _dropped(ctx, x, rate)
         else:
             y, kept = x, ctx.xp.ones(x.shape, bool) if masked else None
         if not masked:
@@ -40,13 +37,27 @@ def dropout(ctx: KernelContext) -> KernelCallable:
     return run
 
 
-def _kept(ctx: KernelContext, shape: tuple[int, ...], rate: float) -> Array:
+_BLOCK = 1 << 20
+"""Elements that are drawn at once: the numbers of a generator are the same however many are asked for."""
+
+
+def _dropped(ctx: KernelContext, x: Array, rate: float) -> tuple[Array, Array]:
+    """The result and the mask."""
+    xp = ctx.xp
     seed = ctx.node.attributes.get("seed")
-    if seed is None:
-        draws = ctx.random_generator(None).random(shape)
-    else:
-        draws = np.random.RandomState(int(seed)).uniform(0, 1.0, shape)
-    return ctx.xp.asarray(draws >= rate)
+    draw = ctx.random_generator(None).random if seed is None else np.random.RandomState(int(seed)).random_sample
+    y, kept = xp.empty(x.shape, x.dtype), xp.ones(x.shape, bool)
+    flat_x, flat_y, flat_kept = x.reshape(-1), y.reshape(-1), kept.reshape(-1)
+    factor = 0.0 if rate >= 1 else 1 / (1 - rate)
+    for start in range(0, x.size, _BLOCK):
+        ctx.check_time()
+        places = slice(start, min(start + _BLOCK, x.size))
+        if rate:
+            flat_kept[places] = xp.asarray(draw(places.stop - start) >= rate)
+        # Scaled in float64 and rounded once, so that narrow floats lose nothing to the factor.
+        scaled = xp.multiply(flat_x[places].astype(xp.float64), factor)
+        flat_y[places] = xp.where(flat_kept[places], scaled, 0).astype(x.dtype)
+    return y, kept
 
 
 _SHARED: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""MatMul, Gemm and Einsum.
+"""MatMul and Gemm.
 
 Everything ends in the array module's `matmul`, that is in BLAS, through `products`. Quantised products are in
 `quantized_matmul`.
@@ -6,23 +6,18 @@ Everything ends in the array module's `matmul`, that is in BLAS, through `produc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import chain
-from math import prod
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py_array.checks import LARGE
-from ort_py_array.durations import ahead_of_loop, ahead_of_product
-from ort_py_array.precision import is_narrow, rounded, wide_constant, widened
+from ort_py_array.precision import rounded, wide_constant, widened
 from ort_py_array.products import SPLIT_FROM, product
 from ort_py_array.two_forms import two_forms
 
-__all__ = ["KERNELS", "einsum", "einsum_shape", "gemm", "matmul", "matmul_shape"]
+__all__ = ["KERNELS", "gemm", "matmul", "matmul_shape"]
 
 
 def matmul_shape(ctx: KernelContext, a: Array, b: Array) -> tuple[int, ...]:
@@ -161,107 +156,7 @@ def _spreads_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     )
 
 
-def einsum_shape(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Shape of an Einsum's result; None where equation and shapes do not fit, which `einsum` itself says best.
-
-    Args:
-        equation: Without blanks, e.g. ``"bij,bjk->bik"`` or ``"...ii"``.
-        shapes: Shapes of the operands.
-    """
-    inputs, arrow, output = equation.partition("->")
-    terms = inputs.split(",")
-    if len(terms) != len(shapes):
-        return None
-    sizes: dict[str, int] = {}
-    lead: tuple[int, ...] = ()
-    for term, shape in zip(terms, shapes, strict=True):
-        before, dots, after = term.partition("...")
-        spread = len(shape) - len(before) - len(after)
-        if spread < 0 or (spread and not dots):
-            return None
-        ends = [*zip(before, shape, strict=False), *zip(after, shape[len(before) + spread :], strict=False)]
-        for label, size in ends:
-            sizes[label] = max(size, sizes.get(label, 0))
-        middle = shape[len(before) : len(before) + spread]
-        if len(middle) > len(lead):
-            lead, middle = middle, lead
-        lead = (*lead[: len(lead) - len(middle)], *map(max, lead[len(lead) - len(middle) :], middle))
-    if not arrow:
-        letters = inputs.replace("...", "").replace(",", "")
-        output = "..." + "".join(sorted(label for label in set(letters) if letters.count(label) == 1))
-    before, dots, after = output.partition("...")
-    if any(label not in sizes for label in before + after):
-        return None
-    return (*(sizes[label] for label in before), *(lead if dots else ()), *(sizes[label] for label in after))
-
-
-def _ask_for_time(ctx: KernelContext, equation: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Ask whether there is time for all contractions of an equation.
-
-    Pairs of operands are contracted in the order that NumPy chooses: by BLAS where letters are summed over and none of
-    those that remain is in both operands, by a loop otherwise.
-
-    Raises:
-        LimitError: There is not.
-    """
-    if not ctx.is_timed or "..." in equation:
-        return
-    inputs, arrow, output = equation.partition("->")
-    terms = inputs.split(",")
-    if len(terms) != len(shapes) or any(len(term) != len(shape) for term, shape in zip(terms, shapes, strict=True)):
-        return
-    if not arrow:
-        output = "".join(label for label in inputs.replace(",", "") if inputs.count(label) == 1)
-    sizes: dict[str, int] = {}
-    for label, size in zip("".join(terms), chain.from_iterable(shapes), strict=True):
-        sizes[label] = max(size, sizes.get(label, 0))
-    path = np.einsum_path(equation, *(np.broadcast_to(np.float32(0), shape) for shape in shapes), optimize=True)[0]
-    pending = [set(term) for term in terms]
-    products = loops = 0.0
-    for chosen in path[1:]:
-        taken = [pending[place] for place in chosen]
-        pending = [term for place, term in enumerate(pending) if place not in chosen]
-        labels = set().union(*taken)
-        kept = labels & set(output).union(*pending)
-        work = prod(sizes[label] for label in labels)
-        if len(taken) == 2 and labels - kept and not taken[0] & taken[1] & kept:
-            products += work
-        else:
-            loops += work
-        pending.append(kept)
-    ahead_of_product(ctx, products)
-    ahead_of_loop(ctx, loops)
-
-
-def einsum(ctx: KernelContext) -> KernelCallable:
-    """Einsum 12: any equation; pairs of operands are contracted through BLAS where they can be."""
-    xp = ctx.xp
-    equation = str(ctx.node.attributes["equation"]).replace(" ", "")
-
-    def run(*operands: Array) -> Array:
-        dtype = operands[0].dtype
-        shape = einsum_shape(equation, [tuple(x.shape) for x in operands])
-        if shape is not None:
-            ctx.check_allocation(shape, dtype)
-        wide = [widened(xp, x) for x in operands] if is_narrow(dtype) else list(operands)
-        try:
-            _ask_for_time(ctx, equation, [tuple(x.shape) for x in operands])
-            y = xp.einsum(equation, *wide, optimize=len(wide) > 1)
-        except ValueError as error:
-            raise InvalidArgument(
-                f"The equation '{equation}' does not fit operands of shapes {[list(x.shape) for x in operands]}.",
-                where=ctx.node.location,
-                why=str(error),
-                fix="Give each operand as many letters as it has axes, and one letter axes of one size.",
-            ) from error
-        # With one operand it can be a view, with several a transposed array; outputs must be neither.
-        return rounded(y.copy() if len(wide) == 1 or y.ndim == 0 else xp.ascontiguousarray(y), dtype)
-
-    return run
-
-
 KERNELS = [
     KernelDef("MatMul", matmul, since=1, until=13, out=True, strided=True, implementation=f"{__name__}:matmul"),
     KernelDef("Gemm", gemm, since=1, until=13, out=True, strided=True, implementation=f"{__name__}:gemm"),
-    KernelDef("Einsum", einsum, since=12, until=28, strided=True, implementation=f"{__name__}:einsum"),
 ]

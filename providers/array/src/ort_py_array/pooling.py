@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np  # what windows see is counted on the host
+
 from ort_py.contracts.graph_view import Array
 from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef, kernel
 from ort_py.errors import InvalidArgument
@@ -162,7 +164,7 @@ def max_pool(ctx: KernelContext) -> KernelCallable:
         ctx.check_allocation((*x.shape[:2], *place.out), x.dtype)
         check_padded(ctx, x, place)
         if with_indices:
-            found = max_with_indices(xp, x, place, column_major)
+            found = max_with_indices(ctx, x, place, column_major)
             for out, result in zip(outs, found, strict=False):
                 out[...] = result
             return outs or found
@@ -185,13 +187,13 @@ def averaged_over(xp: Any, place: Placement, with_padding: bool, dtype: Any) -> 
         low, high = (-begin, size + end) if with_padding else (0, size)
         kernel, stride, dilation = place.kernel[axis], place.strides[axis], place.dilations[axis]
         # Of the positions ``first + k · dilation``, those in ``[low, high)``, counted without walking through them.
-        firsts = (o * stride - begin for o in range(place.out[axis]))
-        bounds = ((-((first - low) // dilation), -((first - high) // dilation)) for first in firsts)
-        seen = [max(0, min(kernel, stop) - max(0, start)) for start, stop in bounds]
-        if len(set(seen)) == 1:
-            counts = counts * seen[0]
+        firsts = np.arange(place.out[axis], dtype=np.int64) * stride - begin
+        start, stop = -((firsts - low) // dilation), -((firsts - high) // dilation)
+        seen = np.maximum(np.minimum(kernel, stop) - np.maximum(start, 0), 0)
+        if seen.size and (seen == seen[0]).all():
+            counts = counts * int(seen[0])
         else:
-            counts = counts * xp.asarray(seen, dtype).reshape((-1,) + (1,) * (rank - 1 - axis))
+            counts = counts * xp.asarray(seen.astype(dtype)).reshape((-1,) + (1,) * (rank - 1 - axis))
     return counts
 
 

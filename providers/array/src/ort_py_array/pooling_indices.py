@@ -9,16 +9,17 @@ from itertools import product
 from typing import Any
 
 from ort_py.contracts.graph_view import Array
+from ort_py.contracts.kernel import KernelContext
 from ort_py_array.windows import Placement
 
 __all__ = ["lowest", "max_with_indices"]
 
 
-def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) -> tuple[Array, Array]:
+def max_with_indices(ctx: KernelContext, x: Array, place: Placement, column_major: bool) -> tuple[Array, Array]:
     """Maxima of all windows and their flat positions in `x`.
 
     Args:
-        xp: Array module.
+        ctx: Context of the node.
         x: Shape ``(n, c, *size)``.
         place: Window over `x`.
         column_major: Count the spatial position column by column (``storage_order`` 1).
@@ -27,7 +28,7 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
         Values ``(n, c, *out)`` and int64 positions; the lowest number and -1 where a window saw no picture. NaN is
         greater than any number.
     """
-    rank = len(place.out)
+    xp, rank = ctx.xp, len(place.out)
     steps, step = [0] * rank, 1
     for axis in range(rank) if column_major else reversed(range(rank)):
         steps[axis] = step
@@ -37,6 +38,7 @@ def max_with_indices(xp: Any, x: Array, place: Placement, column_major: bool) ->
     values = xp.full(shape, lowest(xp, x.dtype), x.dtype)
     indices = xp.full(shape, -1, xp.int64)
     for tap in product(*(range(k) for k in place.kernel)):
+        ctx.check_time()
         targets, sources, position = [], [], planes
         for axis, t in enumerate(tap):
             stride, shift = place.strides[axis], t * place.dilations[axis] - place.begin[axis]

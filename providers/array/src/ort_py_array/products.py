@@ -45,7 +45,7 @@ def product(ctx: KernelContext, left: Array, right: Array, out: Array | None = N
     lead = xp.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     shape = (*lead, left.shape[-2], right.shape[-1])
     y: Any = xp.empty(shape, left.dtype) if out is None else out
-    back, unit = _cut(shape)
+    back, unit = _cut(shape) if left.dtype.kind == "f" else (_cut(shape)[0], 1)
     size = shape[-back]
     units = max(1, size // unit)
 

@@ -205,27 +205,39 @@ def multinomial(
     ctx.check_allocation((rows, sample_size), np.dtype(np.float64))
     if rows == 0:
         return xp.zeros((0, sample_size), kind)
-    if classes:
-        ctx.check_allocation((rows, classes), np.dtype(np.float64))
-        chances = xp.exp(x.astype(xp.float64) - xp.max(x, axis=1, keepdims=True).astype(xp.float64))
+    ctx.check_allocation((rows, classes), np.dtype(np.float64))
+    draw = ctx.random_generator(seed).random
+    found = xp.empty((rows, sample_size), kind)
+    some = max(1, _SEARCHED // max(1, classes))
+    for start in range(0, rows, some):
         ctx.check_time()
+        _draw_rows(ctx, x[start : start + some], start, draw, found[start : start + some])
+    return found
+
+
+def _draw_rows(ctx: KernelContext, x: Array, start: int, draw: Callable[[int], Any], found: Array) -> None:
+    """Draw from some rows, the first of which has the number `start`."""
+    xp = ctx.xp
+    rows, classes = x.shape
+    if classes:
+        chances = xp.exp(x.astype(xp.float64) - xp.max(x, axis=1, keepdims=True).astype(xp.float64))
         steps = xp.cumsum(chances, axis=1)
     if not classes or not xp.all(xp.isfinite(steps[:, -1])).item():
         raise InvalidArgument(
-            f"Multinomial cannot draw from every row of an input of shape {list(x.shape)}.",
-            where=where,
+            f"Multinomial cannot draw from every row of an input with {classes} classes.",
+            where=ctx.node.location,
             why="a row has no class, only impossible ones, or one whose log-probability is NaN or plus infinity",
             fix="Feed finite log-probabilities; minus infinity excludes a class.",
         )
     # All rows' distributions one after the other are one ascending list, row r from r to r + 1: one search serves all.
-    first = xp.arange(rows, dtype=xp.float64).reshape((-1, 1))
+    first = xp.arange(start, start + rows, dtype=xp.float64).reshape((-1, 1))
     steps /= steps[:, -1:]
     steps += first
-    draws = xp.asarray(ctx.random_generator(seed).random((rows, sample_size)))
-    draws = xp.minimum(draws + first, xp.nextafter(first + 1, 0.0))
-    borders, wanted = steps.reshape(-1), draws.reshape(-1)
-    found = xp.empty(wanted.shape, xp.int64)
-    for start in range(0, wanted.size, _SEARCHED):
+    borders, flat, samples = steps.reshape(-1), found.reshape(-1), found.shape[1]
+    for begin in range(0, flat.size, _SEARCHED):
         ctx.check_time()
-        found[start : start + _SEARCHED] = xp.searchsorted(borders, wanted[start : start + _SEARCHED], side="right")
-    return (found.reshape((rows, sample_size)) - xp.arange(rows).reshape((-1, 1)) * classes).astype(kind)
+        end = min(begin + _SEARCHED, flat.size)
+        row = xp.arange(begin, end) // samples
+        base = row.astype(xp.float64) + start
+        draws = xp.minimum(xp.asarray(draw(end - begin)) + base, xp.nextafter(base + 1, 0.0))
+        flat[begin:end] = (xp.searchsorted(borders, draws, side="right") - row * classes).astype(found.dtype)

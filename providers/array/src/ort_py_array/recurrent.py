@@ -16,6 +16,7 @@ from ort_py.contracts.kernel import KernelCallable, KernelContext, KernelDef
 from ort_py.errors import InvalidArgument
 from ort_py.lazy_dataclass import dataclass
 from ort_py_array.precision import rounded, widened
+from ort_py_array.products import product
 from ort_py_array.recurrent_cells import (
     DEFAULT_ACTIVATIONS,
     GATES,
@@ -137,7 +138,7 @@ def recurrent(kind: str, ctx: KernelContext) -> KernelCallable:
             cells = [replace(cell, peepholes=_peepholes(ctx, p, d, cell.hidden)) for d, cell in enumerate(cells)]
 
         def project(flat: Array, d: int) -> Array:
-            y = xp.dot(flat, weights.inputs[d])
+            y = product(ctx, flat, weights.inputs[d])
             bias = weights.biases[d]
             if bias is not None:
                 xp.add(y, bias, out=y)

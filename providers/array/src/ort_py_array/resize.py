@@ -170,7 +170,7 @@ def _resampled(ctx: KernelContext, x: Array, sampling: Sampling, plans: list[Axi
     ordered = sorted(changed, key=lambda plan: (plan.out / max(plan.size, 1), -plan.axis))
     target = out if out is not None and out.dtype == x.dtype else None
     for plan in ordered:
-        x = _along(xp, x, sampling, plan, target if plan is ordered[-1] else None)
+        x = _along(ctx, x, sampling, plan, target if plan is ordered[-1] else None)
         if sampling.crops:
             beyond = plan.outside(xp, sampling).reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
             outside = beyond if outside is None else outside | beyond
@@ -200,8 +200,9 @@ def _converted(xp: Any, x: Array, dtype: Any) -> Array:
     return xp.clip(x, float(info.min), float(info.max)).astype(dtype)
 
 
-def _along(xp: Any, x: Array, sampling: Sampling, plan: Axis, out: Array | None) -> Array:
+def _along(ctx: KernelContext, x: Array, sampling: Sampling, plan: Axis, out: Array | None) -> Array:
     """One axis resampled, in `out` where that is given."""
+    xp = ctx.xp
     if sampling.mode == "nearest":
         repeat, indices = nearest(xp, sampling, plan)
         if repeat:
@@ -210,6 +211,7 @@ def _along(xp: Any, x: Array, sampling: Sampling, plan: Axis, out: Array | None)
         return chosen if out is None else rounded(chosen, x.dtype, out)
     total = None
     for indices, weights in weighted(xp, sampling, plan):
+        ctx.check_time()
         term, factor = xp.take(x, indices, plan.axis), weights.astype(x.dtype)
         factor = factor.reshape((-1,) + (1,) * (x.ndim - 1 - plan.axis))
         if total is None:

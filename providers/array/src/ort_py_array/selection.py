@@ -16,6 +16,9 @@ from ort_py_array.checks import host_ints, normalized_axis, shape_error
 _LARGE = 4096
 """Elements from which on `blended` is faster than `where`, whatever the condition."""
 
+_AT_A_TIME = 1 << 20
+"""Elements that are chosen at a time."""
+
 
 def where(ctx: KernelContext) -> KernelCallable:
     """Where-9..16: x where the condition holds, else y; all three broadcast."""
@@ -74,8 +77,19 @@ def compress(ctx: KernelContext, x: Array, condition: Array, *, axis: int | None
     size = x.size if along is None else x.shape[along]
     if condition.ndim != 1 or condition.shape[0] > size:
         raise shape_error(f"The condition does not fit an axis of {size} elements.", where_, [x.shape, condition.shape])
-    chosen = xp.nonzero(condition)[0]
-    return xp.take(x.reshape(-1), chosen, axis=0) if along is None else xp.take(x, chosen, axis=along)
+    source, axis_ = (x.reshape(-1), 0) if along is None else (x, along)
+    entries = condition.shape[0]
+    if ctx.device != HOST or source.size <= _AT_A_TIME or entries < 2:
+        return xp.take(source, xp.nonzero(condition)[0], axis=axis_)
+    count = int(xp.count_nonzero(condition))
+    y = xp.empty((*source.shape[:axis_], count, *source.shape[axis_ + 1 :]), x.dtype)
+    before, step, done = (slice(None),) * axis_, max(1, entries * _AT_A_TIME // source.size), 0
+    for start in range(0, entries, step):
+        ctx.check_time()
+        chosen = xp.nonzero(condition[start : start + step])[0] + start
+        y[(*before, slice(done, done + chosen.size))] = xp.take(source, chosen, axis=axis_)
+        done += chosen.size
+    return y
 
 
 @kernel("Trilu", since=14, strided=True, host_inputs=frozenset({1}))
@@ -110,13 +124,20 @@ def reverse_sequence(ctx: KernelContext, x: Array, lengths: Array, *, batch_axis
             at,
             [x.shape, lengths.shape],
         )
-    steps = xp.arange(x.shape[time_axis])
-    counts = lengths.reshape((-1, 1))
-    source = xp.where(steps < counts, xp.subtract(counts - 1, steps), steps)  # (batch, time)
-    entries = xp.arange(x.shape[batch_axis]).reshape((-1, 1))
-    if batch_axis == 0:
-        return x[entries, source]
-    return xp.ascontiguousarray(x[source.T, entries.T])  # NumPy lays the result out as it finds the indices
+    steps, batch = xp.arange(x.shape[time_axis]), x.shape[batch_axis]
+    y = xp.empty(x.shape, x.dtype)
+
+    def part(start: int, stop: int) -> None:
+        entries = xp.arange(start, stop).reshape((-1, 1))
+        counts = lengths[start:stop].reshape((-1, 1))
+        source = xp.where(steps < counts, xp.subtract(counts - 1, steps), steps)  # (batch, time)
+        if batch_axis == 0:
+            y[start:stop] = x[entries, source]
+        else:
+            y[:, start:stop] = x[source.T, entries.T]
+
+    ctx.parallel_for(batch, max(1, batch * _AT_A_TIME // max(1, y.size)), part)
+    return y
 
 
 KERNELS: list[KernelDef] = [

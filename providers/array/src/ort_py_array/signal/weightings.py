@@ -27,6 +27,10 @@ _COSINES: dict[str, tuple[float, ...]] = {
 """Coefficients of 1, -cos(t) and cos(2t)."""
 
 
+_BLOCK = 1 << 16
+"""Elements of a matrix that are made at once: what they are made of stays in the cache."""
+
+
 def _output_type(ctx: KernelContext) -> Any:
     number = ctx.node.attributes.get("output_datatype", DataType.FLOAT)
     return attribute_type(ctx, "output_datatype", number, ALL_NUMERIC)
@@ -55,17 +59,24 @@ def cosine_window(ctx: KernelContext) -> KernelCallable:
             )
         ctx.check_allocation((count,), np.dtype(np.float64))
         last = count if periodic else count - 1
-        angle = xp.arange(count, dtype=xp.float64)
-        angle *= 2 * pi / last if last else float("inf")  # 0 · inf is what dividing 0 by 0 gives
-        y = xp.cos(angle)
-        y *= -coefficients[1]
-        y += coefficients[0]
-        if len(coefficients) > 2:
-            angle *= 2
-            second = xp.cos(angle)
-            second *= coefficients[2]
-            y += second
-        return y.astype(dtype, copy=False)
+        step = 2 * pi / last if last else float("inf")  # 0 · inf is what dividing 0 by 0 gives
+        result = xp.empty((count,), dtype)
+
+        def part(start: int, stop: int) -> None:
+            angle = xp.arange(start, stop, dtype=xp.float64)
+            angle *= step
+            y = xp.cos(angle)
+            y *= -coefficients[1]
+            y += coefficients[0]
+            if len(coefficients) > 2:
+                angle *= 2
+                second = xp.cos(angle)
+                second *= coefficients[2]
+                y += second
+            result[start:stop] = y.astype(dtype, copy=False)
+
+        ctx.parallel_for(count, _BLOCK, part)
+        return result
 
     return run
 
@@ -121,13 +132,18 @@ def mel_weight_matrix(
             fix="Keep the upper edge at or below half the sample rate.",
         )
     left, peak, right = (xp.asarray(edges[shift : shift + bands]) for shift in range(3))
-    positions = xp.arange(bins, dtype=xp.float64).reshape((-1, 1))
-    rising = xp.divide(positions - left, xp.maximum(peak - left, 1))
-    rising = xp.where(xp.logical_and(peak == left, positions == peak), 1.0, rising)
-    falling = xp.divide(right - positions, xp.maximum(right - peak, 1))
-    falling = xp.where(positions == peak, 1.0, falling)
-    y = xp.where(positions <= peak, rising, falling)
-    return xp.maximum(y, 0.0).astype(dtype)
+    y = xp.empty((bins, bands), dtype)
+
+    def part(start: int, stop: int) -> None:
+        positions = xp.arange(start, stop, dtype=xp.float64).reshape((-1, 1))
+        rising = xp.divide(positions - left, xp.maximum(peak - left, 1))
+        rising = xp.where(xp.logical_and(peak == left, positions == peak), 1.0, rising)
+        falling = xp.divide(right - positions, xp.maximum(right - peak, 1))
+        falling = xp.where(positions == peak, 1.0, falling)
+        y[start:stop] = xp.maximum(xp.where(positions <= peak, rising, falling), 0.0).astype(dtype)
+
+    ctx.parallel_for(bins, max(1, _BLOCK // max(1, bands)), part)
+    return y
 
 
 def _hertz(ctx: KernelContext, value: Array, name: str) -> float:

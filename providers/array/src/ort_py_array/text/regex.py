@@ -56,18 +56,26 @@ def compiled(node: NodeSpec, pattern: str, *, longest: bool = False) -> Any:
         ) from error
 
 
-def matching(node: NodeSpec, function: Callable[[str], Any], texts: list[str]) -> list[Any]:
-    """`function` of each text.
+_AT_A_TIME = 1 << 12
+"""Texts between two looks at the clock."""
+
+
+def matching(ctx: KernelContext, function: Callable[[str], Any], texts: list[str]) -> list[Any]:
+    """`function` of each text; the clock is looked at now and then.
 
     Raises:
         InvalidArgument: A text has no UTF-8 form, in which RE2 reads it.
     """
     try:
-        return [function(text) for text in texts]
+        found: list[Any] = []
+        for start in range(0, len(texts), _AT_A_TIME):
+            ctx.check_time()
+            found += map(function, texts[start : start + _AT_A_TIME])
+        return found
     except UnicodeEncodeError as error:
         raise InvalidArgument(
             "A string has no UTF-8 form.",
-            where=node.location,
+            where=ctx.node.location,
             why=f"it holds the lone surrogate {error.object[error.start]!r}",
             fix="Feed strings of whole characters.",
         ) from error
@@ -88,10 +96,10 @@ def regex_full_match(ctx: KernelContext) -> KernelCallable:
         texts = x.reshape(-1).tolist()
         different = list(set(texts))
         if 2 * len(different) <= len(texts):
-            known = dict(zip(different, matching(node, matches, different), strict=True))
+            known = dict(zip(different, matching(ctx, matches, different), strict=True))
             found = [known[text] for text in texts]
         else:
-            found = matching(node, matches, texts)
+            found = matching(ctx, matches, texts)
         return np.array(found, np.bool_).reshape(x.shape)
 
     return run

@@ -45,7 +45,7 @@ def tokenizer(ctx: KernelContext) -> KernelCallable:
             )
         if not x.size:
             return np.empty((*x.shape[:-1], 0), object)
-        rows = matching(node, cut, x.reshape(-1).tolist())
+        rows = matching(ctx, cut, x.reshape(-1).tolist())
         most = max(map(len, rows))
         if most and mark:
             rows = [(_START, *row, _END) for row in rows]
