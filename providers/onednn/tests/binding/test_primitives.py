@@ -6,7 +6,7 @@ import pytest
 
 from ort_py.errors import EPFail
 from ort_py_onednn.binding import primitives
-from ort_py_onednn.binding.constants import Argument, Binary, Element, Eltwise, Status
+from ort_py_onednn.binding.constants import Algorithm, Argument, Binary, Element, Eltwise, Status
 from ort_py_onednn.binding.descriptors import Desc
 from ort_py_onednn.binding.library import open_library
 from ort_py_onednn.binding.openmp import threads
@@ -109,3 +109,36 @@ def test_the_number_of_threads_comes_back() -> None:
     with threads(library, before + 1):
         assert library.c.omp_get_max_threads() == before + 1
     assert library.c.omp_get_max_threads() == before
+
+
+def test_operations_are_counted() -> None:
+    """Elements, times what is added up or compared for each of the result's."""
+    x, y = Desc.plain((2, 3, 9, 9)), Desc.plain((2, 3, 7, 5))
+    geometry = ((1, 1), (1, 1), (0, 0), (0, 0))
+    pooled = primitives.pooling(Algorithm.POOLING_MAX, x, y, (3, 5), geometry)
+    assert pooled.operations == 2 * 3 * 7 * 5 * 15
+    product = primitives.matmul(Desc.plain((4, 6)), Desc.plain((6, 5)), None, Desc.plain((4, 5)))
+    assert product.operations == 4 * 6 * 5
+    response = primitives.local_response(x, x, 99, 1.0, 0.75, 1.0)
+    assert response.operations == 2 * 3 * 9 * 9 * 3
+    softmax = primitives.softmax(Desc.plain((8, 6)), Desc.plain((8, 6)), 1)
+    assert softmax.operations == 48
+
+
+@pytest.mark.parametrize(
+    ("implementation", "call", "operations", "expected"),
+    [
+        ("ref:any", "softmax", 1 << 23, True),
+        ("ref:any", "softmax", 1 << 21, False),
+        ("simple_nchw:any", "pooling", 1 << 28, True),
+        ("simple_nchw:any", "pooling", 1 << 26, False),
+        ("jit:avx2", "pooling", 1 << 33, True),
+        ("jit:avx2", "pooling", 1 << 31, False),
+        ("brgemm:avx2", "matmul", 1 << 40, False),
+    ],
+)
+def test_what_takes_long_depends_on_the_code(implementation: str, call: str, operations: int, expected: bool) -> None:
+    """Products are counted elsewhere, against what the processor can do."""
+    made = object.__new__(Primitive)
+    made.implementation, made.operations, made._call = implementation, operations, call
+    assert made.takes_long is expected

@@ -11,6 +11,7 @@ import onnx.parser
 import pytest
 
 import ort_py as ort
+from ort_py_onednn.binding import primitive
 from ort_py_onednn.execution.region import DnnlRegion
 from providers.onednn.tests.models import model, node, open_session
 
@@ -40,3 +41,37 @@ def test_a_plan_of_other_outputs_never_runs(monkeypatch: pytest.MonkeyPatch, wro
         (record,) = session.fallback_report
     assert "where the operators require [3, 4] of float32" in record.reason
     np.testing.assert_allclose(found, np.full((3, 4), np.exp(0.25)), rtol=1e-6)
+
+
+def _pooled(seconds: float | None) -> tuple[ort.InferenceSession, np.ndarray[Any, Any]]:
+    """A session whose one region is a pool, and its input."""
+    options = ort.SessionOptions()
+    options.limits = ort.Limits(run_seconds=seconds)
+    options.cost_model = "always"
+    options.intra_op_num_threads = 1
+    x = np.random.default_rng(0).random((1, 2, 9, 9), np.float32)
+    data = model([node("MaxPool", "x", "y", kernel_shape=[3, 3])], {"x": x}, dynamic=True)
+    return ort.InferenceSession(data, options), x
+
+
+@pytest.mark.parametrize(("seconds", "declined"), [(100.0, True), (None, False)])
+def test_a_long_call_is_left_to_kernels_where_a_run_can_be_ended(
+    monkeypatch: pytest.MonkeyPatch, seconds: float | None, declined: bool
+) -> None:
+    """Kernels look at the clock, and nothing interrupts a call of oneDNN."""
+    for name in ("REFERENCE", "PORTABLE", "WINDOWS"):
+        monkeypatch.setattr(primitive, f"_LONG_FOR_{name}", 1)
+    session, x = _pooled(seconds)
+    with session:
+        (found,) = session.run(None, {"x": x})
+        assert ("cannot be ended with the time of the run" in session.plan) is declined
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    np.testing.assert_array_equal(found, windows.max(axis=(4, 5)))
+
+
+def test_a_short_call_runs_whatever_the_limit() -> None:
+    session, x = _pooled(100.0)
+    with session:
+        session.run(None, {"x": x})
+        assert session.placement.counts().get("DnnlExecutionProvider") == 1
+        assert "declined" not in session.plan

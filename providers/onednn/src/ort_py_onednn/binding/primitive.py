@@ -106,6 +106,12 @@ in ONNX."""
 Create: TypeAlias = Callable[[Any, Any], int]
 """``f(place for the descriptor, attributes)`` → status."""
 
+_LONG_FOR_REFERENCE = 1 << 22
+_LONG_FOR_PORTABLE = 1 << 27
+_LONG_FOR_WINDOWS = 1 << 32
+"""Operations from which a call may take a third of a second, on one thread: of the reference, which takes up to 80 ns
+for each; of code that was not generated for the processor; and of generated code, whose windows are no products."""
+
 
 class Primitive:
     """A computation for fixed descriptors, attributes and number of threads.
@@ -118,6 +124,7 @@ class Primitive:
         is_one_too_many: Whether it is, more of it should not be made, and oneDNN has nothing else for these layouts.
         hazards: What it does to NaN.
         nbytes: Memory that it takes, once its code is generated; estimated.
+        operations: Elements of its largest tensor, or the result's times what is added up or compared for each.
     """
 
     __slots__ = (
@@ -134,6 +141,7 @@ class Primitive:
         "is_one_too_many",
         "lasting",
         "nbytes",
+        "operations",
     )
 
     def __init__(
@@ -144,6 +152,7 @@ class Primitive:
         posts: Sequence[PostOp],
         scaling: Scaling = UNSCALED,
         algorithm: int = 0,
+        each: int = 1,
     ) -> None:
         e = engine()
         c = e.c
@@ -167,6 +176,8 @@ class Primitive:
                 self.arguments.setdefault(code, post.desc)
         self._add(pd, Argument.SCRATCHPAD, Query.SCRATCHPAD_MD, 0)
         target = self.arguments.get(Argument.DST)
+        elements = {code: math.prod(desc.dims) for code, desc in self.arguments.items() if code != Argument.SCRATCHPAD}
+        self.operations = max(each * elements.get(Argument.DST, 0), *elements.values())
         divisors = [post.desc.dims for post in posts if isinstance(post, Operand) and post.algorithm == Binary.DIV]
         divides = any(math.prod(dims) > 1 for dims in divisors)
         if algorithm == Binary.DIV:
@@ -260,6 +271,15 @@ class Primitive:
     def is_reference(self) -> bool:
         """True if the code is oneDNN's reference, which is correct and ten to a thousand times slower."""
         return bool(self.implementation.startswith("ref"))
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether one call may take a third of a second or more, though nobody counted its products beforehand."""
+        if self.is_reference:
+            return self.operations > _LONG_FOR_REFERENCE
+        if self.implementation.endswith(":any"):
+            return self.operations > _LONG_FOR_PORTABLE
+        return self._call == "pooling" and self.operations > _LONG_FOR_WINDOWS
 
     def _add(self, pd: Any, argument: int, query: Query, index: int) -> None:
         found = Desc.borrowed(engine().c.dnnl_primitive_desc_query_md(pd, query, index))

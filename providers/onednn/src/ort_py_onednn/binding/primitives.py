@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,7 +98,8 @@ def convolution(
             )
         )
 
-    return Primitive("convolution", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling)
+    inner = math.prod(weights.dims) // max(1, dst.dims[1])
+    return Primitive("convolution", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling, each=inner)
 
 
 @remembered
@@ -124,7 +126,7 @@ def matmul(
             )
         )
 
-    return Primitive("matmul", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling)
+    return Primitive("matmul", create, _SRC | _WEIGHTS | _BIAS | _DST, posts, scaling, each=src.dims[-1])
 
 
 @remembered
@@ -218,7 +220,7 @@ def pooling(
             )
         )
 
-    return Primitive("pooling", create, _SRC | _DST, posts, algorithm=algorithm)
+    return Primitive("pooling", create, _SRC | _DST, posts, algorithm=algorithm, each=math.prod(kernel))
 
 
 @remembered
@@ -322,4 +324,4 @@ def local_response(src: Desc, dst: Desc, size: int, alpha: float, beta: float, k
             )
         )
 
-    return Primitive("local response normalization", create, _SRC | _DST, ())
+    return Primitive("local response normalization", create, _SRC | _DST, (), each=min(size, src.dims[1]))

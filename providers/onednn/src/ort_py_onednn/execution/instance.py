@@ -26,7 +26,7 @@ from ort_py_onednn.binding.room import leave_room
 from ort_py_onednn.execution.crowding import Pace
 from ort_py_onednn.execution.elements import has_buffer, numpy_of
 from ort_py_onednn.execution.packed_weights import aligned
-from ort_py_onednn.execution.plan import Place, Plan
+from ort_py_onednn.execution.plan import Place, Plan, Step
 from ort_py_onednn.execution.repeat import Repeat
 from ort_py_onednn.execution.shape_memory import Entry, shape_memory
 from ort_py_onednn.execution.work import Memories, work_of
@@ -72,6 +72,7 @@ class _Form:
         restore: Word that holds the caller's number of threads; -1 where there are no threads.
         size: Elements of the inputs.
         judged: Whether it is worth asking how many threads it should take.
+        long: What may take long and cannot be interrupted, for runs that somebody may end; ``""`` for nothing.
         entry: What stands for it in `shape_memory`; None until it is kept.
         plan_entry: The same for the plan.
     """
@@ -83,6 +84,7 @@ class _Form:
         "flags",
         "inputs",
         "judged",
+        "long",
         "opaque",
         "outputs",
         "plan",
@@ -99,6 +101,9 @@ class _Form:
         self.plan_entry = kept.entry
         self.size = size
         self.judged = judged
+        self.long = next(
+            (_LONG.format(one.title) for one in _inner(plan) if one.primitive and one.primitive.takes_long), ""
+        )
         memories = Memories(region.engine, arena)
         flags, threads = _look(region, plan)
         work = work_of(region.engine, plan, memories, flags)
@@ -157,13 +162,20 @@ def _drop(instance: weakref.ref[DnnlInstance], keys: Sequence[tuple[Shapes, int]
             found._forms.pop(key, None)
 
 
+def _inner(plan: Plan) -> list[Step]:
+    """The steps of a plan, those that are repeated once."""
+    return [inner for step in plan.steps for inner in (step.body if isinstance(step, Repeat) else (step,))]
+
+
 def _look(region: DnnlRegion, plan: Plan) -> tuple[Flags | None, int]:
     """Where the flags of a plan's runs are noted, None where it loses no NaN; and how many threads may raise them."""
-    steps = [inner for step in plan.steps for inner in (step.body if isinstance(step, Repeat) else (step,))]
-    threads = [one.threads for one in steps if one.primitive is not None and one.primitive.hazards.clamps]
+    threads = [one.threads for one in _inner(plan) if one.primitive is not None and one.primitive.hazards.clamps]
     if not region.looks or not threads or not can_look(region.engine.library):
         return None, 1
     return Flags(region.engine.library), max(threads)
+
+
+_LONG = "one call of oneDNN for {!r} may take long, and cannot be ended with the time of the run"
 
 
 class DnnlInstance(RegionInstance):
@@ -224,6 +236,8 @@ class DnnlInstance(RegionInstance):
             self._shapes = shapes
         form = self._form
         assert form is not None
+        if form.long and self._time_check() is not None:
+            raise RunDeclined(form.long, early=True)
         pointers = form.calls.pointers
         for number, places in form.inputs:
             data = _data(inputs[number])
