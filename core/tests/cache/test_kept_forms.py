@@ -36,9 +36,9 @@ def forms() -> list[PackedForm]:
     return [PackedForm(SHIFTED, shifted, ()), PackedForm(WIDE, random.random((30, 500), np.float32), ())]
 
 
-def kept(store: CacheStore) -> KeptForms:
+def kept(store: CacheStore, entry: str = "first") -> KeptForms:
     """The forms as another process sees them."""
-    return KeptForms(store, KEY, "model.onnx")
+    return KeptForms(store, KEY, "model.onnx", entry)
 
 
 def write(store: CacheStore, forms: list[PackedForm]) -> None:
@@ -85,6 +85,20 @@ def test_forms_of_several_processes_are_joined(store: CacheStore, forms: list[Pa
     assert found.find(WIDE) is not None
 
 
+def test_forms_of_an_entry_that_was_written_again_go(store: CacheStore, forms: list[PackedForm]) -> None:
+    """Their constants have other keys, so that they would stay in the file for ever."""
+    write(store, forms)
+    second = kept(store, "second")
+    assert second.find(SHIFTED) is None
+    other = PackedForm(WIDE, np.ones((300, 500), np.float32), ())
+    second.note(other)
+    written = second.writer()
+    assert written is not None
+    written()
+    assert kept(store, "second").find(SHIFTED) is None
+    assert kept(store, "second").find(WIDE) is not None
+
+
 def test_a_changed_form_is_made_again(store: CacheStore, forms: list[PackedForm]) -> None:
     """Each form is compared when it is used; the file goes, and the next process writes it again."""
     write(store, forms)
@@ -121,7 +135,7 @@ def test_a_form_outside_of_the_file_is_refused(store: CacheStore, row: list[obje
     """A description whose checksum is right may still be wrong."""
     import json
 
-    store.put(KEY, "packed", b"{}\n" + json.dumps([row]).encode(), [bytes(64)], 64)
+    store.put(KEY, "packed", b'{"entry":"first"}\n' + json.dumps([row]).encode(), [bytes(64)], 64)
     assert kept(store).find(SHIFTED) is None
     assert not packed_file(store).exists()
 
@@ -172,9 +186,9 @@ def test_the_end_of_a_process_writes_what_is_left(tmp_path: Path) -> None:
         "import sys, numpy as np\nfrom pathlib import Path\n"
         "from ort_py.cache.kept_forms import KeptForms\nfrom ort_py.cache.store import CacheStore\n"
         "from ort_py.graph.weights.packed_forms import PackedForm, PackedKey\n"
-        "kept = KeptForms(CacheStore(Path(sys.argv[1]), 1 << 30), 'k', 'm')\n"
+        "kept = KeptForms(CacheStore(Path(sys.argv[1]), 1 << 30), 'k', 'm', 'e')\n"
         "form = PackedForm(PackedKey('f', ('w',)), np.arange(100_000), ())\nkept.note(form)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "c")], check=True)
-    found = KeptForms(CacheStore(tmp_path / "c", 1 << 30), "k", "m").find(PackedKey("f", ("w",)))
+    found = KeptForms(CacheStore(tmp_path / "c", 1 << 30), "k", "m", "e").find(PackedKey("f", ("w",)))
     np.testing.assert_array_equal(found, np.arange(100_000))

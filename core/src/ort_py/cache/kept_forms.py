@@ -63,12 +63,15 @@ class KeptForms:
         store: The folder.
         key: The prepared model's.
         title: What users know the model by.
+        entry: Identity of the prepared model's file, which the keys of its constants contain. Forms that were made of
+            another file under the same key are not used and not kept any longer.
     """
 
-    def __init__(self, store: CacheStore, key: str, title: str) -> None:
+    def __init__(self, store: CacheStore, key: str, title: str, entry: str) -> None:
         self._store = store
         self._key = key
         self._title = title
+        self._entry = entry
         self._rows: Mapping[PackedKey, _Row] | None = None
         self._content: Any = b""
         self._start = 0
@@ -122,7 +125,7 @@ class KeptForms:
         if position > _MOST_BYTES:
             _logger.info("the packed forms of %s are not cached: they take %d bytes", self._title, position)
             return
-        head = {"title": f"weights of {self._title}", "nodes": None, "providers": None}
+        head = {"title": f"weights of {self._title}", "nodes": None, "providers": None, "entry": self._entry}
         lines = [json.dumps(part, separators=(",", ":")).encode() for part in (head, rows)]
         blocks = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
         self._store.put(self._key, _KIND, b"\n".join(lines), blocks, position)
@@ -138,11 +141,14 @@ class KeptForms:
             if wrong:
                 raise ValueError(wrong)
             description, self._start = description_of(content)
-            rows = {PackedKey(form, tuple(weights)): _row(*rest) for form, weights, *rest in _rows_of(description)}
+            head, listed = (json.loads(line) for line in description.split(b"\n", 1))
+            if head["entry"] != self._entry:
+                return {}
+            rows = {PackedKey(form, tuple(weights)): _row(*rest) for form, weights, *rest in listed}
             size = len(content) - self._start
             if any(row.offset < 0 or row.offset + _nbytes(row) > size for row in rows.values()):
                 raise ValueError("a form lies outside of the file")
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             self._store.report_damage(self._key, _KIND, str(error))
             self._store.discard(self._key, _KIND)
             return {}
@@ -152,11 +158,6 @@ class KeptForms:
     def _array(self, row: _Row) -> np.ndarray[Any, Any]:
         count, place = math.prod(row.shape), self._start + row.offset
         return np.frombuffer(self._content, row.dtype, count, place).reshape(row.shape)
-
-
-def _rows_of(description: bytes) -> list[list[Any]]:
-    rows: list[list[Any]] = json.loads(description.split(b"\n", 1)[1])
-    return rows
 
 
 def _row(offset: int, dtype: str, shape: Sequence[int], checksum: int) -> _Row:

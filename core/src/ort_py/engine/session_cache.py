@@ -223,7 +223,7 @@ class SessionCache:
             _logger.info("the cached model %s does not fit: %s: %s", self._key, type(error).__name__, error)
             self._store.discard(self._key, _KIND)
             return None
-        forms = KeptForms(self._store, self._key, head["title"])
+        forms = KeptForms(self._store, self._key, head["title"], repr(file.identity))
         return Restored(read.model, assignment, keys, head["notes"], forms)
 
     def _mapped(self) -> MappedFile | None:
