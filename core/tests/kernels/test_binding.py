@@ -110,7 +110,7 @@ def test_a_broken_factory_is_the_plug_ins_error() -> None:
 def test_results_are_cut_or_padded_to_the_node(
     declared: int | None, returned: Any, outputs: int, expected: Any
 ) -> None:
-    """One output comes bare, several as a tuple with one entry an output of the node."""
+    """One output comes bare, several as a tuple with one entry per output of the node."""
     assert bind(lambda _x: returned, node(1, outputs), outputs=declared).call(0) == expected
 
 

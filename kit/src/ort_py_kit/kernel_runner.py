@@ -167,7 +167,7 @@ def run_kernel(
         **attributes: The node's attributes.
 
     Returns:
-        One entry an output of the node.
+        One entry per output of the node.
 
     Raises:
         KernelNotFoundError: No candidate covers the version and the types.

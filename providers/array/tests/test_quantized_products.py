@@ -33,7 +33,7 @@ def test_matmul_integer_is_exact_beyond_float32(left: Any, right: Any, constants
 
 
 def test_matmul_integer_with_zero_points_by_row_and_column() -> None:
-    """The specification allows one a row of A and one a column of B; onnxruntime only the latter."""
+    """The specification allows one per row of A and one per column of B; onnxruntime only the latter."""
     a, b = integers((2, 4, 6), np.uint8), integers((6, 3), np.int8, 1)
     rows, columns = integers((4,), np.uint8, 2), integers((3,), np.int8, 3)
     (y,) = run("MatMulInteger", [a, b, rows, columns], opset=10)

@@ -32,7 +32,7 @@ def test_where(shapes: Any, dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16, np.int64, np.bool_], ids=str)
 def test_non_zero(dtype: Any) -> None:
-    """One row an axis, one column an element."""
+    """One row per axis, one column per element."""
     agree("NonZero", [np.array([[1, 0, 2], [0, 0, 3]]).astype(dtype)])
 
 

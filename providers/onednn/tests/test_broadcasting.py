@@ -18,7 +18,7 @@ _ONES = [(2, 17, 1, 1), (9, 4, 1, 1), (5, 5, 1), (2, 3, 4, 1), (3, 1, 5, 1)]
 @pytest.mark.parametrize("shape", _ONES)
 @pytest.mark.parametrize("form", ["a=Add(x,c) y=Mul(a,d)", "a=Mul(x,c) r=Relu(a) y=Max(r,d)", "a=Max(x,c) y=Min(a,d)"])
 def test_operands_beside_axes_of_one_element(shape: tuple[int, ...], form: str) -> None:
-    """Two operands that each have one number a channel, or one an entry of any axis, are read at the right places."""
+    """Two operands with one number per channel each, or one per entry of any axis, are read at the right places."""
     rng = np.random.default_rng(0)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -351,7 +351,7 @@ def test_weights_serve_a_second_shape() -> None:
     [
         ("QuantizeLinear", "x s", {"s": np.ones(4, np.float32)}, "not one constant for all"),
         ("QuantizeLinear", "x s", {"s": _scale(0)}, "not positive"),
-        ("DequantizeLinear", "q s", {"s": np.ones(4, np.float32)}, "along an axis of what is computed"),
+        ("DequantizeLinear", "q s", {"s": np.ones(4, np.float32)}, "along an axis of a computed tensor"),
         ("DequantizeLinear", "q s", {"s": np.ones((2, 2), np.float32)}, "not a float32 number or vector"),
         ("DequantizeLinear", "w s", {"s": _scale(1), "w": np.ones((4, 4), np.int8)}, "no product reads"),
         ("MatMulInteger", "q r", {}, "the second factor is not a constant"),
@@ -360,7 +360,7 @@ def test_weights_serve_a_second_shape() -> None:
             "ConvInteger",
             "p w - z",
             {"w": np.array([0, 255], np.uint8).reshape(2, 1, 1, 1), "z": np.array(9, np.uint8)},
-            "do not leave 8 bits",
+            "needs more than 8 bits",
         ),
     ],
 )

@@ -183,18 +183,18 @@ def test_a_longer_sequence_has_no_more_primitives(monkeypatch: pytest.MonkeyPatc
 
 REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "clip": ({"clip": 1.0}, "clipped cells"),
-    "coupled": ({"input_forget": 1}, "input and forget gate are coupled"),
+    "coupled": ({"input_forget": 1}, "its input and forget gates are coupled"),
     "functions": ({"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh"),
-    "lengths": ({"extra": {4: np.array([4], np.int32)}}, "sequences of different lengths"),
+    "lengths": ({"extra": {4: np.array([4], np.int32)}}, "its sequences have different lengths"),
     "peepholes": ({"extra": {7: np.zeros((1, 48), np.float32)}}, "peepholes"),
     "weights": ({"fed": "w"}, "input 1 is not a constant"),
     "scale": ({"fed": "r_scale"}, "input 10 is not a constant"),
     "bias": ({"fed": "b"}, "input 3 is not a constant"),
     "columns": (
         {"kind": "uint8", "by_column": True, "extra": {11: np.arange(64, dtype=np.uint8)[None]}},
-        "zero points of columns that do not leave 8 bits",
+        "its weights minus the zero points of their columns need more than 8 bits",
     ),
-    "small": ({"hidden": 1}, "a state of one number"),
+    "small": ({"hidden": 1}, "its state has a single number"),
 }
 
 

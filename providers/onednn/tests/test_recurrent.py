@@ -164,13 +164,13 @@ def test_layers_in_a_row() -> None:
 
 REFUSED: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "clip": ("LSTM", {"clip": 1.0}, "clipped cells"),
-    "coupled": ("LSTM", {"input_forget": 1}, "input and forget gate are coupled"),
+    "coupled": ("LSTM", {"input_forget": 1}, "its input and forget gates are coupled"),
     "functions": ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh"),
     "function": ("RNN", {"activations": ["Softsign"]}, "activations Softsign"),
     "differing": (
         "RNN",
         {"activations": ["Tanh", "Relu"], "direction": "bidirectional"},
-        "directions with different activations",
+        "its directions have different activations",
     ),
 }
 
@@ -201,7 +201,7 @@ def _with_lengths(lengths: list[int]) -> bytes:
 def test_lengths_of_whole_sequences_are_none() -> None:
     """Lengths are taken where they are constants that cut nothing off."""
     assert _refusals(_with_lengths([5, 5])) == []
-    assert _refusals(_with_lengths([5, 3])) == ["sequences of different lengths"]
+    assert _refusals(_with_lengths([5, 3])) == ["its sequences have different lengths"]
 
 
 @pytest.mark.parametrize("place", ["h", "- h"])

@@ -25,13 +25,13 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "g (float[2] x, float[2] z) => (bool[2] y) { y = Greater(x, z) }",
         {"x": np.array([np.nan, 2], np.float32), "z": np.array([1, 1], np.float32)},
         "Greater",
-        "finds not-a-number greater",
+        "treats not-a-number as greater",
     ),
     "rows of minus infinity": (
         "g (float[2, 2] x) => (float[2, 1] y) <int64[1] axes = {1}> { y = ReduceMax(x, axes) }",
         {"x": np.array([[-INF, -INF], [1, 2]], np.float32)},
         "ReduceMax",
-        "lowest finite number of rows of minus infinity",
+        "lowest finite number for rows of minus infinity",
     ),
     "repeats at run time": (
         "g (float[2] x, int64[1] n) => (float[m] y) { y = Tile(x, n) }",
@@ -43,7 +43,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         'g (int32[3] x, int32[3] n) => (int32[3] y) { y = BitShift <direction = "RIGHT"> (x, n) }',
         {"x": np.array([-8, -1, 8], np.int32), "n": np.array([1, 1, 1], np.int32)},
         "BitShift",
-        "shifts negative numbers otherwise",
+        "shifts negative numbers differently",
     ),
     "a window behind the data": (
         """g (float[1, 1, 2, 2] x) => (float[1, 1, a, b] y) {
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
             "r": np.array([[0, 0, 3, 2]], np.float32),
         },
         "RoiAlign",
-        "its largest sample is another",
+        "it chooses the largest sample differently",
     ),
     "layout 1": (
         """g (float[3, 1, 2] x, float[1, 4, 2] w, float[1, 4, 4] r) => (float[3, 1, 1, 4] y) {
@@ -96,7 +96,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "g (float[6] x) => (uint8[6] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
         {"x": np.array([0, 2, -3, -2.5, 1.34, 0.5], np.float32)},
         "DynamicQuantizeLinear",
-        "rounds halves another way",
+        "rounds halves differently",
     ),
     "sequence lengths": (
         """g (float[3, 2, 2] x, float[1, 4, 2] w, float[1, 4, 4] r, int32[2] n) => (float[3, 1, 2, 4] y) {
@@ -118,7 +118,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         }""",
         {"x": np.ones((1, 1, 12, 8), np.float32)},
         "AveragePool",
-        "divides windows at the border by another count",
+        "divides windows at the border by a different count",
     ),
     "a norm over windows at the border": (
         """g (float[1, 1, 4] x) => (float[1, 1, n] y) {
@@ -132,25 +132,25 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "g (float[1, 3, 2, 2] x) => (float[1, 3, 2, 2] y) { y = LRN <size = 3, alpha = 0.1, bias = 2.0> (x) }",
         {"x": np.ones((1, 3, 2, 2), np.float32)},
         "LRN",
-        "it takes every bias for 1",
+        "it treats every bias as 1",
     ),
     "nothing to reduce is no identity": (
         "g (float[2] x) => (float[2] y) { y = ReduceL1 <noop_with_empty_axes = 1> (x) }",
         {"x": np.array([-1, 2], np.float32)},
         "ReduceL1",
-        "leaves out what the operator does to each element",
+        "omits what the operator does to each element",
     ),
     "the first of equal elements": (
         "g (float[3, 4] x) => (float[3, 2] y, int64[3, 2] i) <int64[1] k = {2}> { y, i = TopK(x, k) }",
         {"x": np.ones((3, 4), np.float32)},
         "TopK",
-        "of equal elements it takes any",
+        "it takes any of several equal elements",
     ),
     "the norm of small numbers": (
         "g (float[2] x) => (float[2] y) { y = LpNormalization <axis = 0> (x) }",
         {"x": np.array([1e-4, 0], np.float32)},
         "LpNormalization",
-        "it adds to the norm",
+        "it adds a small number to the norm",
     ),
     "activations of two directions": (
         """g (float[2, 1, 2] x, float[2, 4, 2] w, float[2, 4, 4] r) => (float[2, 2, 1, 4] y) {
@@ -162,7 +162,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
             "r": np.full((2, 4, 4), 0.1, np.float32),
         },
         "RNN",
-        "takes the activations of the first direction",
+        "uses the activations of the first direction",
     ),
     "powers of integers": (
         "g (int32[1] x, int32[1] n) => (int32[1] y) { y = Pow(x, n) }",
@@ -174,7 +174,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "g (int32 a, int32 b, int32 c) => (int32[n] y) { y = Range(a, b, c) }",
         {"a": np.array(4, np.int32), "b": np.array(3, np.int32), "c": np.array(1, np.int32)},
         "Range",
-        "gives an element where a range is empty",
+        "returns an element if a range is empty",
     ),
     "large integers around others": (
         "g (int32[1] x, int64[2] p, int32 v) => (int32[n] y) { y = Pad(x, p, v) }",
@@ -186,7 +186,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "g (float[3, 2] x) => (float[n, 2] y) <bool[1] c = {0}> { y = Compress <axis = 0> (x, c) }",
         {"x": np.ones((3, 2), np.float32)},
         "Compress",
-        "ends the process where nothing is chosen",
+        "ends the process if nothing is chosen",
     ),
     "integers of 16 bits beyond their ends": (
         "g (float[2] x) => (uint16[2] y) <float s = {0.5}, uint16 z = {3}> { y = QuantizeLinear(x, s, z) }",
@@ -203,7 +203,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
             "g": np.array([0.9, 0.9, -0.9, 0.3], np.float32).reshape(1, 1, 2, 2),
         },
         "GridSample",
-        "pads cubic samples otherwise",
+        "pads differently for cubic samples",
     ),
     "a result as large as its input": (
         """g (float[1, 1, 3] x, float[1, 1, 2] w) => (float[1, 1, n] y) {
@@ -211,67 +211,67 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         }""",
         {"x": np.ones((1, 1, 3), np.float32), "w": np.ones((1, 1, 2), np.float32)},
         "ConvTranspose",
-        "pads to another size with auto_pad",
+        "pads to a different size with auto_pad",
     ),
     "a slope of nothing": (
         "g (float[3] x) => (float[3] y) { y = LeakyRelu <alpha = 0.0> (x) }",
         {"x": np.array([-INF, np.nan, 2], np.float32)},
         "LeakyRelu",
-        "gives 0 for not-a-number and infinities",
+        "returns 0 for not-a-number and infinities",
     ),
     "an offset of nothing": (
         "g (float[3] x) => (float[3] y) { y = HardSigmoid <beta = 0.0> (x) }",
         {"x": np.array([-1, 0, 2], np.float32)},
         "HardSigmoid",
-        "takes an attribute of 0 for a missing one",
+        "treats an attribute of 0 as missing",
     ),
     "a factor of nothing": (
         "g (float[3] x) => (float[3] y) { y = Selu <gamma = 0.0> (x) }",
         {"x": np.array([-1, 0, 2], np.float32)},
         "Selu",
-        "takes an attribute of 0 for a missing one",
+        "treats an attribute of 0 as missing",
     ),
     "a product times nothing": (
         "g (float[1, 1] x, float[1, 1] z) => (float[1, 1] y) { y = Gemm <alpha = 0.0> (x, z) }",
         {"x": np.array([[INF]], np.float32), "z": np.array([[2]], np.float32)},
         "Gemm",
-        "leaves out what is multiplied by 0",
+        "skips values that are multiplied by 0",
     ),
     "the first of equal places": (
         "g (float[2, 16] x) => (float[2, 16] y) { y = Hardmax(x) }",
         {"x": np.tile(np.array([0, 1], np.float32), (2, 8))},
         "Hardmax",
-        "of equal elements it takes any",
+        "it takes any of several equal elements",
     ),
     "infinities of a sum": (
         "g (float[n] x) => (bool[n] y) { s = Add(x, x) y = IsInf(s) }",
         {"x": np.array([1, INF, -INF], np.float32)},
         "IsInf",
-        "finds no infinities",
+        "does not detect infinities",
     ),
     "a ramp close to 0": (
         "g (float[2] x) => (float[2] y) { y = Softplus(x) }",
         {"x": np.array([-20, 1], np.float32)},
         "Softplus",
-        "less than 0 where it should be close to 0",
+        "negative numbers where the result is close to 0",
     ),
     "rounded to 16 bits and back": (
         "g (float[2] x) => (float[2] y) { h = Cast <to = 10> (x) y = Cast <to = 1> (h) }",
         {"x": np.array([0.1234567, 70000], np.float32)},
         "Cast",
-        "rounded to 16 bits in between",
+        "rounding to 16 bits in between",
     ),
     "a last part that is smaller": (
         "g (float[n, k] x) => (float[n, a] y, float[n, b] z) { y, z = Split <axis = 1, num_outputs = 2> (x) }",
         {"x": np.arange(10, dtype=np.float32).reshape(2, 5)},
         "Split",
-        "writes behind its memory",
+        "writes beyond its memory",
     ),
     "fewer indices than data": (
         "g (float[n, k] x, int64[m, 1] i) => (float[m, 1] y) { y = GatherElements <axis = 1> (x, i) }",
         {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "i": np.array([[2]])},
         "GatherElements",
-        "takes no fewer indices than data",
+        "corrupts memory if there are fewer indices than data",
     ),
     "cut and mirrored": (
         """g (float[1, 1, 3, 8] x) => (float[1, 1, a, b] y) <int64[8] p = {0, 0, 1, -1, 0, 0, 1, 2}> {
@@ -279,7 +279,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         }""",
         {"x": np.arange(24, dtype=np.float32).reshape(1, 1, 3, 8)},
         "Pad",
-        "reads memory behind the tensor",
+        "reads memory beyond the tensor",
     ),
     "half precision to 8 bits": (
         "g (float16[4] x) => (uint8[4] y) <float16 s = {14336}, uint8 z = {3}> { y = QuantizeLinear(x, s, z) }",

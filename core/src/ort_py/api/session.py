@@ -135,7 +135,7 @@ class InferenceSession(PrivateNames):
             run_options: Options of this run.
 
         Returns:
-            One value an output: fresh, writable, C-contiguous arrays; lists for sequences, dicts for maps, None for
+            One value per output: fresh, writable, C-contiguous arrays; lists for sequences, dicts for maps, None for
             empty optionals.
 
         Raises:

@@ -31,7 +31,7 @@ class PictureOptions:
         size: (height, width) instead of the declared one.
         layout: ``nchw`` or ``nhwc`` instead of what the declared shape says.
         scale: ``0-1`` or ``0-255``; None: 0-1 for floating inputs, 0-255 for others.
-        mean: Subtracted after scaling: one number, or one a channel.
+        mean: Subtracted after scaling: one number, or one per channel.
         std: Divided by after that.
     """
 

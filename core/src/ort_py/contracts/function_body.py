@@ -52,7 +52,7 @@ class FunctionBody:
     Equal bodies are one object in a graph, so they may be compared by identity there.
 
     Attributes:
-        inputs: Names of the node's inputs inside the body, one a position; ``""`` where the node has none.
+        inputs: Names of the node's inputs inside the body, one per position; ``""`` where the node has none.
         outputs: Names of the node's outputs inside the body, likewise.
         nodes: The nodes, in order; they read inputs, constants and earlier outputs.
         constants: Small host arrays the body needs besides the node's inputs, by name.

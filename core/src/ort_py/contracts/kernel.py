@@ -146,7 +146,7 @@ class KernelDef:
             unsupported until its author has read it and widened the range.
         types: Allowed type strings for each of the schema's type variables; a variable not named is not restricted.
         outputs: What the callable returns: 1, the bare array of the first output; n > 1, always a tuple of n, which
-            the engine cuts or pads to the node; None, a tuple with exactly one entry an output of the node.
+            the engine cuts or pads to the node; None, a tuple with exactly one entry per output of the node.
         out: The callable also takes its outputs as further positional arguments and writes there (a NumPy ufunc does);
             see `KernelCallable` for what it then owes.
         inplace: Pairs (input, output) that may share one buffer when `out` is declared, shape and dtype are the same,

@@ -135,7 +135,7 @@ class KernelContext(ABC):
 
         The kernel declares the graph in `KernelDef.subgraphs`; the engine then partitions and plans it like any other,
         with all it captures of the graphs around it. Ask in the factory, call in the kernel, as often as you like:
-        ``subgraph(*inputs)`` gives a list with one entry an output. It runs in the frame of the kernel's call, so call
+        ``subgraph(*inputs)`` gives a list with one entry per output. It runs in the frame of the kernel's call, so call
         it on the thread that the kernel was called on, never in `parallel_for`. What it returns may be shared with
         other values: never write to it. Let exceptions pass through: they name the node that failed.
 

@@ -113,7 +113,7 @@ def run_on_devices(
         run_options: Options of this run.
 
     Returns:
-        One value an output: a `DeviceTensor` for tensors wanted on a device, others as `runs.run`.
+        One value per output: a `DeviceTensor` for tensors wanted on a device, others as `runs.run`.
 
     Raises:
         OrtPyError: As `runs.run`.

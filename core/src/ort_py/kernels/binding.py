@@ -81,7 +81,7 @@ class BoundKernel:
 
     Attributes:
         call: ``f(*inputs)``, with as many arguments as the node has inputs; a bare array for one output, else a
-            tuple with one entry an output of the node.
+            tuple with one entry per output of the node.
         definition: The kernel.
         into: ``f(*inputs, *outputs)``, which writes to the arrays it is given for the node's outputs and returns them
             as `call` does; None where the kernel does not declare `out`. It is not guarded: the arrays are there.

@@ -13,7 +13,7 @@ __all__ = ["outputs_to_copy"]
 
 
 def outputs_to_copy(graph: Graph, assignment: Assignment) -> list[bool]:
-    """One entry an output of the main graph: whether the caller must get a copy."""
+    """One entry per output of the main graph: whether the caller must get a copy."""
     owners: set[Value] = set()
     answer: list[bool] = []
     for output in graph.outputs:

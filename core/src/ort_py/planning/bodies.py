@@ -88,7 +88,7 @@ def captured_slots(*bodies: NestedPlan) -> tuple[int, ...]:
 
 
 def define_outputs(planner: BodyPlanner, node: Node, devices: Sequence[Device]) -> tuple[int, ...]:
-    """Slots of what a node makes, one an entry of `devices`.
+    """Slots of what a node makes, one per entry of `devices`.
 
     Raises:
         InvalidGraph: The node has more outputs than its body makes.

@@ -92,7 +92,7 @@ class GraphPlanner:
 
         Args:
             devices: Device of each output.
-            copies: Whether the caller must get a copy, one entry an output; never for bodies.
+            copies: Whether the caller must get a copy, one entry per output; never for bodies.
             values: The outputs, where they are not those of the graph.
         """
         values = self.graph.outputs if values is None else values

@@ -44,7 +44,7 @@ class SparseCsrView:
         self._inner, self._outer = inner, outer
 
     def inner(self) -> _Array:
-        """int64, one an element: its column."""
+        """int64, one per element: its column."""
         return self._inner
 
     def outer(self) -> _Array:

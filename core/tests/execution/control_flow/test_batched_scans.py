@@ -135,7 +135,7 @@ def test_strings_are_padded_with_empty_strings() -> None:
 
 @pytest.mark.parametrize("lengths", [[1], [1, 5], [-1, 2], [[1, 2]]])
 def test_lengths_that_do_not_fit_are_refused(lengths: Any) -> None:
-    """One a sequence, from nothing to the longest."""
+    """One per sequence, from nothing to the longest."""
     feeds = feeds_for(2, 4, [0, 0]) | {"n": np.array(lengths, np.int64)}
     with pytest.raises(InvalidArgument, match="do not fit a batch of 2 sequences of at most 4") as caught:
         drive(SCAN).run(feeds)

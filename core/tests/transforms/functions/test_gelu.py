@@ -79,7 +79,7 @@ def test_swish_where_onnx_has_it() -> None:
 
 
 def test_a_bias_in_front() -> None:
-    """A constant of one entry a column goes into the node."""
+    """A constant of one entry per column goes into the node."""
     text = f"{HEAD} {{ b = Add(bias, x) a = Div(b, root) e = Erf(a) f = Add(e, one) p = Mul(b, f) y = Mul(p, half) }}"
     found, _, _ = fuse(text, FuseGelu(), FuseBiasGelu(), weights=BIAS, feeds=FEEDS)
     assert found == {"BiasGelu": 1}

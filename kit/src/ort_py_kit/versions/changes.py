@@ -116,14 +116,14 @@ def _gemm_broadcast(draft: Draft) -> None:
 
 
 def _slope_of_channels(draft: Draft) -> None:
-    """Before, a slope was one number, or one a channel."""
+    """Before, a slope was one number, or one per channel."""
     x, slope = draft.value(0), draft.value(1)
     if slope.size == 1:
         draft.feed(1, slope.reshape(1))
     elif slope.shape == (x.shape[1], *[1] * (x.ndim - 2)):
         draft.feed(1, slope.reshape(-1))
     else:
-        raise CannotRewrite(f"a slope of shape {slope.shape} is not one number a channel")
+        raise CannotRewrite(f"a slope of shape {slope.shape} is not one number per channel")
 
 
 def _is_test(draft: Draft) -> None:

@@ -258,7 +258,7 @@ def prelu(ctx: KernelContext) -> KernelCallable:
 
 
 def prelu_1(ctx: KernelContext) -> KernelCallable:
-    """PRelu-1..6: `slope` is a scalar or holds one number a channel (axis 1)."""
+    """PRelu-1..6: `slope` is a scalar or holds one number per channel (axis 1)."""
     modern = prelu(ctx)
 
     def run(x: Array, slope: Array, out: Array | None = None) -> Array:

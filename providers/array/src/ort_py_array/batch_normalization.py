@@ -15,7 +15,7 @@ __all__ = ["KERNELS", "batch_normalization"]
 def batch_normalization(ctx: KernelContext) -> KernelCallable:
     """BatchNormalization 1–15: ``(x - mean) / sqrt(var + epsilon) · scale + bias``, by channel.
 
-    With ``spatial`` 0 (until 7) the parameters hold one entry a position instead. In training mode mean and variance
+    With ``spatial`` 0 (until 7) the parameters hold one entry per position instead. In training mode mean and variance
     are the batch's; the running ones are the second and third output, until 9 followed by the batch's. Training is
     asked for by ``is_test`` 0 (1, 6), by outputs besides the first (7, 9) or by ``training_mode`` (14, 15). Where the
     parameters are constants, they become one factor and one summand when the session is planned.

@@ -68,7 +68,7 @@ def matmul(ctx: KernelContext, alpha: float = 1.0, *, as_given: bool = True) -> 
         left, right = _for_blas(xp, widened(xp, a)), _for_blas(xp, widened(xp, b) if wide_b is None else wide_b)
         target = None if out is None or left.dtype != a.dtype else out
         if left.ndim > 2 and right.ndim == 2 and left.size and left.flags.c_contiguous:
-            # One GEMM of many rows instead of one a batch entry.
+            # One GEMM of many rows instead of one per batch entry.
             shape = (*left.shape[:-1], right.shape[1])
             rows = None if target is None else target.reshape(-1, shape[-1])
             y = product(ctx, left.reshape(-1, left.shape[-1]), right, rows)
@@ -115,7 +115,7 @@ def gemm(ctx: KernelContext, finish: Callable[[Array], Any] | None = None) -> Ke
                 where=ctx.node.location,
                 fix="Before opset 7, broadcasting needs the attribute broadcast=1."
                 if exact_bias
-                else "Give C a shape that broadcasts to the product's, e.g. one entry a column.",
+                else "Give C a shape that broadcasts to the product's, e.g. one entry per column.",
             )
         return bool(left[0] * left[1] * right[1] < SPLIT_FROM)
 

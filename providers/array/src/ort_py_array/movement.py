@@ -142,7 +142,7 @@ def expand(ctx: KernelContext, x: Array, shape: Array) -> Array:
 
 @kernel("Tile", since=6, until=13, strided=True, host_inputs=frozenset({1}))
 def tile(ctx: KernelContext, x: Array, repeats: Array) -> Array:
-    """Tile-6..13: the tensor repeated along each axis as `repeats` (host) says, one number an axis.
+    """Tile-6..13: the tensor repeated along each axis as `repeats` (host) says, one number per axis.
 
     Raises:
         InvalidArgument: `repeats` has another length than the rank, or a negative number.

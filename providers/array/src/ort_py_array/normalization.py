@@ -239,7 +239,7 @@ def group_normalization(
 def group_normalization_18(
     ctx: KernelContext, x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5
 ) -> Array:
-    """Like `group_normalization`, but scale and bias hold one entry a group."""
+    """Like `group_normalization`, but scale and bias hold one entry per group."""
     xp = ctx.xp
     y = _grouped(ctx, widened(xp, x), num_groups, epsilon)
     if scale.size != num_groups or bias.size != num_groups:

@@ -76,7 +76,7 @@ def blocked(ctx: KernelContext, formula: Formula) -> KernelCallable:
 def blocked_with_bias(ctx: KernelContext, formula: Formula) -> KernelCallable:
     """Both forms of ``run(x, bias=None)``: `blocked` on ``x + bias``.
 
-    The bias (one entry a column) is added to each block in the cache.
+    The bias (one entry per column) is added to each block in the cache.
 
     Raises:
         InvalidArgument: The bias is not one-dimensional, or not as long as the last axis.

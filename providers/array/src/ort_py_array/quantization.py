@@ -1,6 +1,6 @@
 """QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
 
-One scale for all, one an entry of an axis, or one a block along an axis. Products of quantised tensors are in
+One scale for all, one per entry of an axis, or one per block along an axis. Products of quantised tensors are in
 `quantized_matmul` and `quantized_convolution`, whose kernels are listed here with their family.
 """
 

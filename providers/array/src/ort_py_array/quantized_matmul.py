@@ -19,7 +19,7 @@ __all__ = ["KERNELS", "matmul_integer", "qlinear_matmul"]
 
 
 def _left_zero(ctx: KernelContext, a: Array, zero_point: Array | None) -> Array | None:
-    """A zero point of the left operand: a scalar, one a row, or the shape the specification gives batches."""
+    """A zero point of the left operand: a scalar, one per row, or the shape the specification gives batches."""
     return _zero(ctx, "first", zero_point, a.shape[-2] if a.ndim > 1 else 1, axis=-1)
 
 

@@ -167,7 +167,7 @@ def _normalize(
         ones: A column of ``1 / width``: with it the mean is subtracted before. BLAS adds a row up three times as fast
             as `sum` does.
         epsilon: Added to the mean of the squares, a scalar of the rows' type.
-        scale: One entry a column.
+        scale: One entry per column.
         bias: Likewise, or None.
     """
     if ones is not None:

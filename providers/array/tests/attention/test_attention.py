@@ -201,7 +201,7 @@ PAST = sample((2, 4, 2, 8), np.float32, 7)
         ([Q, K, V, None, PAST, PAST, i64(1, 1)], {}, "exclude nonpad_kv_seqlen"),
         ([Q, K, V, None, PAST[:, :2], PAST], {}, "past does not fit"),
         ([Q, K, V, None, PAST, PAST[..., :4]], {}, "past does not fit"),
-        ([Q, K, V, None, None, None, i64(1)], {}, "not one number a batch entry"),
+        ([Q, K, V, None, None, None, i64(1)], {}, "not one number per batch entry"),
         ([Q, K, V, None, None, None, i64(1, 4)], {}, "beyond the 3 keys"),
         ([Q, K, V, None, None, None, i64(-1, 1)], {}, "beyond the 3 keys"),
         ([Q, K, V, np.zeros((2, 3), np.float32)], {}, "mask does not broadcast"),

@@ -343,7 +343,7 @@ Q = np.zeros((2, 4, 3, 8), np.float32)
         (Q, Q, {"mask": np.zeros((3, 4), np.float32)}, "does not broadcast to"),
         (Q, Q, {"lengths": (1,)}, "1 lengths do not fit a batch of 2"),
         (Q, Q, {"offsets": (1, 2, 3)}, "3 offsets do not fit a batch of 2"),
-        (Q, Q, {"sinks": np.zeros(3, np.float32)}, "sinks are not one a query head"),
+        (Q, Q, {"sinks": np.zeros(3, np.float32)}, "sinks are not one per query head"),
     ],
 )
 def test_what_does_not_fit_is_refused(k: Any, v: Any, arguments: dict[str, Any], message: str) -> None:

@@ -83,7 +83,7 @@ def test_empty_tensors(shape: tuple[int, ...]) -> None:
         ([CACHE, UPDATE], {"axis": 1}, "update does not fit into the cache"),
         ([CACHE, UPDATE[0]], {}, "update does not fit into the cache"),
         ([UPDATE, CACHE], {}, "update does not fit into the cache"),
-        ([CACHE, UPDATE, i64(0)], {}, "not one place a batch entry"),
+        ([CACHE, UPDATE, i64(0)], {}, "not one place per batch entry"),
         ([CACHE, UPDATE, i64(0, 4)], {}, "2 positions from 4 on are not all in a cache of 5"),
         ([CACHE, UPDATE, i64(-1, 0)], {}, "2 positions from -1 on"),
     ],

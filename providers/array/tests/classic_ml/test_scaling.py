@@ -74,7 +74,7 @@ def test_binarizer(dtype: Any, threshold: float) -> None:
 
 
 def test_imputer() -> None:
-    """NaN and numbers are replaced, by one value or one a feature, in every type."""
+    """NaN and numbers are replaced, by one value or one per feature, in every type."""
     missing = X.copy()
     missing[0, 0] = np.nan
     compare("Imputer", missing, imputed_value_floats=[1.0, 2.0, 3.0, 4.0], replaced_value_float=float("nan"))

@@ -44,7 +44,7 @@ def _inputs(directions: int, batch: int, weights: Any, by_column: bool) -> list[
 @pytest.mark.parametrize("weights", [np.int8, np.uint8])
 @pytest.mark.parametrize(("direction", "batch"), [("forward", 1), ("reverse", 3), ("bidirectional", 1)])
 def test_dynamic_quantize_lstm_equals_onnxruntime(direction: str, batch: int, weights: Any, by_column: bool) -> None:
-    """One scale a direction or one a column, signed and unsigned weights, fed and known at planning."""
+    """One scale per direction or one per column, signed and unsigned weights, fed and known at planning."""
     inputs = _inputs(2 if direction == "bidirectional" else 1, batch, weights, by_column)
     arguments: dict[str, Any] = {"opset": 1, "outputs": 3, "domain": "com.microsoft"}
     attributes: dict[str, Any] = {"hidden_size": HIDDEN, "direction": direction}

@@ -245,7 +245,7 @@ def test_qmoe(bits: int, activation: str, block: int, zeros: bool) -> None:
 
 
 def _plain(weights: Any, scales: Any, bits: int) -> Any:
-    """Dequantised with the default zero point, one scale a row or block."""
+    """Dequantised with the default zero point, one scale per row or block."""
     fields = [(weights >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
     values = np.stack(fields, -1).reshape(*weights.shape[:-1], -1) - float(2 ** (bits - 1))
     scales = scales.astype(np.float64).reshape(*weights.shape[:-1], -1)

@@ -60,7 +60,7 @@ def test_the_skipped_tensor_may_lack_the_batch(skip: tuple[int, ...], dtype: Any
 @pytest.mark.parametrize("dtype", [*_NARROW, np.dtype(np.float32)], ids=str)
 @pytest.mark.parametrize("op_type", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
 def test_all_outputs(op_type: str, dtype: Any) -> None:
-    """Statistics are float32, one a row (onnxruntime's CPU leaves them unwritten); the sum has the input's type."""
+    """Statistics are float32, one per row (onnxruntime's CPU leaves them unwritten); the sum has the input's type."""
     inputs = _inputs(op_type, (2, 5, 16), (2, 5, 16), dtype, "bias")
     y, mean, inverse, total = contrib(op_type, inputs, outputs=4, epsilon=_EPSILON)
     exact_sum = sum(value.astype(np.float64) for value in (inputs[0], inputs[1], inputs[-1]))

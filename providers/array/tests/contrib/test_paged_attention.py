@@ -74,7 +74,7 @@ def test_what_lies_in_unused_rows_is_never_seen() -> None:
 
 @pytest.mark.parametrize("causal", [0, 1])
 def test_latent_caches(causal: int) -> None:
-    """One row a token: keys, of which the first elements are values too."""
+    """One row per token: keys, of which the first elements are values too."""
     batch = Batch([(5, 3), (0, 2), (7, 1)], heads=4, key_heads=1, latent=6)
     compare(batch, outputs=2, is_causal=causal)
 
@@ -169,7 +169,7 @@ def test_on_a_device() -> None:
         (5, i32(0, 5, 4), "never fall"),
         (6, i32(5), "one sequence at least"),
         (6, i32(5, -1), "not negative"),
-        (7, np.array([[0], [1]], np.int32), "one row a sequence"),
+        (7, np.array([[0], [1]], np.int32), "one row per sequence"),
         (7, np.array([[0, 99, 0], [1, 2, 3]], np.int32), "names the page 99"),
         (7, np.array([[-1, 2, 0], [1, 2, 3]], np.int32), "names the page -1"),
         (10, i32(0, 1, 2), "must have 4 entries"),

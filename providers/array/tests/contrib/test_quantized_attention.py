@@ -96,7 +96,7 @@ def test_on_another_array_module() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({4: f32((35,))}, "The weights' scale must have one entry, or one a column"),
+        ({4: f32((35,))}, "The weights' scale must have one entry, or one per column"),
         ({7: np.zeros(3, np.int8)}, "The weights' zero point must have one entry"),
         ({3: f32((2,))}, "knows one scale and one zero point a tensor"),
         ({6: np.zeros(2, np.uint8)}, "knows one scale and one zero point a tensor"),

@@ -128,7 +128,7 @@ def _operands(d: Draw, weight: Any = None, **ranges: Any) -> tuple[Any, Any, dic
 
 
 def _spread(parameter: Any, rank: int) -> Any:
-    """One number a channel, or one alone, beside an axis of channels and `rank` others."""
+    """One number per channel, or one alone, beside an axis of channels and `rank` others."""
     return parameter.astype(np.float64).reshape(-1, *(1,) * rank)
 
 

@@ -71,7 +71,7 @@ def _matmul_integer(d: Draw) -> Given:
 
 
 def _granular(d: Draw, shape: tuple[int, ...]) -> tuple[dict[str, Any], tuple[int, ...], Any]:
-    """Attributes, the shape of scales, and what spreads them: one a channel or, from version 21 on, one a block."""
+    """Attributes, the shape of scales, and what spreads them: one per channel or, from version 21 on, one per block."""
     axis = d.axis(len(shape))
     size = shape[axis]
     if d.version < 21 or d.flag():

@@ -46,7 +46,7 @@ class Given:
     Attributes:
         inputs: Values; None where an optional one is absent.
         attributes: The node's attributes.
-        expected: One entry an output; None asks `onnx.reference`.
+        expected: One entry per output; None asks `onnx.reference`.
         outputs: Outputs the node has.
         check: Looks at the outputs instead, where no specification determines the values; raises AssertionError.
     """

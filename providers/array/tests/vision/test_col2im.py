@@ -43,7 +43,7 @@ def tap_by_tap(x: Any, image: Any, block: Any, stride: Any, dilation: Any, pads:
 
 
 def spatial(rank: int, low: int, high: int) -> st.SearchStrategy[list[int]]:
-    """One number an axis."""
+    """One number per axis."""
     return st.lists(st.integers(low, high), min_size=rank, max_size=rank)
 
 

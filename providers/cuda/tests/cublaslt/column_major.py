@@ -44,7 +44,7 @@ def interpret(
         result: Of its D, written to.
         starts: Where matrices begin in first, second and result.
         added: Memory of its C, laid out as D.
-        bias: One entry a row of D.
+        bias: One entry per row of D.
         alpha: Factor of the product.
         beta: Factor of C.
     """

@@ -125,7 +125,7 @@ def test_operands_are_swapped_and_nothing_is_transposed() -> None:
 
 @pytest.mark.parametrize("epilogue", list(Epilogue))
 def test_epilogues_add_a_bias_to_each_column_of_ours(epilogue: Epilogue) -> None:
-    """The library adds one entry a row of its result, which is one a column of ours."""
+    """The library adds one entry per row of its result, which is one per column of ours."""
     a, b, bias = _numbers(3, 4), _numbers(4, 5), _numbers(5)
     calls = calls_of(a.shape, _steps(a), b.shape, _steps(b), epilogue=epilogue, accumulates=True)
     assert calls is not None

@@ -15,13 +15,13 @@ OPTIONS: tuple[OptionSpec, ...] = (
         "claim_small",
         bool,
         False,
-        "Take subgraphs too that are faster without the call to oneDNN, as tests of the provider want it.",
+        "Also take subgraphs that are faster without the call to oneDNN, for tests of the provider.",
     ),
     OptionSpec(
         "precision",
         str,
         "",
-        "What float32 models are computed in, where it is not to be `SessionOptions.precision`.",
+        "Precision of float32 models, if it is not to be that of `SessionOptions.precision`.",
         ("", "float32", "bfloat16", "float16"),
     ),
 )

@@ -29,11 +29,11 @@ def _i(*numbers: int) -> np.ndarray[Any, Any]:
 X = _f(1, 4, 6, 6)
 
 REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = {
-    "dilated pool": (node("MaxPool", "x", "y", kernel_shape=[2, 2], dilations=[2, 2]), {}, "dilated windows"),
+    "dilated pool": (node("MaxPool", "x", "y", kernel_shape=[2, 2], dilations=[2, 2]), {}, "windows are dilated"),
     "ceil": (
         node("AveragePool", "x", "y", kernel_shape=[2, 2], ceil_mode=1, count_include_pad=1),
         {},
-        "averages with ceil_mode",
+        "averages count the padding",
     ),
     "beta": (node("Gemm", "m w b", "y", beta=2.0), {"w": _f(4, 4), "b": _f(4)}, "beta is not 1"),
     "steps": (
@@ -44,14 +44,14 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
     "mirrored": (
         node("Pad", "x p", "y", mode="reflect"),
         {"p": _i(0, 0, 9, 1, 0, 0, 1, 1)},
-        "mode reflect, and not by 8 at most",
+        "its mode is reflect, and it may add more than 8 elements",
     ),
     "scattered": (
         node("Gather", "x i", "y", axis=3),
         {"i": np.arange(64, dtype=np.int64) * 5 % 6},
-        "too many places to copy each by itself",
+        "it has too many places to copy each separately",
     ),
-    "logarithm": (node("Log", "x", "y"), {}, "oneDNN's logarithm has few digits near one"),
+    "logarithm": (node("Log", "x", "y"), {}, "oneDNN's logarithm is inaccurate near 1"),
     "cubic": (
         node("Resize", "x - s", "y", mode="cubic"),
         {"s": np.array([1, 1, 2, 2], np.float32)},
@@ -84,7 +84,7 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
         {"s": np.array([1, 1, 2, 2], np.float32)},
         "coordinates align_corners",
     ),
-    "extreme": (node("ReduceMax", "x", "y"), {}, "of infinities it would find a wrong extreme"),
+    "extreme": (node("ReduceMax", "x", "y"), {}, "would find a wrong extreme of infinities"),
     "statistics": (
         node("LayerNormalization", "x s b", "y m", axis=-1),
         {"s": _f(6), "b": _f(6)},
@@ -95,7 +95,7 @@ REFUSED: Mapping[str, tuple[NodeProto, dict[str, np.ndarray[Any, Any]], str]] = 
     "no upper bound": (node("Clip", "x l h", "y"), {"l": _n(0), "h": _n(np.nan)}, "a bound is NaN"),
     "endless celu": (node("Celu", "x", "y", alpha=float("inf")), {}, "alpha is not a finite number above 0"),
     "exponent": (node("Pow", "x e", "y"), {"e": _n(1.7)}, "an unusual exponent"),
-    "unknown operator": (node("Sin", "x", "y"), {}, "does not have this operator"),
+    "unknown operator": (node("Sin", "x", "y"), {}, "does not support this operator"),
 }
 
 
@@ -154,9 +154,9 @@ def test_a_cache_that_grows_is_left_to_others() -> None:
     """With it in a region, each token of a decoder would need a new plan."""
     with open_session(_decoder_step("past")) as session:
         reasons = {one.op_type: [why for _, why in one.refusals] for one in session.placement.nodes}
-    assert reasons["Concat"] == ["a cache that grows from run to run: a plan would serve one run"]
+    assert reasons["Concat"] == ["it extends a cache that grows from run to run: a plan would serve one run"]
     assert reasons["MultiHeadAttention"] == [
-        "keys and values of a number that changes from run to run: a plan would serve one run"
+        "the number of its keys and values changes from run to run: a plan would serve one run"
     ]
 
 

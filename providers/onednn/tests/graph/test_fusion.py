@@ -139,7 +139,7 @@ def test_a_residual_that_is_the_input_is_not_written_over(regions: list[DnnlRegi
 
 
 def test_an_operand_that_is_larger_does_not_go_in(regions: list[DnnlRegion]) -> None:
-    """A gate of one number a channel times the picture: the product is the picture's, not the gate's."""
+    """A gate of one number per channel times the picture: the product is the picture's, not the gate's."""
     nodes = [
         node("GlobalAveragePool", "x", "p"),
         node("Conv", "p w1", "g"),

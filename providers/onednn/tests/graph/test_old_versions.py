@@ -29,7 +29,7 @@ def test_old_forms_are_left_to_others(op_type: str) -> None:
     with HERE.session(model_from_text(text, opset), optimise=False) as session:
         (placed,) = session.placement.nodes
         (result,) = session.run(None, {"x": x})
-    assert f"version 1 of {op_type} has another form" in dict(placed.refusals)[HERE.name]
+    assert f"version 1 of {op_type} has a different form" in dict(placed.refusals)[HERE.name]
     expected = {"Cast": x, "Pad": np.pad(x, ((0, 0), (1, 1))), "Reshape": x.reshape(3, 2), "Tile": np.tile(x, (3, 1))}
     np.testing.assert_array_equal(result, expected[op_type])
 

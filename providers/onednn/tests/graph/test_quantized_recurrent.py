@@ -51,7 +51,7 @@ def test_integers_and_zero_points_stand_for_the_same(kind: type) -> None:
         ("w", None, "weights or their scales are not constants"),
         ("w", np.zeros((1, 3, 8), np.float32), "weights of float32 with 3 dimensions"),
         ("r", np.zeros((2, 8), np.int8), "weights of int8 with 2 dimensions"),
-        ("w_scale", np.ones(3, np.float32), "scales or zero points that do not fit the weights"),
+        ("w_scale", np.ones(3, np.float32), "its scales or zero points do not fit its weights"),
         ("w_scale", np.ones(1, np.float64), "weights or their scales are not constants"),
         ("b", None, "weights and bias do not fit each other"),
         ("r", np.zeros((1, 4, 8), np.int8), "weights and bias do not fit each other"),

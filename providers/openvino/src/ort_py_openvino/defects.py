@@ -25,7 +25,7 @@ def defect(node: NodeSpec, graph: GraphView) -> str | None:
         return None
     check = _CHECKS.get(node.op_type)
     reason = _zero(node.op_type, node.attributes) or (None if check is None else check(node, graph))
-    return reason and f"OpenVINO's result would be another: {reason}"
+    return reason and f"OpenVINO's result would be different: {reason}"
 
 
 def defect_of_body(body: FunctionBody, data_type: DataType | None) -> str | None:
@@ -44,7 +44,7 @@ def defect_of_body(body: FunctionBody, data_type: DataType | None) -> str | None
                 _zero(node.op_type, node.attributes or {})
                 or (node.op_type in _CHECKS and not _is_right(node.op_type, data_type))
             ):
-                return f"it stands for a {node.op_type}, which OpenVINO may compute otherwise"
+                return f"it stands for a {node.op_type}, which OpenVINO may compute differently"
     return None
 
 
@@ -62,10 +62,10 @@ def _is_right(op_type: str, data_type: DataType | None) -> bool:
 
 
 _ZEROS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "Gemm": (("alpha", "beta"), "it leaves out what is multiplied by 0, or reads what the operator ignores"),
-    "HardSigmoid": (("alpha", "beta"), "it takes an attribute of 0 for a missing one"),
-    "LeakyRelu": (("alpha",), "it gives 0 for not-a-number and infinities where alpha is 0"),
-    "Selu": (("alpha", "gamma"), "it takes an attribute of 0 for a missing one"),
+    "Gemm": (("alpha", "beta"), "it skips values that are multiplied by 0, or reads values that the operator ignores"),
+    "HardSigmoid": (("alpha", "beta"), "it treats an attribute of 0 as missing"),
+    "LeakyRelu": (("alpha",), "it returns 0 for not-a-number and infinities if alpha is 0"),
+    "Selu": (("alpha", "gamma"), "it treats an attribute of 0 as missing"),
 }
 """Attributes that are wrong where they are 0."""
 
@@ -98,7 +98,7 @@ def _tile(node: NodeSpec, graph: GraphView) -> str | None:
     value = node.inputs[1]
     if value is None or graph.constant(value.name) is not None:
         return None
-    return "it repeats wrongly where the repeats are not constant"
+    return "it repeats data wrongly if the repeats are not constant"
 
 
 def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
@@ -107,13 +107,13 @@ def _recurrent(node: NodeSpec, graph: GraphView) -> str | None:
     if len(node.inputs) > 7 and node.inputs[7] is not None:
         return "it ignores peepholes"
     if len(node.inputs) > 4 and node.inputs[4] is not None:
-        return "it ignores sequence_lens where a state is not given, and computes lengths of zero otherwise"
+        return "it ignores sequence_lens if a state is not given, and computes sequences of length zero differently"
     activations = list(node.attributes.get("activations") or ())
     ways = 2 if node.attributes.get("direction", "forward") in {"bidirectional", b"bidirectional"} else 1
     half = len(activations) // ways
     constants = node.attributes.get("activation_alpha") or node.attributes.get("activation_beta")
     if ways == 2 and activations and (activations[:half] != activations[half:] or constants):
-        return "it takes the activations of the first direction for both"
+        return "it uses the activations of the first direction for both directions"
     return "it ignores input_forget" if node.attributes.get("input_forget", 0) else None
 
 
@@ -124,7 +124,7 @@ def _split(node: NodeSpec, graph: GraphView) -> str | None:
         return None
     size = value.shape[int(node.attributes.get("axis", 0))]
     even = isinstance(size, int) and size % int(count) == 0
-    return None if even else "it writes behind its memory where the last part is smaller than the others"
+    return None if even else "it writes beyond its memory if the last part is smaller than the others"
 
 
 def _gather_elements(node: NodeSpec, graph: GraphView) -> str | None:
@@ -135,7 +135,7 @@ def _gather_elements(node: NodeSpec, graph: GraphView) -> str | None:
     axis = int(node.attributes.get("axis", 0)) % max(len(data.shape), 1)
     pairs = [pair for place, pair in enumerate(zip(data.shape, indices.shape, strict=False)) if place != axis]
     same = all(one is not None and one == other for one, other in pairs)
-    return None if same else "it takes no fewer indices than data along the other axes, and spoils memory then"
+    return None if same else "it corrupts memory if there are fewer indices than data along the other axes"
 
 
 def _range(node: NodeSpec, graph: GraphView) -> str | None:
@@ -145,7 +145,7 @@ def _range(node: NodeSpec, graph: GraphView) -> str | None:
     counts = start is not None and step is not None and int(start) == 0 and int(step) == 1
     if counts and any(maker.op_type == "Shape" for maker in moved_from(names[1], graph)):
         return None
-    return "it gives an element where a range is empty, and another number of fractions"
+    return "it returns an element if a range is empty, and a different number of fractions"
 
 
 def _cast(node: NodeSpec, graph: GraphView) -> str | None:
@@ -155,7 +155,7 @@ def _cast(node: NodeSpec, graph: GraphView) -> str | None:
     for maker in moved_from(source.name, graph):
         narrowed = maker.op_type == "Cast" and maker.inputs[0] is not None and maker.inputs[0].data_type not in _HALVES
         if narrowed:
-            return "it leaves out that a number is rounded to 16 bits in between"
+            return "it omits the rounding to 16 bits in between"
     return None
 
 
@@ -169,26 +169,26 @@ def _pad(node: NodeSpec, graph: GraphView) -> str | None:
         given = node.inputs[1] if len(node.inputs) > 1 else None
         pads = node.attributes.get("pads") if given is None else graph.constant(given.name)
         if pads is None or min(pads, default=0) < 0:
-            return "it reads memory behind the tensor where it cuts off one part and mirrors or repeats another"
+            return "it reads memory beyond the tensor if it removes one part and mirrors or repeats another"
     value = node.inputs[2] if len(node.inputs) > 2 else None
     if value is None or _is_float(node):
         return None
     constant = graph.constant(value.name)
     exact = constant is not None and bool((abs(constant.astype("int64")) < 2**24).all())
-    return None if exact else "it takes the value of integers through float32"
+    return None if exact else "it converts integers through float32"
 
 
 def _quantize(node: NodeSpec, graph: GraphView) -> str | None:
     if _type(node) is not DataType.FLOAT:
-        return "it adds the zero point before it rounds where the data are not float32"
+        return "it adds the zero point before it rounds if the data are not float32"
     scale = node.inputs[1]
     if scale is None or graph.constant(scale.name) is not None:
         if node.attributes.get("block_size", 0):
-            return "it rounds blocks another way"
+            return "it rounds blocks differently"
         result = node.outputs[0]
         wide = result is not None and result.data_type in {DataType.INT16, DataType.UINT16}
         return "it does not saturate integers of 16 bits" if wide else None
-    return "it multiplies with the reciprocal of a scale that is computed, and rounds another way then"
+    return "it multiplies by the reciprocal of a computed scale, and therefore rounds differently"
 
 
 def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
@@ -198,7 +198,7 @@ def _softmax(node: NodeSpec, graph: GraphView) -> str | None:
         return None
     axis = int(node.attributes.get("axis", 1)) % max(len(value.shape), 1)
     alone = all(size == 1 for size in value.shape[axis + 1 :])
-    return None if alone else "it normalises along one axis, not all from that on"
+    return None if alone else "it normalises along one axis instead of all axes from that one on"
 
 
 def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
@@ -207,28 +207,28 @@ def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
     if node.op_type in {"ReduceL1", "ReduceLogSum"} and node.since_version == 13 and "axes" in node.attributes:
         return "it ignores the axes of version 13, which are an attribute"
     if node.attributes.get("noop_with_empty_axes", 0) and (given is None or not given.size):
-        return "noop_with_empty_axes, where it leaves out what the operator does to each element"
+        return "with noop_with_empty_axes it omits what the operator does to each element"
     if not _is_float(node) and node.op_type in {"ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "ReduceMean"}:
-        return "it rounds integers another way"
+        return "it rounds integers differently"
     return None
 
 
 def _reduce_max(node: NodeSpec, graph: GraphView) -> str | None:
     if _is_float(node):
-        return "it makes the lowest finite number of rows of minus infinity, as masks are"
+        return "it returns the lowest finite number for rows of minus infinity, which masks contain"
     return _reduction(node, graph)
 
 
 def _scatter(node: NodeSpec, graph: GraphView) -> str | None:
     reduction = node.attributes.get("reduction", "none")
     if reduction in {"min", "max", b"min", b"max"} and _is_float(node):
-        return "it loses not-a-number of the least and the largest"
+        return "it ignores not-a-number when it looks for the smallest and the largest number"
     return None
 
 
 def _top_k(node: NodeSpec, graph: GraphView) -> str | None:
     if len(node.outputs) > 1 and node.outputs[1] is not None:
-        return "of equal elements it takes any, not the first"
+        return "it takes any of several equal elements instead of the first"
     return None
 
 
@@ -242,47 +242,49 @@ _REDUCTIONS = tuple(
 )
 
 
-_saturates = _with("it saturates integers of 8 and 16 bits where ONNX's wrap around", _is_narrow)
-_compares = _with("it finds not-a-number greater than any number", _is_float)
+_saturates = _with("it saturates integers of 8 and 16 bits, while those of ONNX wrap around", _is_narrow)
+_compares = _with("it treats not-a-number as greater than any number", _is_float)
 
 _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("Add", "Mul", "Neg", "Sub", "Sum"), _saturates),
     **dict.fromkeys(("Greater", "GreaterOrEqual"), _compares),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     "Attention": _always("it ignores windows and the order of masks; the operator's function is computed instead"),
-    "BitShift": _always("it saturates what is shifted out, and shifts negative numbers otherwise"),
-    "DFT": _always("its transform loses three digits more than others"),
-    "Dropout": _always("it forgets what its inputs are called; nothing would be computed anyway"),
-    "DynamicQuantizeLinear": _always("it rounds halves another way"),
+    "BitShift": _always("it saturates instead of shifting bits out, and shifts negative numbers differently"),
+    "DFT": _always("its transform is less accurate than others by three digits"),
+    "Dropout": _always("it loses the names of its inputs, and there would be nothing to compute anyway"),
+    "DynamicQuantizeLinear": _always("it rounds halves differently"),
     **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     "AveragePool": average_pool,
     "Cast": _cast,
-    "Celu": _with("it divides by an alpha of zero otherwise", lambda node: node.attributes.get("alpha", 1.0) == 0),
-    "Compress": _always("it ends the process where nothing is chosen"),
+    "Celu": _with(
+        "it treats a division by an alpha of zero differently", lambda node: node.attributes.get("alpha", 1.0) == 0
+    ),
+    "Compress": _always("it ends the process if nothing is chosen"),
     "ConvTranspose": conv_transpose,
-    "Hardmax": _always("of equal elements it takes any, not the first"),
-    "IsInf": _always("it finds no infinities that were computed right before"),
+    "Hardmax": _always("it takes any of several equal elements instead of the first"),
+    "IsInf": _always("it does not detect infinities that were computed directly before"),
     "GatherElements": _gather_elements,
-    "GridSample": _with("it pads cubic samples otherwise", _samples_cubic),
-    "LRN": _with("it takes every bias for 1", lambda node: node.attributes.get("bias", 1.0) != 1),
-    "LpNormalization": _always("it adds to the norm, which shows where that is small"),
+    "GridSample": _with("it pads differently for cubic samples", _samples_cubic),
+    "LRN": _with("it treats every bias as 1", lambda node: node.attributes.get("bias", 1.0) != 1),
+    "LpNormalization": _always("it adds a small number to the norm, which is visible if the norm is small"),
     "LpPool": lp_pool,
     "MaxPool": max_pool,
     "Pow": _with("it computes powers of integers in float32", lambda node: not _is_float(node)),
-    "NonMaxSuppression": _always("it leaves out boxes that overlap by just the threshold"),
+    "NonMaxSuppression": _always("it drops boxes whose overlap equals the threshold"),
     "Pad": _pad,
     "PRelu": _with("it computes integers in float32", lambda node: not _is_float(node)),
     "QuantizeLinear": _quantize,
     "Range": _range,
     "ReduceMax": _reduce_max,
     "Resize": resize,
-    "RoiAlign": _with("its largest sample is another", lambda node: node.attributes.get("mode") == "max"),
+    "RoiAlign": _with("it chooses the largest sample differently", lambda node: node.attributes.get("mode") == "max"),
     "Split": _split,
-    "STFT": _always("its transform loses three digits more than others"),
+    "STFT": _always("its transform is less accurate than others by three digits"),
     "TopK": _top_k,
-    "Softplus": _always("it is less than 0 where it should be close to 0, and loses all digits there"),
+    "Softplus": _always("it returns negative numbers where the result is close to 0, and has no correct digits there"),
     "SpaceToDepth": _with("it ignores the mode", lambda node: "mode" in node.attributes),
     "Tile": _tile,
 }

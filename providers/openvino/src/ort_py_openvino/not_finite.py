@@ -72,7 +72,7 @@ def refusal_of_not_finite(node: NodeSpec, graph: GraphView) -> str | None:
     for value in node.inputs:
         constant = None if value is None else graph.constant(value.name)
         if value is not None and constant is not None and has(constant, infinities=kind in _CHANGES_INFINITIES):
-            return f"OpenVINO's result would be another: '{value.name}' is not finite, and it computes with numbers"
+            return f"OpenVINO's result would be different: '{value.name}' is not finite, and it computes with numbers"
     return None
 
 

@@ -12,12 +12,14 @@ OPTIONS: tuple[OptionSpec, ...] = (
         "precision",
         str,
         "",
-        "What float32 models are computed in: FP32, BF16 or FP16; ACCURACY leaves each tensor its type. "
+        "Precision of float32 models: FP32, BF16 or FP16; ACCURACY leaves each tensor its type. "
         "The session's precision where it is not given.",
     ),
     OptionSpec("num_of_threads", int, 0, "Threads on the processor; 0 takes the session's."),
     OptionSpec("num_streams", int, 1, "Runs that OpenVINO computes side by side."),
-    OptionSpec("cache_dir", str, "", "Folder in which OpenVINO itself keeps what it compiles for devices that it can."),
+    OptionSpec(
+        "cache_dir", str, "", "Folder in which OpenVINO itself caches compiled models, for devices that support it."
+    ),
     OptionSpec(
         "model_priority", str, "DEFAULT", "Order among models on one device.", ("DEFAULT", "LOW", "MEDIUM", "HIGH")
     ),
@@ -34,9 +36,9 @@ OPTIONS: tuple[OptionSpec, ...] = (
         str,
         "",
         "JSON text, or the path of a JSON file: properties of OpenVINO by device, e.g. "
-        '{"CPU": {"INFERENCE_PRECISION_HINT": "bf16"}}. They beat all other options.',
+        '{"CPU": {"INFERENCE_PRECISION_HINT": "bf16"}}. They take precedence over all other options.',
     ),
-    OptionSpec("claim_small", bool, False, "Take subgraphs too that are faster without the call to OpenVINO."),
+    OptionSpec("claim_small", bool, False, "Also take subgraphs that are faster without the call to OpenVINO."),
 )
 
 

@@ -31,7 +31,7 @@ def refusal(node: NodeSpec, graph: GraphView, target: Target) -> str | None:
         if reason is not None:
             return reason
         if _has_nan(node, node.body, graph):
-            return "OpenVINO's result would be another: one of its numbers is not-a-number"
+            return "OpenVINO's result would be different: one of its numbers is not-a-number"
     elif node.domain and (node.domain != "com.microsoft" or node.op_type not in _MICROSOFT):
         return f"an operator of {node.domain} that was not compared with OpenVINO's"
     if any(isinstance(value, GraphView) for value in node.attributes.values()):

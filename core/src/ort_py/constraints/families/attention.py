@@ -81,7 +81,7 @@ def _several(n: NodeScope) -> Outputs:
 
 
 def _mask(n: NodeScope, query: Dims, key: Dims) -> None:
-    """State what masks of keys are like: lengths, or one number a key."""
+    """State what masks of keys are like: lengths, or one number per key."""
     shape = n.require_rank(4, 1, 4)
     if len(shape) == 1:
         counts = (query[0], query[0] * 3 + 2)

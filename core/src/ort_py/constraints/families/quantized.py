@@ -12,7 +12,7 @@ __all__ = ["TABLE"]
 
 
 def _parameters(n: NodeScope) -> Outputs:
-    """QuantizeLinear and DequantizeLinear: one scale, one an entry of an axis, or one a block along it."""
+    """QuantizeLinear and DequantizeLinear: one scale, one per entry of an axis, or one per block along it."""
     shape, scale = n.shape(0), n.shape(1)
     block = n.integer("block_size")
     single = not scale or (len(scale) == 1 and scale[0] == 1)

@@ -85,7 +85,7 @@ _background: Background | None = None
 
 
 def process_background() -> Background:
-    global _background  # noqa: PLW0603 - one a process, made when it is first needed
+    global _background  # noqa: PLW0603 - one per process, made when it is first needed
     if _background is None:
         _background = Background()
     return _background

@@ -110,7 +110,7 @@ class FuseQuickGelu(Fusion):
 
 
 class FuseBiasGelu(Fusion):
-    """Gelu of ``x + bias``, the bias a constant of one entry a column: BiasGelu, for tanh FastGelu with a bias."""
+    """Gelu of ``x + bias``, the bias a constant of one entry per column: BiasGelu, for tanh FastGelu with a bias."""
 
     name = "BiasGeluFusion"
     patterns = tuple(

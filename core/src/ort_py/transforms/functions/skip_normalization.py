@@ -46,7 +46,7 @@ def _awaits_bias(match: Match) -> bool:
 
 
 class FuseSkipNormalization(Fusion):
-    """``normalisation(x + skip)``, and ``normalisation(x + bias + skip)`` with a constant of one entry a column."""
+    """``normalisation(x + skip)``, and ``normalisation(x + bias + skip)`` with a constant of one entry per column."""
 
     name = "SkipLayerNormFusion"
     patterns = _patterns()

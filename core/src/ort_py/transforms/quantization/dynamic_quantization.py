@@ -43,7 +43,7 @@ def _refusal(match: Match) -> str:
     if b.data_type not in (DataType.INT8, DataType.UINT8) or b.shape is None or len(b.shape) < 2:
         return f"'{b.name}' is not a matrix of 8 bits whose columns are known"
     if not _columns(match.get("b_scale"), b) or not _columns(match.get("b_zero"), b):
-        return "scale or zero point of the second factor is neither one number nor one a column"
+        return "scale or zero point of the second factor is neither one number nor one per column"
     return ""
 
 

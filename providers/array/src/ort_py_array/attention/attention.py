@@ -181,7 +181,7 @@ def _valid_lengths(ctx: KernelContext, nonpad: Array, k: Array) -> tuple[int, ..
     where = ctx.node.location
     lengths = host_ints(nonpad) or ()
     if tuple(nonpad.shape) != (k.shape[0],):
-        raise shape_error("nonpad_kv_seqlen is not one number a batch entry.", where, [nonpad.shape, k.shape])
+        raise shape_error("nonpad_kv_seqlen is not one number per batch entry.", where, [nonpad.shape, k.shape])
     if lengths and not 0 <= min(lengths) <= max(lengths) <= k.shape[2]:
         raise InvalidArgument(
             f"nonpad_kv_seqlen {list(lengths)} goes beyond the {k.shape[2]} keys there are.",

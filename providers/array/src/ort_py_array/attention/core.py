@@ -97,9 +97,10 @@ def attend(
         mask: Broadcasts to ``(batch, heads, rows, keys)``. Boolean: False hides a key. Numbers: added to the scores,
             -inf hides. Its last axis may also be shorter than the keys, which hides the rest. Several masks are
             applied one after the other, so that their common shape need not exist.
-        offsets: Position of the first query, that is the keys before it; one for all or one a batch entry, on the host.
+        offsets: Position of the first query, that is the number of keys before it; one for all or one per batch
+            entry, on the host.
         lengths: Keys that exist in each batch entry, on the host; None is all of them.
-        sinks: One logit a query head ``(heads,)`` that takes part in the softmax's sum and has no value.
+        sinks: One logit per query head ``(heads,)`` that takes part in the softmax's sum and has no value.
         packed: Return ``(batch, rows, heads · value size)`` instead of ``(batch, heads, rows, value size)``.
 
     Returns:
@@ -203,7 +204,7 @@ def _check_limits(
         if isinstance(values, tuple) and len(values) != q.shape[0]:
             raise shape_error(f"{len(values)} {name} do not fit a batch of {q.shape[0]}.", where, [q.shape])
     if sinks is not None and tuple(sinks.shape) != (q.shape[1],):
-        raise shape_error(f"The sinks are not one a query head, of which there are {q.shape[1]}.", where, [sinks.shape])
+        raise shape_error(f"The sinks are not one per query head ({q.shape[1]} heads).", where, [sinks.shape])
 
 
 _Place: TypeAlias = tuple[range, range]

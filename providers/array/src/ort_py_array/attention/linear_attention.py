@@ -43,8 +43,8 @@ def linear_attention(
     """LinearAttention-27: what queries read of a state that each step decays, corrects and adds to.
 
     Inputs are packed ``(batch, time, heads · size)``, the state is ``(batch, key heads, size, value size)``. Each key
-    head serves ``q_num_heads / kv_num_heads`` query heads. `decay` holds logarithms, one a head or one an element of a
-    key; `beta` one rate a head or one for all. `chunk_size` is a hint that does not change the result.
+    head serves ``q_num_heads / kv_num_heads`` query heads. `decay` holds logarithms, one per head or one per element of
+    a key; `beta` one rate a head or one for all. `chunk_size` is a hint that does not change the result.
 
     Returns:
         ``(batch, time, query heads · value size)`` in the type of `query`, and the state after the last step in the

@@ -1,4 +1,4 @@
-"""TensorScatter-24: new keys or values written into a copy of a cache, at one place a batch entry.
+"""TensorScatter-24: new keys or values written into a copy of a cache, at one place per batch entry.
 
 Every element type. It does not depend on attention.
 """
@@ -48,7 +48,7 @@ def tensor_scatter(
         raise shape_error("The update does not fit into the cache.", where, [cache.shape, update.shape])
     batch = cache.shape[0]
     if write_indices is not None and tuple(write_indices.shape) != (batch,):
-        raise shape_error("write_indices is not one place a batch entry.", where, [write_indices.shape, cache.shape])
+        raise shape_error("write_indices is not one place per batch entry.", where, [write_indices.shape, cache.shape])
     present = xp.array(cache, order="C")
     if not update.size:
         return present

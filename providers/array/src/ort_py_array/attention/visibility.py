@@ -21,8 +21,8 @@ class Visibility:
     """Limits on the keys of each batch entry: query `i` is at position ``offset + i`` and sees keys near it.
 
     Attributes:
-        offsets: Position of the first query, one a batch entry; a negative one leaves leading queries without keys.
-        lengths: Number of keys that exist, one a batch entry.
+        offsets: Position of the first query, one per batch entry; a negative one leaves leading queries without keys.
+        lengths: Number of keys that exist, one per batch entry.
         left: Keys before a query's position that it sees; None is all.
         right: Keys after it, 0 for causal attention; None is all.
     """
@@ -90,5 +90,5 @@ class Visibility:
 
 
 def _per_entry(xp: Any, values: Sequence[int]) -> Any:
-    """One number a batch entry, of rank 5; the bare number where there is one."""
+    """One number per batch entry, of rank 5; the bare number where there is one."""
     return values[0] if len(values) == 1 else xp.asarray(values).reshape((-1, 1, 1, 1, 1))

@@ -87,7 +87,7 @@ def binarizer(ctx: KernelContext) -> KernelCallable:
 
 
 def imputer(ctx: KernelContext) -> KernelCallable:
-    """Imputer 1: elements equal to the replaced value (NaN too) become one value, or one a feature."""
+    """Imputer 1: elements equal to the replaced value (NaN too) become one value, or one per feature."""
     xp, node = ctx.xp, ctx.node
     attributes = node.attributes
     kinds: dict[bool, tuple[Any, Any]] = {
@@ -102,7 +102,7 @@ def imputer(ctx: KernelContext) -> KernelCallable:
             raise InvalidArgument(
                 f"There are {len(values)} imputed values for {features} features.",
                 where=node.location,
-                fix="Give one value, or one a feature, in the attribute that fits the input's type: "
+                fix="Give one value, or one per feature, in the attribute that fits the input's type: "
                 "'imputed_value_floats' or 'imputed_value_int64s'.",
             )
         new = np.array(values)

@@ -196,8 +196,8 @@ _NF4 = (
 def matmul_bnb4(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.MatMulBnb4-1: a product with weights ``(N, K)`` in bitsandbytes' FP4 or NF4.
 
-    The flat weights are quantised in blocks of ``block_size``, two a byte, the first in the upper half. With ``transB``
-    (the default) A is ``(..., K)`` and the result ``(..., N)``; without, the other way round.
+    The flat weights are quantised in blocks of ``block_size``, two per byte, the first in the upper half. With
+    ``transB`` (the default) A is ``(..., K)`` and the result ``(..., N)``; without, the other way round.
 
     Raises InvalidArgument where sizes, block size or ``quant_type`` do not fit.
     """

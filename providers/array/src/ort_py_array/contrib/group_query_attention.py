@@ -142,7 +142,7 @@ class _Node:
                 where = position_ids
             else:
                 raise shape_error(
-                    f"position_ids must be {list(q.shape[:2])}, one a query.", ctx.node.location, [position_ids.shape]
+                    f"position_ids must be {list(q.shape[:2])}, one per query.", ctx.node.location, [position_ids.shape]
                 )
         interleaved = self._interleaved
         return (

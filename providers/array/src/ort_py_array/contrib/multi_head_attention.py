@@ -29,7 +29,7 @@ def multi_head_attention(ctx: KernelContext) -> KernelCallable:
 
     Queries ``(batch, length, heads · size)`` with keys and values of the same form, of one array ``(batch, length,
     heads, 2, size)``, or of caches ``(batch, heads, length, size)``; or all three in the query ``(batch, length,
-    heads, 3, size)``. `bias` holds one entry a column of each. Past keys come before the new ones; with
+    heads, 3, size)``. `bias` holds one entry per column of each. Past keys come before the new ones; with
     past_sequence_length the past is a buffer, and cache_indirection ``(batch / beams, beams, rows)`` says for one query
     which beam a row comes from. The fourth output holds the scores before the softmax,
     -inf where a query does not see a key.
@@ -226,14 +226,14 @@ class _Attention:
         return [q, k, v]
 
     def _biased(self, parts: list[Array], bias: Array | None, cached: bool) -> list[Array]:
-        """With the bias of the projections added, one entry a column; keys and values from caches have theirs."""
+        """With the bias of the projections added, one entry per column; keys and values from caches have theirs."""
         if bias is None:
             return parts
         xp = self._ctx.xp
         columns = [x.shape[1] * x.shape[3] for x in parts]
         if tuple(bias.shape) != (sum(columns),):
             raise shape_error(
-                f"The bias must have {sum(columns)} entries, one a column of queries, keys and values.",
+                f"The bias must have {sum(columns)} entries, one per column of queries, keys and values.",
                 self._ctx.node.location,
                 [bias.shape],
             )

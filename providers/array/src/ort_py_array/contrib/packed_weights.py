@@ -21,7 +21,7 @@ _SCRATCH_ELEMENTS = 1 << 19
 """Unpacked weights that exist at once: 2 MiB of float32, what a second-level cache holds."""
 
 _FEW = 4
-"""Rows up to which it is cheaper to scale the parts of a product, one a block, than the weights."""
+"""Rows up to which it is cheaper to scale the parts of a product, one per block, than the weights."""
 
 
 def unpacked(xp: Any, packed: Array, bits: int, size: int) -> Array:

@@ -113,7 +113,7 @@ class PagedNode:
             parts = separated(self.ctx, query[None], lone_key, lone_value, self.heads, self.key_heads)
             q, k, v = (one[0] for one in parts)
             if k.shape[0] != q.shape[0]:
-                raise shape_error("There must be one key and value a token.", where, [q.shape, k.shape])
+                raise shape_error("There must be one key and value per token.", where, [q.shape, k.shape])
             return q, k, v
         size = query.shape[1] // self.heads
         fits = key is not None and key.shape == (query.shape[0], size) and query.shape[1] == size * self.heads

@@ -26,7 +26,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """One entry a sequence.
+    """One entry per sequence.
 
     Attributes:
         begins: Its first token in the batch.
@@ -106,7 +106,7 @@ def pages_of(ctx: KernelContext, table: Any, sequences: Sequences, blocks: int, 
     longest = int(needed.max())
     if found.ndim != 2 or found.shape[0] != needed.size or found.shape[1] < longest:
         raise shape_error(
-            f"block_table must be ({needed.size}, {longest} or more): one row a sequence, of pages of {rows} rows.",
+            f"block_table must be ({needed.size}, {longest} or more): one row per sequence, of pages of {rows} rows.",
             ctx.node.location,
             [found.shape],
         )

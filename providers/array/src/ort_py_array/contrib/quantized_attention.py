@@ -22,7 +22,7 @@ def q_attention(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.QAttention-1: Attention of ``(x - x_zero) · x_scale @ (weight - w_zero) · w_scale + bias``.
 
     Inputs: x ``(batch, length, size)`` and weight ``(size, columns)``, int8 or uint8; bias, x_scale and w_scale, which
-    has one entry or one a column; mask_index; x_zero_point; w_zero_point, as w_scale; past. Results have the type of
+    has one entry or one per column; mask_index; x_zero_point; w_zero_point, as w_scale; past. Results have the type of
     the bias.
 
     Raises:
@@ -81,12 +81,12 @@ def _shifted(ctx: KernelContext, weight: Array, zero: Array | None) -> tuple[Any
 
 
 def _by_column(ctx: KernelContext, what: str, weight: Array, parameter: Array) -> Array:
-    """A parameter of the weights, one or one a column, that broadcasts to them."""
+    """A parameter of the weights, one or one per column, that broadcasts to them."""
     if parameter.size == 1:
         return parameter.reshape(())
     if tuple(parameter.shape) != tuple(weight.shape[1:]):
         raise shape_error(
-            f"The weights' {what} must have one entry, or one a column.",
+            f"The weights' {what} must have one entry, or one per column.",
             ctx.node.location,
             [parameter.shape, weight.shape],
         )

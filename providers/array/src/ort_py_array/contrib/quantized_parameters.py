@@ -1,4 +1,4 @@
-"""Scales and zero points of the quantised operators of com.microsoft: one value each, or one a column.
+"""Scales and zero points of the quantised operators of com.microsoft: one value each, or one per column.
 
 Read by the families beside it before they compute. It is independent of operators.
 """

@@ -50,7 +50,7 @@ class _Right:
 
 
 def columns(ctx: KernelContext, what: str, b: Array, parameter: Array) -> Array:
-    """A scale or zero point of the right operand: one, one a column, or ``(…, 1, columns)``; broadcasts to products.
+    """A scale or zero point of the right operand: one, one per column, or ``(…, 1, columns)``; broadcasts to products.
 
     Raises:
         InvalidArgument: It is none of these.
@@ -68,7 +68,7 @@ def columns(ctx: KernelContext, what: str, b: Array, parameter: Array) -> Array:
 
 
 def _biased(ctx: KernelContext, y: Array, bias: Array | None) -> Array:
-    """`y` plus one entry a column."""
+    """`y` plus one entry per column."""
     if bias is None:
         return y
     if y.ndim == 0 or tuple(bias.shape) != (y.shape[-1],):
@@ -108,8 +108,8 @@ def matmul_integer_to_float(ctx: KernelContext) -> KernelCallable:
     """com.microsoft.MatMulIntegerToFloat 1: ``(A - a_zero) · a_scale @ (B - b_zero) · b_scale + bias``.
 
     Inputs A, B (int8 or uint8), a_scale, b_scale, a_zero_point, b_zero_point, bias; the scales' type (float or float16)
-    is the result's, which is rounded once. Parameters of A have one entry, or one a column of A; those of B one, or one
-    a column of B. Raises InvalidArgument where shapes do not fit.
+    is the result's, which is rounded once. Parameters of A have one entry, or one per column of A; those of B one, or
+    one a column of B. Raises InvalidArgument where shapes do not fit.
     """
     xp = ctx.xp
     right = _Right(ctx, 1, 5)

@@ -76,7 +76,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Regions along one axis, one entry a region: where they start, how large a bin is, how many samples it has."""
+    """Regions along one axis, one entry per region: where they start, how large a bin is, how many samples it has."""
 
     start: Any
     step: Any

@@ -165,7 +165,7 @@ def driver() -> Driver:
     Raises:
         EPFail: There is none, it is too old, or it does not start.
     """
-    global _driver  # noqa: PLW0603 - one a process; two that are made at once are equal
+    global _driver  # noqa: PLW0603 - one per process; two that are made at once are equal
     if _driver is None:
         _driver = Driver(libraries.load("cuda"))
     return _driver

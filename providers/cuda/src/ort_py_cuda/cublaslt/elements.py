@@ -55,8 +55,8 @@ class Compute(IntEnum):
 class Epilogue(IntEnum):
     """``cublasLtEpilogue_t``: what happens to a result before it is stored.
 
-    A bias has one entry a row of the library's column-major result: one a column of ours. GELU is the approximation by
-    tanh, so it serves FastGelu and ``Gelu(approximate="tanh")`` only.
+    A bias has one entry per row of the library's column-major result: one per column of ours. GELU is the approximation
+    by tanh, so it serves FastGelu and ``Gelu(approximate="tanh")`` only.
     """
 
     DEFAULT = 1

@@ -5,7 +5,7 @@ The algebra. The library stores matrices by columns: entry (i, j) of a matrix wi
 library, X'. From ``Y = A · B`` follows ``Y' = B' · A'``: asked for the product of the memory of B and the memory of
 A, in this order, it writes the memory of Y, and nothing is moved. Where the memory of an operand holds its transpose
 (the rows are what is contiguous), the library is asked to transpose it. A bias that the library adds to each column
-of Y', one entry a row, is one entry a column of Y: ONNX's bias.
+of Y', one entry per row, is one entry per column of Y: ONNX's bias.
 
 Batches. Leading axes broadcast; a broadcast axis has stride 0. Axes that are one run in all three arrays are joined; an
 axis over which B is the same and A continues row by row is not a batch but adds rows; the longest axis left becomes the

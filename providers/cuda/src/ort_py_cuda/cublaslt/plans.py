@@ -73,7 +73,7 @@ class Operands:
         b: Our B.
         added: C, in the layout of the result; not read where nothing is accumulated.
         result: D.
-        bias: One entry a column of our result; 0 where there is none.
+        bias: One entry per column of our result; 0 where there is none.
         a_scale: A float32 that A is multiplied by (float8); 0 where there is none.
         b_scale: The same for B.
     """

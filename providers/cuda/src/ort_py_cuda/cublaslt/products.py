@@ -68,7 +68,7 @@ def multiply(
         b: The same, of the same type.
         out: Array to write to, C-contiguous or some columns of a matrix that is; a new one where None. It may be
             `added`.
-        bias: One entry a column of the result, of its type, contiguous.
+        bias: One entry per column of the result, of its type, contiguous.
         added: C-contiguous, of the shape and type of the result.
         alpha: Factor of the product.
         beta: Factor of what is added.

@@ -103,7 +103,7 @@ class Float8Region(FunctionRegion):
             raise InvalidArgument(
                 f"'{what.added}' has shape {list(added.shape)}, which does not broadcast to {list(shape)}.",
                 where=one.where,
-                fix="Give C a shape that broadcasts to the product's, e.g. one entry a column.",
+                fix="Give C a shape that broadcasts to the product's, e.g. one entry per column.",
             )
         y = product(
             *(self._xp, rows, one.columns),

@@ -144,7 +144,7 @@ def multiplied(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A scale or zero point: its array, and 1 where there is one entry a row or column, 0 where one for all."""
+    """A scale or zero point: its array, and 1 where there is one entry per row or column, 0 where one for all."""
 
     array: Array | None = None
     step: int = 0
@@ -156,7 +156,7 @@ class Parameter:
 
 
 def per_row(ctx: KernelContext, a: Array, parameter: Array | None, dtype: Any = None) -> Parameter:
-    """A parameter of the left operand or of the result: one, one a row, or ``(..., rows, 1)``.
+    """A parameter of the left operand or of the result: one, one per row, or ``(..., rows, 1)``.
 
     Raises:
         InvalidArgument: It is none of these.
@@ -175,7 +175,7 @@ def per_row(ctx: KernelContext, a: Array, parameter: Array | None, dtype: Any = 
 
 
 def per_column(ctx: KernelContext, size: int, parameter: Array | None, dtype: Any = None) -> Parameter:
-    """A parameter of the right operand: one, or one a column.
+    """A parameter of the right operand: one, or one per column.
 
     Raises:
         InvalidArgument: It is neither.
@@ -225,7 +225,7 @@ def results(
         dtype: Of the result; says which of the three it is.
         right: dtype name of the right operand.
         a_zero, b_zero, a_scale, b_scale: Of the operands; scales are float32.
-        bias: float32, one entry a column.
+        bias: float32, one entry per column.
         y_scale, y_zero: Of a requantised result.
     """
     xp = ctx.xp

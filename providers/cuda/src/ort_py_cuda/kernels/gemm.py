@@ -1,7 +1,7 @@
 """Gemm, and FusedGemm of com.microsoft, by cuBLASLt: what is added and the activation are part of the product.
 
-One entry a column is the library's bias; a matrix is its C; all else is spread over the result first, which then is C.
-Relu is an epilogue. Other activations are computed in place in the type that was added up in, before rounding.
+One entry per column is the library's bias; a matrix is its C; all else is spread over the result first, which then is
+C. Relu is an epilogue. Other activations are computed in place in the type that was added up in, before rounding.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def gemm(ctx: KernelContext, activation: str = "", finish: Callable[[Array], Any
 
 
 def _is_bias(c: Array, shape: tuple[int, ...]) -> bool:
-    """Return whether there is one entry a column, the same for all rows."""
+    """Return whether there is one entry per column, the same for all rows."""
     return bool(c.size == shape[1] and c.ndim and c.shape[-1] == shape[1])
 
 
@@ -94,7 +94,7 @@ def _shape(ctx: KernelContext, left: Array, right: Array, c: Array | None) -> tu
         raise InvalidArgument(
             f"C has shape {list(c.shape)}, which does not broadcast to {list(shape)}.",
             where=ctx.node.location,
-            fix="Give C a shape that broadcasts to the product's, e.g. one entry a column.",
+            fix="Give C a shape that broadcasts to the product's, e.g. one entry per column.",
         )
     return shape
 

@@ -92,7 +92,7 @@ class Rotary:
         positions: int64 on the device; None where they are counted from the start.
         first: Whether only the first of them counts.
         interleaved: Whether a pair is two neighbours.
-        weight: Of the norm by root mean square, one entry an element of a head.
+        weight: Of the norm by root mean square, one entry per element of a head.
         epsilon: Of the norm.
         offset: The first element of a head that is turned.
     """

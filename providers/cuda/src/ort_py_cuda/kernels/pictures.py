@@ -85,7 +85,7 @@ def described(name: str, dims: Sizes, dtype: str, last: bool) -> Tensor:
 
 
 def vector(name: str, size: int, like: Tensor, dtype: str | None = None) -> Tensor:
-    """One number a channel, that broadcasts to `like`."""
+    """One number per channel, that broadcasts to `like`."""
     dims = (1, size, *(1 for _ in like.dims[2:]))
     return Tensor(name, dims, (size, 1, *(size for _ in like.dims[2:])), like.dtype if dtype is None else dtype)
 

@@ -2,7 +2,7 @@
 
 Rows that fit stay in registers between the sum, the squares and the result; longer ones are read again. Statistics are
 formed in float32 (float64 for float64). What is not covered goes to the array library: scales that broadcast in
-another way than one entry a column, other types for scales than for the input, `stash_type` other than float32.
+another way than one entry per column, other types for scales than for the input, `stash_type` other than float32.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def normalize_into(
 
     Args:
         x: Rows.
-        scale: One entry a column.
+        scale: One entry per column.
         out: Where the result goes, of the size of `x`; it may be `x`.
         width: Elements of a row.
         epsilon: Added to the mean of the squares.
         centred: Whether the mean is subtracted.
         rounds: Whether a standardised element is rounded to the type of `x` before it is scaled.
         skip: Added to `x`; as many rows, or fewer that repeat.
-        bias: Added to `x`, one entry a column.
-        shift: Added to the result, one entry a column.
-        mean: Where means go, float32, one a row.
+        bias: Added to `x`, one entry per column.
+        shift: Added to the result, one entry per column.
+        mean: Where means go, float32, one per row.
         inverse: Where inverse deviations go, likewise.
         total: Where what was normalised goes, of the size of `x`.
     """

@@ -49,7 +49,7 @@ class ByRows:
         pack: Elements loaded at once.
         packs: Packs a thread holds in registers; 0 where rows are read once for each step.
         ways: For each input: ``l`` lies like a row of the result, ``b`` has one element a row, ``g`` has any strides.
-        full: For each result, whether it has an element a column; else it has one a row.
+        full: For each result, whether it has an element a column; else it has one per row.
         index: Integer type of positions.
     """
 

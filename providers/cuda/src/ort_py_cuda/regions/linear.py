@@ -89,7 +89,7 @@ def _only_reader(graph: GraphView, value: ValueSpec) -> NodeSpec | None:
 
 
 def _vector(graph: GraphView, node: NodeSpec, product: ValueSpec, form: tuple[int, int]) -> str | None:
-    """Name of the constant with one entry a column that a node adds to a product; None where it does something else."""
+    """Name of the constant with one entry per column that a node adds to a product; None if it does not do that."""
     adds = (node.domain, node.op_type) == ("", "Add") and node.since_version >= 7
     if not adds and (node.domain, node.op_type) != (_MS, "FastGelu"):
         return None

@@ -1,4 +1,4 @@
-"""oneDNN's CPU engine: one a process, made when first needed, and the stream whose order is that of the caller.
+"""oneDNN's CPU engine: one per process, made when first needed, and the stream whose order is that of the caller.
 
 Both are handles without threads or memory of their own on a CPU, so all sessions and threads share them.
 """
@@ -54,7 +54,7 @@ def engine() -> Engine:
     Raises:
         EPFail: The library cannot be used here.
     """
-    global _engine  # noqa: PLW0603 - one a process, made late because a probe must not make it
+    global _engine  # noqa: PLW0603 - one per process, made late because a probe must not make it
     if _engine is not None:
         return _engine
     with _lock:

@@ -153,7 +153,7 @@ class DnnlRegion(CompiledRegion):
                 return self._walked(shapes, threads, generation)
         except Unimplemented as error:
             raise Refused(
-                f"oneDNN has nothing for inputs of {', '.join(map(str, shapes))}.",
+                f"oneDNN cannot compute with inputs of {', '.join(map(str, shapes))}.",
                 why=(str(error),),
                 fix="run these shapes with another provider",
             ) from error
@@ -169,7 +169,7 @@ class DnnlRegion(CompiledRegion):
                 if 0 in shape:
                     # Primitives do nothing then, though what follows from nothing need not be nothing.
                     raise Refused(
-                        f"oneDNN computes nothing of the empty input '{name}'.",
+                        f"oneDNN does not compute with the empty input '{name}'.",
                         why=(f"its shape is {list(shape)}",),
                         fix="run these shapes with another provider",
                     )

@@ -30,7 +30,7 @@ def unpacked(names: list[str], attributes: Mapping[str, Any], constant: Callable
     if bits not in {4, 8}:
         return f"weights of {bits} bits; 4 and 8 are supported"
     if depth % size:
-        return "the last block is not whole"
+        return "the last block is incomplete"
     count = depth // size
     held, scales, zeros = (
         constant(names[place]) if len(names) > place and names[place] else None for place in (1, 2, 3)
@@ -45,7 +45,7 @@ def unpacked(names: list[str], attributes: Mapping[str, Any], constant: Callable
         shifts = _numbers(zeros.reshape(columns, -1), bits)[:, :count]
     shifted = integers.astype(np.int16) - shifts.astype(np.int16)[:, :, None]
     if int(shifted.min()) < -128 or int(shifted.max()) > 127:
-        return "zero points that leave more than 8 bits"
+        return "its weights minus their zero points need more than 8 bits"
     weights = np.ascontiguousarray(shifted.astype(np.int8).transpose(1, 2, 0))
     return weights, np.ascontiguousarray(scales.reshape(columns, count).T[:, None, :])
 

@@ -61,10 +61,10 @@ def layer_constants(names: list[str], constant: Constant) -> Layer | str:
         if zero is None:
             zero = np.zeros(directions, weights.dtype)
         if {scale.size, zero.size} - {directions, directions * columns}:
-            return "scales or zero points that do not fit the weights"
+            return "its scales or zero points do not fit its weights"
         found = _signed(weights, zero)
         if found is None:
-            return "zero points of columns that do not leave 8 bits"
+            return "its weights minus the zero points of their columns need more than 8 bits"
         scales = np.broadcast_to(scale.reshape(directions, -1), (directions, columns))
         parts.append((found[0], _halved(scales), found[1]))
     (weights, scales, zeros), (states, state_scales, state_zeros) = parts
@@ -72,7 +72,7 @@ def layer_constants(names: list[str], constant: Constant) -> Layer | str:
     if bias is None or weights.shape[2] != GATES * states.shape[1] or weights.shape[2] != states.shape[2]:
         return "weights and bias do not fit each other"
     if states.shape[1] == 1:
-        return "a state of one number"
+        return "its state has a single number"
     both = bias.reshape(len(weights), 2, -1)
     sums = states.astype(np.float32).sum(axis=1)  # less what the zero point is worth: whole numbers, exact
     sums = np.asarray(state_zeros, np.float32)[:, None] * states.shape[1] - sums

@@ -37,7 +37,7 @@ def _binary(planner: Planner, operation: Operation) -> None:
 
 
 def _prelu(planner: Planner, operation: Operation) -> None:
-    """ONNX PRelu: the slopes broadcast; before version 7 a vector of them is one a channel."""
+    """ONNX PRelu: the slopes broadcast; before version 7 a vector of them is one per channel."""
     source = planner.value(operation.inputs[0])
     source = planner.converted(source, planner.result_type(source))
     value = source if source.desc.is_dense and source.desc.key is not None else planner.plain(source)

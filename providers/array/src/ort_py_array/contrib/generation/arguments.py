@@ -80,7 +80,7 @@ def number_of(
 
 
 def prompt_of(name: str, value: Any, where: Location) -> Any:
-    """Tokens ``(batch, tokens)``, at least one a sequence.
+    """Tokens ``(batch, tokens)``, at least one per sequence.
 
     Raises:
         InvalidArgument: The shape is another.

@@ -52,7 +52,7 @@ def filter_unlikely(scores: Any, top_p: float, least: int, value: float, *, cust
 
 
 def drawn(scores: Any, numbers: Any) -> Any:
-    """A token of each row, as probable as its score says; `numbers` are drawn evenly from [0, 1), one a row."""
+    """A token of each row, as probable as its score says; `numbers` are drawn evenly from [0, 1), one per row."""
     total = np.cumsum(_softmax(scores).astype(np.float64), axis=1)
     # Numbers below the last sum: the token found is one that has a chance.
     aim = np.minimum(numbers * total[:, -1], np.nextafter(total[:, -1], 0))

@@ -12,7 +12,7 @@ __all__ = ["SCHEMAS"]
 
 
 def _skip_shapes(node: NodeSpec) -> Sequence[Shape | None]:
-    """Result and sum have the input's shape, statistics one entry a row."""
+    """Result and sum have the input's shape, statistics one entry per row."""
     shape = dims(node, 0)
     statistic = None if shape is None else (*shape[:-1], 1)
     return shape, statistic, statistic, shape

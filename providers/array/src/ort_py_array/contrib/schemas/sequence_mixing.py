@@ -22,7 +22,7 @@ _ROTARY = {
 
 
 def _linear_shapes(node: NodeSpec) -> Sequence[Shape | None]:
-    """One entry a query head or, where there are more of them, a key head; the state is in its past's shape."""
+    """One entry per query head or, where there are more of them, a key head; the state is in its past's shape."""
     query, value = dims(node, 0), dims(node, 2)
     heads, key_heads = (node.attributes.get(name, 0) for name in ("q_num_heads", "kv_num_heads"))
     if query is None or value is None or len(query) != 3 or len(value) != 3 or heads < 1 or key_heads < 1:

@@ -15,45 +15,45 @@ _MOST_MOVES = 8
 
 def _several_heads(node: NodeSpec, graph: GraphView) -> str | None:
     if any(value_name(node, place) for place in (3, 4, 6, 7, 8, 9)) or used_outputs(node) > 1:
-        return "a bias of projections, a mask of keys, a past or a present"
+        return "it has a bias of projections, a mask of keys, a past or a present"
     if node.attributes.get("unidirectional", 0):
         return "causal attention"
     heads = node.attributes["num_heads"]
     for place in range(3):
         shape = shape_of(node, place)
         if len(shape) != 3 and not (len(shape) == 4 and place and shape[1] == heads):
-            return "queries that are not of three dimensions, or keys or values of neither three nor four"
+            return "its queries do not have three dimensions, or its keys or values have neither three nor four"
         wide = shape[-1]
         if not isinstance(wide, int) or (len(shape) == 3 and wide % heads):
-            return "a size of heads that is not known"
+            return "the size of its heads is not known"
     return _grows(node, graph)
 
 
 def _attention(node: NodeSpec, graph: GraphView) -> str | None:
     attributes = node.attributes
     if any(value_name(node, place) for place in (4, 5, 6)) or used_outputs(node) > 1:
-        return "a past, a present, lengths of keys or scores that are wanted"
+        return "it has a past, a present, lengths of keys, or scores as an output"
     if any(attributes.get(name, -1) != -1 for name in ("left_window_size", "right_window_size")):
-        return "a window of keys"
+        return "it has a window of keys"
     shapes = [shape_of(node, place) for place in range(3)]
     ranks = {len(shape) for shape in shapes}
     if ranks not in ({3}, {4}):
-        return "queries, keys and values that are not all of three or all of four dimensions"
+        return "its queries, keys and values do not all have three or all have four dimensions"
     heads = [shape[1] for shape in shapes]
     if ranks == {3}:
         heads = [attributes.get("q_num_heads"), *(attributes.get("kv_num_heads"),) * 2]
     queries, keys, values = heads
     if not (isinstance(queries, int) and isinstance(keys, int) and isinstance(values, int)):
-        return "a number of heads that is not known"
+        return "its number of heads is not known"
     for shape, count in zip(shapes, (queries, keys, values), strict=True):
         wide = shape[-1]
         if not isinstance(wide, int) or (ranks == {3} and wide % count):
-            return "a size of heads that is not known"
+            return "the size of its heads is not known"
     if keys != values or queries % keys:
-        return f"{queries} heads of queries for {keys} of keys and {values} of values"
+        return f"it has {queries} heads of queries, {keys} of keys and {values} of values"
     mask = shape_of(node, 3)
     if value_name(node, 3) and (not mask or mask[-1] != shapes[1][-2]):
-        return "a mask that is not as long as the keys, for all that is known"
+        return "its mask is not known to be as long as the keys"
     return _grows(node, graph)
 
 
@@ -63,7 +63,7 @@ def _grows(node: NodeSpec, graph: GraphView) -> str | None:
         return None
     for place in (1, 2):
         if not isinstance(shape_of(node, place)[-2], int) and _is_kept(graph, value_name(node, place)):
-            return "keys and values of a number that changes from run to run: a plan would serve one run"
+            return "the number of its keys and values changes from run to run: a plan would serve one run"
     return None
 
 
@@ -95,19 +95,19 @@ def _rotary(node: NodeSpec, graph: GraphView) -> str | None:
     attributes, shape, cosines = node.attributes, shape_of(node, 0), shape_of(node, 1)
     half = cosines[-1] if cosines else None
     if attributes.get("interleaved", 0):
-        return "pairs that are neighbours: oneDNN is slow where every second element is wanted"
+        return "it rotates pairs of neighbours: oneDNN is slow at reading every second element"
     if len(shape) not in {3, 4} or not isinstance(half, int) or not isinstance(shape[-1], int):
-        return "a size of heads that is not known"
+        return "the size of its heads is not known"
     size = shape[-1] if len(shape) == 4 else shape[-1] // (attributes.get("num_heads") or shape[-1] // (2 * half))
     if attributes.get("rotary_embedding_dim", 0) not in {0, size} or size != 2 * half:
-        return "heads of which a part is turned"
+        return "it rotates only a part of each head"
     positions = graph.constant(value_name(node, 3)) if value_name(node, 3) else None
     if positions is not None and (positions.size != 1 or not attributes.get(FIRST)):
-        return "rows that are chosen of a table"
+        return "it chooses rows of a table"
     if positions is None and len(cosines) != 3:
-        return "cosines that are not of three dimensions"
+        return "its cosines do not have three dimensions"
     if positions is not None and len(cosines) != 2:
-        return "a table that is not of two dimensions"
+        return "its table does not have two dimensions"
     return None
 
 

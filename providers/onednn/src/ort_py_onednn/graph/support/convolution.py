@@ -11,7 +11,7 @@ __all__ = ["RULES"]
 def _convolution(node: NodeSpec, graph: GraphView) -> str | None:
     rank = len(shape_of(node, 0)) - 2
     if not 1 <= rank <= 3:
-        return f"a convolution over {rank} dimensions; 1 to 3 are supported"
+        return f"it is a convolution over {rank} dimensions; 1 to 3 are supported"
     if not all(isinstance(dim, int) for dim in shape_of(node, 1)):
         return "the weight's shape is not known"
     return None

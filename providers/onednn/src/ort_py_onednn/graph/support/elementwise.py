@@ -55,11 +55,11 @@ def _prelu(node: NodeSpec, graph: GraphView) -> str | None:
     if slopes is None or not np.isfinite(slopes.astype(np.float32)).all():
         # It adds the slope times what is negative, which is 0 elsewhere: NaN and infinities would spread.
         return "the slopes are not finite constants"
-    return None if len(shape_of(node, 1)) <= len(shape_of(node, 0)) else "slopes of a higher rank"
+    return None if len(shape_of(node, 1)) <= len(shape_of(node, 0)) else "the slopes have a higher rank than the input"
 
 
 def _logarithm(node: NodeSpec, graph: GraphView) -> str | None:
-    return "oneDNN's logarithm has few digits near one: 1 % of log(1.00005)"
+    return "oneDNN's logarithm is inaccurate near 1: log(1.00005) is wrong by 1 %"
 
 
 def _celu(node: NodeSpec, graph: GraphView) -> str | None:

@@ -16,7 +16,7 @@ def _concat(node: NodeSpec, graph: GraphView) -> str | None:
         return "sequence of scalars"
     if _grows(node, graph):
         # Keys and values of a decoder: with them in it, a region would have other shapes at each token.
-        return "a cache that grows from run to run: a plan would serve one run"
+        return "it extends a cache that grows from run to run: a plan would serve one run"
     return None
 
 
@@ -54,7 +54,7 @@ def _pad(node: NodeSpec, graph: GraphView) -> str | None:
         return f"mode {mode}"
     pads = node.attributes.get("pads") if node.since_version < 11 else graph.constant(value_name(node, 1))
     if pads is None or max((int(width) for width in np.reshape(pads, -1)), default=0) > _MIRRORED:
-        return f"mode reflect, and not by {_MIRRORED} at most: each element would be a copy of its own"
+        return f"its mode is reflect, and it may add more than {_MIRRORED} elements, each by a separate copy"
     return None
 
 
@@ -63,7 +63,7 @@ def _filled(node: NodeSpec, graph: GraphView) -> str | None:
     if graph.constant(value_name(node, 0)) is None:
         return None
     if output is None or any(value.name == output.name for value in graph.outputs):
-        return "a graph output that is a constant"
+        return "its result is a graph output and a constant"
     return None
 
 
@@ -72,17 +72,17 @@ def _gather(node: NodeSpec, graph: GraphView) -> str | None:
         return "a scalar"
     places = graph.constant(value_name(node, 1))
     if places is None:
-        return "places that are not known" if len(shape_of(node, 1)) else None
+        return "its places are not known" if len(shape_of(node, 1)) else None
     if not places.size:
         return "no places"
     apart = np.diff(places.reshape(-1))
     if places.size <= _PICKED or (apart[0] > 0 and (apart == apart[0]).all()):
         return None
-    return None if np.count_nonzero(apart != 1) < _PICKED else "too many places to copy each by itself"
+    return None if np.count_nonzero(apart != 1) < _PICKED else "it has too many places to copy each separately"
 
 
 def _blocks(node: NodeSpec, graph: GraphView) -> str | None:
-    return None if len(shape_of(node, 0)) == 4 else "not of four dimensions"
+    return None if len(shape_of(node, 0)) == 4 else "its input does not have four dimensions"
 
 
 _MIRRORED = 8

@@ -18,13 +18,13 @@ def _layer_normalization(node: NodeSpec, graph: GraphView) -> str | None:
     if used_outputs(node) > 1:
         return "statistics are wanted"
     if node.attributes.get("stash_type", 1) != 1:
-        return "statistics in another type"
+        return "its statistics have a different type"
     rank = len(shape_of(node, 0))
     axis = node.attributes.get("axis", -1) % max(rank, 1)
     inner = shape_of(node, 0)[axis:]
     for place in (1, 2):
         if value_name(node, place) and tuple(shape_of(node, place)) != tuple(inner):
-            return "scale or bias broadcasts"
+            return "its scale or bias is broadcast"
     return None
 
 
@@ -33,10 +33,10 @@ def _group_normalization(node: NodeSpec, graph: GraphView) -> str | None:
     if len(shape) < 3:
         return "nothing but channels"
     if node.attributes.get("stash_type", 1) != 1:
-        return "statistics in another type"
+        return "its statistics have a different type"
     groups = node.attributes.get("num_groups", 1)
     if not isinstance(shape[1], int) or shape[1] % groups:
-        return "a number of channels that is not known"
+        return "its number of channels is not known"
     return None
 
 

@@ -11,26 +11,26 @@ __all__ = ["RULES"]
 def _pool(node: NodeSpec, graph: GraphView) -> str | None:
     rank = len(shape_of(node, 0)) - 2
     if not 1 <= rank <= 3:
-        return f"pooling over {rank} dimensions; 1 to 3 are supported"
+        return f"it is pooling over {rank} dimensions; 1 to 3 are supported"
     if used_outputs(node) > 1:
-        return "indices of the maxima are wanted"
+        return "the indices of the maxima are an output"
     attributes = node.attributes
     if any(dilation != 1 for dilation in attributes.get("dilations") or ()):
-        return "dilated windows, for which oneDNN has reference code only"
+        return "its windows are dilated, for which oneDNN has only reference code"
     if attributes.get("storage_order", 0):
         return "column-major storage order"
     if attributes.get("ceil_mode", 0) and attributes.get("count_include_pad", 0):
-        return "averages with ceil_mode that count the padding"
+        return "its averages count the padding, and ceil_mode is set"
     pads = attributes.get("pads") or ()
     kernel = attributes["kernel_shape"]
     if any(width >= kernel[place % rank] for place, width in enumerate(pads)):
-        return "padding as wide as the window"
+        return "its padding is as wide as the window"
     return None
 
 
 def _global_pool(node: NodeSpec, graph: GraphView) -> str | None:
     rank = len(shape_of(node, 0)) - 2
-    return None if 1 <= rank <= 3 else f"pooling over {rank} dimensions; 1 to 3 are supported"
+    return None if 1 <= rank <= 3 else f"it is pooling over {rank} dimensions; 1 to 3 are supported"
 
 
 def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
@@ -38,7 +38,7 @@ def _reduction(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _extreme(node: NodeSpec, graph: GraphView) -> str | None:
-    return "oneDNN's reductions begin with the largest finite number: of infinities it would find a wrong extreme"
+    return "oneDNN's reductions begin with the largest finite number, and would find a wrong extreme of infinities"
 
 
 _AXES = frozenset({1})

@@ -15,7 +15,7 @@ def _gemm(node: NodeSpec, graph: GraphView) -> str | None:
 
 
 def _matmul(node: NodeSpec, graph: GraphView) -> str | None:
-    return "a product of scalars" if not shape_of(node, 0) or not shape_of(node, 1) else None
+    return "it is a product of scalars" if not shape_of(node, 0) or not shape_of(node, 1) else None
 
 
 RULES: Rules = {

@@ -51,17 +51,17 @@ def _dequantize(node: NodeSpec, graph: GraphView) -> str | None:
         lost = any(value.name == made for value in graph.outputs) or (
             readers and not any(one.op_type in _PRODUCTS for one in readers)
         )
-        return "a constant that no product reads" if lost else None
+        return "it is a constant that no product reads" if lost else None
     if value.data_type not in BYTES:
-        return "integers of 32 bits that are not constant"
-    return None if numbers.is_single else "scales along an axis of what is computed"
+        return "its integers of 32 bits are not constant"
+    return None if numbers.is_single else "it has scales along an axis of a computed tensor"
 
 
 def _quantize(node: NodeSpec, graph: GraphView) -> str | None:
     numbers = numbers_of(node, graph.constant)
     if numbers is None or not numbers.is_single:
-        return "scale and zero point are not one constant for all"
-    return None if float(numbers.scale.reshape(-1)[0]) > 0 else "a scale that is not positive"
+        return "its scale and zero point are not one constant for all elements"
+    return None if float(numbers.scale.reshape(-1)[0]) > 0 else "its scale is not positive"
 
 
 def _whole_product(node: NodeSpec, graph: GraphView) -> str | None:
@@ -78,12 +78,12 @@ def _integers(node: NodeSpec, graph: GraphView, places: tuple[int, int, int, int
         return "the second factor is not a constant"
     if node.op_type == "ConvInteger":
         if not 1 <= weights.ndim - 2 <= 3:
-            return f"a convolution over {weights.ndim - 2} dimensions; 1 to 3 are supported"
+            return f"it is a convolution over {weights.ndim - 2} dimensions; 1 to 3 are supported"
     elif weights.ndim != 2 or not shape_of(node, a):
-        return "the second factor is not of two dimensions, or the first is a scalar"
+        return "the second factor does not have two dimensions, or the first is a scalar"
     zero = node.inputs[a_zero] if 0 <= a_zero < len(node.inputs) else None
     if zero is not None and (zero.shape is None or any(dim != 1 for dim in zero.shape)):
-        return "zero points of rows"
+        return "it has zero points for rows"
     zeros = np.zeros(1, np.int64)
     if value_name(node, b_zero):
         given = graph.constant(value_name(node, b_zero))
@@ -92,7 +92,7 @@ def _integers(node: NodeSpec, graph: GraphView, places: tuple[int, int, int, int
         zeros = given.astype(np.int64)
     found = signed(weights, Numbers(np.ones(1, np.float32), zeros, 0 if node.op_type == "ConvInteger" else 1))
     if found is None or (found[1] and node.op_type == "ConvInteger"):
-        return "zero points of the second factor that do not leave 8 bits"
+        return "its second factor minus its zero points needs more than 8 bits"
     return None
 
 
@@ -125,9 +125,9 @@ def _block_product(node: NodeSpec, graph: GraphView) -> str | None:
     if not has_exact_integers():
         return NO_EXACT_INTEGERS
     if value_name(node, 4):
-        return "rows in an order of their own"
+        return "its rows are reordered"
     if node.attributes.get("weight_prepacked", 0):
-        return "weights packed for another runtime"
+        return "its weights are packed for another runtime"
     found = unpacked([value_name(node, place) for place in range(6)], node.attributes, graph.constant)
     return found if isinstance(found, str) else None
 
@@ -138,7 +138,7 @@ def _types_of_blocks(value: ValueSpec, place: int, is_input: bool) -> str | None
 
 def _scales(node: NodeSpec, graph: GraphView, place: int) -> str | None:
     scale = graph.constant(value_name(node, place))
-    return "scales of the second factor that are not a number or vector" if scale is None or scale.ndim > 1 else None
+    return "the scales of the second factor are not a number or vector" if scale is None or scale.ndim > 1 else None
 
 
 RULES: Rules = {

@@ -35,9 +35,9 @@ def _cells(node: NodeSpec, graph: GraphView) -> str | None:
     if attributes.get("clip"):
         return "clipped cells"
     if attributes.get("input_forget", 0):
-        return "input and forget gate are coupled"
+        return "its input and forget gates are coupled"
     if not used_outputs(node):
-        return "no output is wanted"
+        return "none of its outputs is used"
     return _functions(node) or _lengths(node, graph)
 
 
@@ -50,7 +50,7 @@ def _functions(node: NodeSpec) -> str | None:
         if not known:
             return f"activations {', '.join(found)}"
     if len(set(directions)) > 1 or len(set(node.attributes.get("activation_alpha") or ())) > 1:
-        return "directions with different activations"
+        return "its directions have different activations"
     return None
 
 
@@ -60,7 +60,7 @@ def _lengths(node: NodeSpec, graph: GraphView) -> str | None:
     lengths, shape = graph.constant(value_name(node, _LENGTHS)), shape_of(node, 0)
     whole = shape[1 if node.attributes.get("layout", 0) else 0] if shape else None
     if lengths is None or not isinstance(whole, int) or any(int(one) != whole for one in lengths.reshape(-1)):
-        return "sequences of different lengths"
+        return "its sequences have different lengths"
     return None
 
 

@@ -29,9 +29,9 @@ def _resize(node: NodeSpec, graph: GraphView) -> str | None:
         return f"{rank} dimensions; 3 to 5 are supported"
     mode = attributes.get("mode", "nearest")
     if attributes.get("antialias", 0) or attributes.get("axes") or attributes.get("exclude_outside", 0):
-        return "antialias, axes or exclude_outside"
+        return "it has antialias, axes or exclude_outside"
     if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return "a policy of aspect ratios"
+        return "it has a policy of aspect ratios"
     old = node.op_type == "Upsample" or node.since_version < 11
     way = "asymmetric" if old else attributes.get("coordinate_transformation_mode", "half_pixel")
     if mode == "nearest" and way not in NEAREST_COORDINATES:
@@ -46,11 +46,11 @@ def _resize(node: NodeSpec, graph: GraphView) -> str | None:
     if scales is None:
         return "neither scales nor sizes can be compared with the input's shape"
     if any(scale != 1 for scale in scales[:2]):
-        return "more than spatial sizes change"
+        return "it changes sizes that are not spatial"
     if mode == "nearest":
         return _nearest(shape, scales, way, "simple" if old else attributes.get("nearest_mode", "round_prefer_floor"))
     if any(scale != int(scale) for scale in scales) and not all(isinstance(dim, int) for dim in shape):
-        return "factors are not whole numbers and sizes are not known"
+        return "its factors are not integers, and sizes are not known"
     if any(isinstance(dim, int) and dim * scale != int(dim * scale) for dim, scale in zip(shape, scales, strict=True)):
         return "sizes are rounded"
     return None
@@ -60,7 +60,7 @@ def _nearest(shape: Shape, scales: Sequence[float], way: str, rounding: str) -> 
     """Compare oneDNN's choice with ONNX's, by elements for known sizes and by whole factors for others."""
     for dim, scale in zip(shape[2:], scales[2:], strict=True):
         if not isinstance(dim, int) and scale != int(scale):
-            return "factors are not whole numbers and sizes are not known"
+            return "its factors are not integers, and sizes are not known"
         size = dim if isinstance(dim, int) else _TRIED
         target = int(size * scale)
         if max(size, target) > _COMPARED:

@@ -48,7 +48,7 @@ def refusal(node: NodeSpec, graph: GraphView, known: Container[str] = ()) -> str
     """
     steps = expand(node)
     if steps is None:
-        return "an attribute or output of it has no counterpart in oneDNN"
+        return "one of its attributes or outputs has no counterpart in oneDNN"
     for step in steps:
         reason = _refusal(step, graph, known)
         if reason is not None:
@@ -65,10 +65,11 @@ def is_heavy(node: NodeSpec) -> bool:
 def _refusal(node: NodeSpec, graph: GraphView, known: Container[str]) -> str | None:
     rule = _RULES.get((node.domain, node.op_type))
     if rule is None:
-        return "oneDNN's provider does not have this operator"
+        return "the oneDNN provider does not support this operator"
     if node.since_version < rule.since:
         return (
-            f"version {node.since_version} of {node.op_type} has another form; it is run from version {rule.since} on"
+            f"version {node.since_version} of {node.op_type} has a different form; "
+            f"versions from {rule.since} on are supported"
         )
     for place, value in enumerate(node.inputs):
         if value is None:
@@ -113,7 +114,7 @@ def _shape(value: ValueSpec) -> str | None:
     if value.shape is None:
         return f"the rank of '{value.name}' is unknown"
     if len(value.shape) > _MOST_DIMENSIONS:
-        return f"'{value.name}' has {len(value.shape)} dimensions; {_MOST_DIMENSIONS} are the most"
+        return f"'{value.name}' has {len(value.shape)} dimensions; at most {_MOST_DIMENSIONS} are supported"
     if 0 in value.shape:
         return f"'{value.name}' is empty"
     return None
