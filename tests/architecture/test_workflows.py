@@ -78,7 +78,8 @@ def test_only_the_publishing_job_has_an_identity() -> None:
         for name, job in _jobs(file).items()
         if job.get("permissions", {}).get("id-token") == "write"
     }
-    assert asking == {("release", "publish")}
-    publish = _jobs(FOLDER / "workflows/release.yml")["publish"]
-    assert (publish["environment"], publish["needs"]) == ("release", ["ci", "build"])
-    assert not any("scripts/" in step.get("run", "") for step in publish["steps"])
+    assert asking == {("release", "publish"), ("release-onednn", "publish")}
+    for workflow, earlier in (("release", ["ci", "build"]), ("release-onednn", ["check", "build"])):
+        publish = _jobs(FOLDER / f"workflows/{workflow}.yml")["publish"]
+        assert (publish["environment"], publish["needs"]) == ("release", earlier)
+        assert not any("scripts/" in step.get("run", "") for step in publish["steps"])

@@ -30,10 +30,37 @@ def test_the_library_is_open_with_its_version() -> None:
 def test_a_variable_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     path = library.open_library().path
     monkeypatch.setenv(library.VARIABLE, path)
-    monkeypatch.setattr(library, "_places", lambda: iter(()))
+    monkeypatch.setattr(library, "_folders", lambda: iter(()))
     found = library._find()
     assert isinstance(found, library.Library)
     assert found.path == path
+
+
+def test_the_package_of_our_own_wheel_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is found where imports would find it, and is not imported."""
+    package = tmp_path / "ort_py_onednn_native"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise AssertionError('it was imported')", encoding="utf-8")
+    (package / library.SONAME).symlink_to(library.open_library().path)
+    monkeypatch.delenv(library.VARIABLE, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = library._find()
+    assert isinstance(found, library.Library)
+    assert found.path == str(package / library.SONAME)
+
+
+def test_without_our_own_wheel_another_one_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A package without the file, as after an interrupted installation, is passed over."""
+    (tmp_path / "ort_py_onednn_native").mkdir()
+    (tmp_path / "ort_py_onednn_native/__init__.py").write_text("", encoding="utf-8")
+    (tmp_path / "prefix/lib").mkdir(parents=True)
+    (tmp_path / "prefix/lib" / library.SONAME).symlink_to(library.open_library().path)
+    monkeypatch.delenv(library.VARIABLE, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
+    found = library._find()
+    assert isinstance(found, library.Library)
+    assert found.path == str(tmp_path / "prefix/lib" / library.SONAME)
 
 
 def test_a_variable_that_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +124,7 @@ def test_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("libdnnl.so.3: cannot open shared object file: No such file or directory")
 
     monkeypatch.delenv(library.VARIABLE, raising=False)
-    monkeypatch.setattr(library, "_places", lambda: iter(()))
+    monkeypatch.setattr(library, "_folders", lambda: iter(()))
     monkeypatch.setattr("ort_py_onednn.binding._dnnl.ffi", SimpleNamespace(dlopen=dlopen))
     found = library._find()
     assert found == library.Missing(

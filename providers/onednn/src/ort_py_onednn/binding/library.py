@@ -1,4 +1,4 @@
-"""Finding and opening oneDNN: an environment variable, the wheel's file, a conda environment, the system.
+"""Finding and opening oneDNN: an environment variable, a wheel's file, a conda environment, the system.
 
 Opening starts no thread and creates no engine, so a probe may do it. Once open, the library stays in the process: its
 generated code and OpenMP's threads must never be unmapped. OpenMP is asked to spin briefly only, unless the user chose
@@ -14,6 +14,7 @@ import site
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from ort_py.lazy_dataclass import dataclass
 __all__ = ["VARIABLE", "Library", "Missing", "find", "open_library"]
 
 VARIABLE = "ORT_PY_ONEDNN_LIBRARY"
+_PACKAGE = "ort_py_onednn_native"
+"""The package that holds nothing but the library: `native/onednn` makes it."""
 _WHEEL = "onednn-cpu-gomp"
 SONAME = "libdnnl.so.3"
 INSTALL = "pip install onednn-cpu-gomp"
@@ -40,6 +43,8 @@ _ISA = {
     0x1EF: "AVX-512 with float16",
     0xFEF: "AMX",
     0x1FEF: "AMX with float16",
+    0x201FF: "AVX10.2",
+    0x22FFF: "AVX10.2 with AMX",
 }
 
 
@@ -119,7 +124,8 @@ def _find() -> Library | Missing:
                 if Path(chosen).is_file()
                 else Missing(f"{VARIABLE} names {chosen}, which is not a file", f"let it name a {SONAME}, or unset it")
             )
-        for path in _places():
+        for folder in _folders():
+            path = folder / SONAME
             if path.is_file():
                 return _opened(str(path))
         found = _opened(SONAME)
@@ -128,18 +134,21 @@ def _find() -> Library | Missing:
     return found
 
 
-def _places() -> Iterator[Path]:
-    """Where the wheel and conda put the file."""
+def _folders() -> Iterator[Path]:
+    """Where wheels and conda put the file: that of our own wheel first."""
+    package = PathFinder.find_spec(_PACKAGE)  # nothing of it is imported
+    for place in (package and package.submodule_search_locations) or ():
+        yield Path(place)
     for prefix in (sys.prefix, os.environ.get("CONDA_PREFIX"), site.getuserbase(), sys.base_prefix):
         if prefix:
-            yield Path(prefix) / "lib" / SONAME
+            yield Path(prefix) / "lib"
     from importlib.metadata import PackageNotFoundError, distribution  # two thirds of a probe, and seldom needed
 
     # Where packages are read from another environment, or were installed to a folder of their own.
     with contextlib.suppress(PackageNotFoundError):
         for file in distribution(_WHEEL).files or ():
             if file.name == SONAME:
-                yield Path(os.fspath(file.locate())).resolve()
+                yield Path(os.fspath(file.locate())).resolve().parent
 
 
 class _brief_spinning:  # noqa: N801 - a context manager used as a word
