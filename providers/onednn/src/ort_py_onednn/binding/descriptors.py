@@ -43,7 +43,7 @@ class Desc:
         handle: The C object.
         dims: Logical dimensions.
         dtype: Type of the elements.
-        nbytes: Bytes the data take, padding included.
+        nbytes: Bytes the data take, padding included; 0 for a part of a larger tensor, whose place `reach` tells.
         key: Everything about the layout; None where it is open or oneDNN's secret.
         is_plain: Whether data lie as in a C-contiguous array.
         identity: The same for what describes the same: the key, where it is open dimensions and type.
@@ -80,7 +80,10 @@ class Desc:
             inner = _int(c, handle, Query.INNER_NBLKS)
             if inner:
                 self._blocks = (_dims(c, handle, Query.INNER_BLKS, inner), _dims(c, handle, Query.INNER_IDXS, inner))
-            self._describe(_dims(c, handle, Query.PADDED_DIMS, rank), _long(c, handle, Query.OFFSET))
+            offset = _long(c, handle, Query.OFFSET)
+            if offset:
+                self.nbytes = 0  # oneDNN 3.2 says so itself, 3.13 counts bytes as if the data began at their address
+            self._describe(_dims(c, handle, Query.PADDED_DIMS, rank), offset)
         self.is_plain = False
         if self.key is not None and self.key[2] == dims and not self._blocks[0] and not self.key[4]:
             self.is_plain = _usual(dims, self.strides) == row_major(dims)

@@ -17,6 +17,7 @@ _KIB = (
     ("brgemm:", 173),
     ("simple", 10),
     ("reorder", 14),
+    ("brg_matmul", 320),
     ("brg:", 128),
 )
 """Sizes where the name of the primitive, or of its implementation, contains a text; the first that matches counts."""

@@ -307,6 +307,11 @@ def _product(planner: Planner, digits: Desc, columns: int, scales: Desc | None) 
         held = Desc.plain(held.dims, Element.S8)
     posts = () if scales is None else (Operand(Binary.MUL, scales),)
     work = float(math.prod(target.dims) * depth)
+    if rows == 1 and depth >= _LONG:
+        # For one row oneDNN 3.13 prefers a form of its own where there is AMX: a word and a prompt share one.
+        several, bare = _product(planner, Desc.plain((groups, 2, depth), digits.dtype), columns, scales)
+        form = several.arguments[Argument.WEIGHTS]
+        return planner.make_heavy(lambda: primitives.matmul(digits, form, None, target, posts), work), bare
     unsigned = Desc.plain(digits.dims, Element.U8)
     other = planner.make_heavy(lambda: primitives.matmul(unsigned, held, None, target), work)
     made = planner.make_heavy(lambda: primitives.matmul(digits, held, None, target, posts), work)

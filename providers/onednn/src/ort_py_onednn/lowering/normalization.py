@@ -14,6 +14,9 @@ from ort_py_onednn.lowering.planner import PER_CHANNEL, Planner, Value
 
 __all__ = ["group_normalization", "layer_normalization", "local_response", "softmax"]
 
+_LANES = 16
+"""Numbers of float32 in the longest vectors."""
+
 
 def softmax(planner: Planner, operation: Operation) -> None:
     """ONNX Softmax and LogSoftmax: along an axis; before version 13 along all axes from one on."""
@@ -33,17 +36,39 @@ def softmax(planner: Planner, operation: Operation) -> None:
             value = source
     if not value.desc.is_plain and not value.desc.is_blocked:
         value = planner.plain(value)
-    desc = value.desc
-    target = _result(planner, value)
-    primitive = planner.make_heavy(
-        lambda: primitives.softmax(desc, target, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
-    )
-    target = primitive.arguments[Argument.DST]
-    found = planner.new(target, value.shape)
-    planner.emit(primitive, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
+    found = _softmax(planner, value, axis, logarithm=logarithm)
     if found.shape != source.shape:
         found = planner.reshaped(found, source.shape)
     planner.bind(operation.outputs[0], planner.apply(found, operation.posts))
+
+
+def _softmax(planner: Planner, value: Value, axis: int, *, logarithm: bool) -> Value:
+    desc, target = value.desc, _result(planner, value)
+    primitive = planner.make_heavy(
+        lambda: primitives.softmax(desc, target, axis, logarithm=logarithm), 4.0 * math.prod(desc.dims)
+    )
+    if _fills_lanes(primitive, desc, axis):
+        order = (*range(axis), *range(axis + 1, len(desc.dims)), axis)
+        turned = desc.permuted(order)
+        assert turned is not None, "strides can always be exchanged"
+        last = _softmax(planner, planner.plain(planner.view(value, turned)), len(order) - 1, logarithm=logarithm)
+        back = last.desc.permuted((*range(axis), len(order) - 1, *range(axis, len(order) - 1)))
+        assert back is not None, "strides can always be exchanged"
+        return planner.view(last, back, value.shape)
+    target = primitive.arguments[Argument.DST]
+    found = planner.new(target, value.shape)
+    planner.emit(primitive, {Argument.SRC: value, Argument.DST: found}, in_place=Argument.SRC)
+    return found
+
+
+def _fills_lanes(primitive: Primitive, desc: Desc, axis: int) -> bool:
+    """Whether rows lie beside one another in vectors, the last of which they do not fill.
+
+    oneDNN 3.13 has code for this, which raises the Invalid flag for the lanes without a row: each run would be taken
+    for one with NaN. Releases without such code have reference code, which raises no flags.
+    """
+    rows = math.prod(desc.dims[axis + 1 :])
+    return desc.is_plain and not primitive.is_reference and rows > 1 and rows % _LANES != 0
 
 
 def layer_normalization(planner: Planner, operation: Operation) -> None:
