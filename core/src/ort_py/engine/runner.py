@@ -19,6 +19,8 @@ from ort_py.errors import InvalidArgument, Location, MissingInputError
 from ort_py.execution.executors import executor_of
 from ort_py.execution.frame import Frame, FramePool, WatchedPool
 from ort_py.execution.program import Program
+from ort_py.limits import looking
+from ort_py.limits.copying import contiguous_copy
 from ort_py.platform.memory_pressure import MemoryPressure
 from ort_py.suggestions import close_names, did_you_mean
 
@@ -106,7 +108,12 @@ class Runner:
             if before is not None:
                 before(frame)
             self._execute(frame)
-            results = self._collect(slots, output_names)
+            watch = frame.watch
+            if watch is None or not watch.checks:
+                results = self._collect(slots, output_names)
+            else:  # copies of outputs may take long, too
+                with looking(watch.look):
+                    results = self._collect(slots, output_names)
             frame.watch = None
             frame.clear()
             if self._overridable:
@@ -263,7 +270,7 @@ def finish_result(value: Any, copy: bool) -> Any:
     """
     if isinstance(value, np.ndarray):
         if copy or not value.flags.carray:
-            return np.array(value, order="C")
+            return contiguous_copy(value)
         return value
     if isinstance(value, np.generic):
         return np.array(value)  # NumPy's functions return scalars for 0-d arrays

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ort_py.contracts import RegionInstance, RunDeclined
-from ort_py.limits import in_looked_at_parts, is_looked_at
+from ort_py.limits.copying import contiguous_copy
 from ort_py.planning.plan import ContiguousStep, CopyStep, KernelStep, RegionStep, WaitStep
 
 __all__ = [
@@ -180,24 +180,6 @@ def compile_wait(step: WaitStep) -> Instruction:
     return instruction
 
 
-_AT_A_TIME = 1 << 20
-"""Elements that are copied at a time where somebody looks at the clock: bytes of a transposed matrix take 10 ns each,
-and strings more."""
-
-
-def _copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    result = np.empty(array.shape, array.dtype)
-    axis = max(range(array.ndim), key=array.shape.__getitem__)
-    before = (slice(None),) * axis
-
-    def part(start: int, stop: int) -> None:
-        places = (*before, slice(start, stop))
-        result[places] = array[places]
-
-    in_looked_at_parts(max(1, array.shape[axis] * _AT_A_TIME // array.size), part)(0, array.shape[axis])
-    return result
-
-
 def compile_contiguous(step: ContiguousStep) -> Instruction:
     """``ascontiguousarray``, which returns the same array where there is nothing to do."""
     make = step.array_module.ascontiguousarray
@@ -206,8 +188,8 @@ def compile_contiguous(step: ContiguousStep) -> Instruction:
         # Sequences and absent values pass; NumPy would turn a 0-d array into a 1-d one.
         if getattr(array, "ndim", 0) == 0:
             return array
-        if type(array) is np.ndarray and array.size > _AT_A_TIME and not array.flags.c_contiguous and is_looked_at():
-            return _copied(array)
+        if type(array) is np.ndarray and not array.flags.c_contiguous:
+            return contiguous_copy(array)
         return make(array)
 
     return _maker(1, 1, len(step.release))(contiguous, step.inputs, step.outputs, step.release)
