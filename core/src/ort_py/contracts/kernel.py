@@ -66,7 +66,7 @@ class KernelForms:
     """The two forms of a kernel that declares `out`, where they are not one function. The engine calls the right one.
 
     Args:
-        inputs: How many inputs the node has.
+        inputs: Number of inputs of the node.
         call: ``f(*inputs)``.
         into: ``f(*inputs, *outputs)``; None where it could not promise that for this node, because a shape depends on
             the values of an input that is not constant, or the output is a view.

@@ -67,7 +67,7 @@ class ProviderRecord:
         device_class: Class of its best device, None until loaded.
         rank: Its declared rank among providers of that class.
         location: Folder its distribution lies in.
-        vendor: Who makes the device or library.
+        vendor: The maker of the device or library.
         stands_in_for: Role it fills, e.g. ``"CPUExecutionProvider"``.
         automatic: Whether sessions that name no provider use it.
         options: Options it takes.

@@ -48,10 +48,10 @@ class Assembled:
 
     Attributes:
         program: Ready to run.
-        assignment: Who runs each node.
+        assignment: The provider that runs each node.
         compiled: The compiled regions, to be closed with the session.
         constants: Constants on their devices.
-        transfers: Who copies between the devices.
+        transfers: Makes the copies between devices.
     """
 
     program: Program
@@ -184,7 +184,7 @@ class Assembler:
         """Compile or restore the regions of an assignment that is known already, and plan.
 
         Args:
-            assignment: Who runs each node.
+            assignment: The provider that runs each node.
             providers: The session's providers.
             report: Gets the stages.
             kept: Packed forms that an earlier process made of the constants.
@@ -278,7 +278,7 @@ class _RegionFailedError(Exception):
 
     Args:
         region: The region.
-        error: What the provider raised.
+        error: The error that the provider raised.
     """
 
     def __init__(self, region: Region, error: Exception) -> None:

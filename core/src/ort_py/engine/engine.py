@@ -79,14 +79,14 @@ class Engine:
     Attributes:
         id: As `session_id`.
         options: The session's own options.
-        recipe: How the engine can be made again.
+        recipe: The recipe for making the engine again.
         hooks: The plug-ins' hooks.
         policy: Decides which failures another provider may answer.
         report: Seconds and notes of each stage of building.
         fallbacks: Records of what did not go as asked.
         threads: Threads of one run.
         providers: The providers.
-        description: What the model says about itself.
+        description: The model's description of itself.
         assembled: The present program and the decisions behind it; None once the engine is released.
         runner: Runs the present program; None once the engine admits no more runs.
         observed: Whether runs take the way of `runs.run_observed`, because something looks on.

@@ -19,8 +19,8 @@ class StageReport:
 
     Attributes:
         stage: Its name: providers, load, validate, infer types, optimise, partition, compile, plan.
-        seconds: How long it took.
-        notes: What it did, in lines.
+        seconds: Its duration.
+        notes: Its effects, one per line.
     """
 
     stage: str

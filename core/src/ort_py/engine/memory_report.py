@@ -38,8 +38,8 @@ class DeviceBytes:
 
     Attributes:
         weights: Constants.
-        packed: What kernels and compiled regions made of constants.
-        workspace: What is reserved for runs.
+        packed: Memory that kernels and compiled regions derived from constants.
+        workspace: Memory that is reserved for runs.
     """
 
     weights: int = 0
@@ -56,14 +56,14 @@ class MemoryReport:
         weights_mapped: Those of them that are pages of a file, which the system takes and drops as it likes.
         weights_released: Constants that are not in memory: when they are needed again they are read from their file, or
             made of what was packed.
-        packed: What kernels and compiled regions made of constants and read in their place, on the host; shared between
-            sessions too.
+        packed: Memory that kernels and compiled regions derived from constants and read in their place, on the host;
+            shared between sessions too.
         workspace: Memory reserved for runs, on the host: that of the memory plan, and what instances of regions keep.
         high_water: The most that the intermediate values and results of one run took at once.
         largest: What took most at that moment: (node, bytes), the largest first.
         limit: `SessionOptions.memory_limit_bytes`.
         devices: The same by device, the host included.
-        allocators: What the allocator of each provider says, where it has one.
+        allocators: Figures of each provider's allocator, if it has one.
     """
 
     weights: int = 0
@@ -130,8 +130,8 @@ def memory_report(
     Args:
         model: The session's model; None where it is closed.
         constants: Its constants on their devices.
-        workspace: What its runs need.
-        allocators: What providers' allocators say.
+        workspace: Memory that its runs need.
+        allocators: Figures of the providers' allocators.
         limit: The bound on all of it.
     """
     weights = weight_bytes([weight for _, weight in named_weights(model).values()] if model is not None else ())
@@ -168,7 +168,7 @@ def settle_memory(report: MemoryReport, model: Model | None) -> None:
     """Give back what making a session took beside what it keeps, and check that against its limit.
 
     Args:
-        report: What the session keeps.
+        report: The memory that the session keeps, by kind.
         model: Its model.
 
     Raises:

@@ -26,7 +26,7 @@ class Participants:
 
     Args:
         options: The session's options.
-        cache: Where measurements are.
+        cache: Keeps measurements.
 
     Attributes:
         key: Key under which a measured order is kept, ``""`` where none can be.

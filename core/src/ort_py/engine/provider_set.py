@@ -47,7 +47,7 @@ class ProviderSet:
         provider_options: Filled with the options of each provider, as strings.
 
     Attributes:
-        selection: How the providers were selected.
+        selection: The selection of the providers.
         records: Records of the providers that were created and can be used.
         names: Names of the providers as they were asked for, in order.
         options: Options of each provider, as strings.
@@ -175,7 +175,7 @@ class ProviderSet:
 
         Args:
             provider: Its name.
-            error: What it raised.
+            error: The error that it raised.
             node: The node it was about, ``""`` for none.
             kind: The stage in which it failed.
 

@@ -31,7 +31,7 @@ class RegionCompiler:
         provider_options: Options of each provider, as they are filled in; part of an artifact's key.
         hooks: Plug-ins' hooks.
         session_id: For the observers.
-        cache: Where artifacts are kept, None for nowhere.
+        cache: The store of artifacts, None for no store.
         least_seconds: What was compiled faster is not kept.
 
     Attributes:

@@ -68,7 +68,7 @@ def answer(
     Args:
         engine: The engine.
         runner: The runner that failed.
-        error: What it raised.
+        error: The error that it raised.
         output_names, input_feed, run_options: As for `run`.
     """
     again = partial(execute, output_names=output_names, run_options=run_options)

@@ -82,7 +82,7 @@ class Restored:
 
     Attributes:
         model: The model, optimised.
-        assignment: Who runs each node.
+        assignment: The provider that runs each node.
         keys: Key of each region's artifact.
         notes: What its preparation did, in lines.
         forms: Packed forms of its constants.

@@ -21,7 +21,7 @@ def host_inputs(region: Region, assignment: Assignment, providers: Mapping[str, 
 
     Args:
         region: The region.
-        assignment: Who runs each node.
+        assignment: The provider that runs each node.
         providers: Those of the session, by name.
     """
     graph, inputs = region.graph, region.border.inputs

@@ -55,7 +55,7 @@ def recover(
     Args:
         engine: The engine.
         runner: The runner that failed.
-        error: What it raised.
+        error: The error that it raised.
         output_names, feed, options: As given to `runs.run`.
         execute: Runs a feed on a runner of an engine once, and answers nothing.
 

@@ -54,7 +54,7 @@ def try_again(engine: Engine, runner: Runner, name: str) -> Runner:
 
     Args:
         engine: The engine.
-        runner: What runs without it.
+        runner: The runner of the program without it.
         name: The provider; its breaker waits for the outcome.
     """
     with engine.lock.held():

@@ -41,7 +41,7 @@ def in_parts(
 
     Raises:
         CannotSplit: Nothing can be split along this axis.
-        Exception: What a part raised.
+        Exception: The error that a part raised.
     """
     names = _wanted(engine, output_names)
     batch = _batch(engine, runner, axis, names, feed)
@@ -69,7 +69,7 @@ def in_fitting_parts(
         run: Runs a feed.
 
     Raises:
-        Exception: What a part raised.
+        Exception: The error that a part raised.
     """
     state = engine.recovery
     size, until = (0, 0.0) if axis is None else state.fitting.get(axis, (0, 0.0))

@@ -51,7 +51,7 @@ class RecoveryState:
         circuits: Breakers of its providers.
         generations: Resets of each provider's device that its program knows of.
         under_way: Recoveries under way.
-        unproven: What may come back, None for nothing.
+        unproven: The provider that may come back, None for none.
         moved: Providers that compute on another device than at first, or were left for a wrong result.
         fitting: By batch axis, the size of parts that fitted into memory, and until when runs are split so at once.
     """

@@ -104,7 +104,7 @@ class ProviderDiagnosis:
         cause: Why it is not usable; may hold a remark where it is.
         fix: What to do.
         stage: What was under way where it failed: ``import``, ``probe``, ``session``, ``run``, ``exit``.
-        vendor: Who makes the device or library.
+        vendor: The maker of the device or library.
         devices: Devices its probe found.
         files: Its installed files.
         run: The trial run, where there was one.

@@ -65,7 +65,7 @@ def island_groups(
 
     Args:
         flow: What flows between the nodes.
-        runs: Who runs each node.
+        runs: The provider that runs each node.
         regions: Region of each node, ``""`` for none.
         order: All providers that run something, in the order in which they are asked. With the provider that completes
             in front, the others get what they run in the fewest pieces.
