@@ -86,7 +86,7 @@ def test_forms_of_several_processes_are_joined(store: CacheStore, forms: list[Pa
 
 
 def test_forms_of_an_entry_that_was_written_again_go(store: CacheStore, forms: list[PackedForm]) -> None:
-    """Their constants have other keys, so that they would stay in the file for ever."""
+    """Their constants have other keys, so that they would stay in the file forever."""
     write(store, forms)
     second = kept(store, "second")
     assert second.find(SHIFTED) is None
