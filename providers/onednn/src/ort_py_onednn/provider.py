@@ -18,7 +18,6 @@ from ort_py_onednn.binding.engine import engine
 from ort_py_onednn.binding.forks import gate
 from ort_py_onednn.binding.openmp import guard_forks
 from ort_py_onednn.execution.arithmetic import computed_types, converted_types, precision_refusal, product_type
-from ort_py_onednn.graph.claims import capability, group_refusal
 
 __all__ = ["DnnlProvider"]
 
@@ -55,11 +54,15 @@ class DnnlProvider(IExecutionProvider):
 
     def get_capability(self, graph: GraphView, kernels: KernelLookup) -> Capability:
         """Subgraphs of floating operators, each with work that is worth the call."""
+        from ort_py_onednn.graph.claims import capability  # a restored model is not asked about
+
         computed = computed_types(self._engine.library)
         return capability(graph, small=self._claim_small, computed=computed, converted=converted_types())
 
     def group_refusal(self, nodes: Sequence[NodeSpec], graph: GraphView) -> str | None:
         """Return whether what others left of a claim still is worth a call."""
+        from ort_py_onednn.graph.claims import group_refusal
+
         return None if self._claim_small else group_refusal(nodes, graph)
 
     def precision_refusal(self, precision: str) -> str | None:

@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Container, Iterable
+from functools import cache
 
 from ort_py.contracts import GraphView, NodeSpec, ValueSpec
 from ort_py_onednn.graph.expansion import expand
-from ort_py_onednn.graph.support import (
-    attention,
-    convolution,
-    elementwise,
-    movement,
-    normalization,
-    pooling,
-    products,
-    quantized,
-    recurrent,
-    resizing,
-)
-from ort_py_onednn.graph.support.rule import Rules
+from ort_py_onednn.graph.support.rule import Rule, Rules
 
-__all__ = ["is_heavy", "read_while_planning", "refusal"]
+__all__ = ["FAMILIES", "is_heavy", "read_while_planning", "refusal"]
 
-_FAMILIES = (
-    attention,
-    convolution,
-    elementwise,
-    movement,
-    normalization,
-    pooling,
-    products,
-    quantized,
-    recurrent,
-    resizing,
-)
-_RULES: Rules = {key: rule for family in _FAMILIES for key, rule in family.RULES.items()}
+FAMILIES: dict[str, str] = {
+    "attention": "Attention RotaryEmbedding com.microsoft:MultiHeadAttention",
+    "convolution": "Conv ConvTranspose",
+    "elementwise": (
+        "@Linear Abs Add Celu Clip Div Elu Exp Gelu HardSigmoid HardSwish Identity LeakyRelu Log Max Min Mish Mul Neg "
+        "PRelu Pow Reciprocal Relu Round Selu Sigmoid Sqrt Sub Sum Swish Tanh"
+    ),
+    "movement": (
+        "Cast Concat ConstantOfShape DepthToSpace Expand Flatten Gather Pad Reshape Slice SpaceToDepth Split Squeeze "
+        "Tile Transpose Unsqueeze"
+    ),
+    "normalization": (
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LogSoftmax Softmax"
+    ),
+    "pooling": ("AveragePool GlobalAveragePool GlobalMaxPool MaxPool ReduceMax ReduceMean ReduceMin ReduceSum"),
+    "products": "Gemm MatMul",
+    "quantized": (
+        "@Bias ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QuantizeLinear "
+        "com.microsoft:DynamicQuantizeMatMul com.microsoft:MatMulIntegerToFloat com.microsoft:MatMulNBits"
+    ),
+    "recurrent": "GRU LSTM RNN com.microsoft:DynamicQuantizeLSTM",
+    "resizing": "Resize Upsample",
+}
+"""Operators of each family, with their domain and a colon in front unless that is ``ai.onnx``.
+
+A family is a module of this package, which is imported when one of its operators is met: regions of a model that is
+restored from the cache meet few of them.
+"""
+
+_HOMES = {
+    (domain, operator): family
+    for family, words in FAMILIES.items()
+    for domain, _, operator in (word.rpartition(":") for word in words.split())
+}
 _MOST_DIMENSIONS = 6
 
 
@@ -58,12 +69,25 @@ def refusal(node: NodeSpec, graph: GraphView, known: Container[str] = ()) -> str
 
 def is_heavy(node: NodeSpec) -> bool:
     """Return whether a node that can be run pays for a region by itself."""
-    rules = (_RULES.get((step.domain, step.op_type)) for step in expand(node) or ())
+    rules = (_rule(step) for step in expand(node) or ())
     return any(rule is not None and rule.heavy for rule in rules)
 
 
+def _rule(node: NodeSpec) -> Rule | None:
+    return _rule_of(node.domain, node.op_type)
+
+
+@cache
+def _rule_of(domain: str, operator: str) -> Rule | None:
+    family = _HOMES.get((domain, operator))
+    if family is None:
+        return None
+    rules: Rules = importlib.import_module(f"{__package__}.{family}").RULES
+    return rules[domain, operator]
+
+
 def _refusal(node: NodeSpec, graph: GraphView, known: Container[str]) -> str | None:
-    rule = _RULES.get((node.domain, node.op_type))
+    rule = _rule(node)
     if rule is None:
         return "the oneDNN provider does not support this operator"
     if node.since_version < rule.since:
@@ -104,7 +128,7 @@ def read_while_planning(nodes: Iterable[NodeSpec], known: Container[str]) -> fro
         if output is not None and output.name in known:
             places = frozenset() if node.op_type in {"Shape", "Size"} else frozenset(range(len(node.inputs)))
         else:
-            rule = _RULES.get((node.domain, node.op_type))
+            rule = _rule(node)
             places = frozenset() if rule is None else rule.looked_at
         found.update(value.name for place, value in enumerate(node.inputs) if value is not None and place in places)
     return frozenset(found)
