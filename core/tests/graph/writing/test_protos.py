@@ -49,6 +49,14 @@ def test_negative_sizes_are_unknown() -> None:
     assert type_from_proto(onnx.helper.make_tensor_type_proto(1, [-1, 3])) == TensorType(DataType.FLOAT, (None, 3))
 
 
+@pytest.mark.parametrize("size", [1 << 63, 1 << 65, -(1 << 64)])
+def test_sizes_of_more_than_64_bits_are_unknown(size: int) -> None:
+    """Hostile attributes lead to them, and the messages cannot hold them."""
+    proto = onnx.TypeProto()
+    fill_type(proto, TensorType(DataType.FLOAT, (size, 2)))
+    assert type_from_proto(proto) == TensorType(DataType.FLOAT, (None, 2))
+
+
 def test_empty_and_newer_types_are_unknown() -> None:
     """Nothing, or an element type of a later ONNX, reads as None."""
     assert type_from_proto(onnx.TypeProto()) is None

@@ -51,13 +51,17 @@ def fill_type(proto: onnx.TypeProto, value_type: ValueType) -> None:
         fill_type(proto.map_type.value_type, value_type.value)
 
 
+_NO_SIZE = 1 << 63
+"""The messages of ONNX hold sizes of 64 bits. Sizes that are computed from hostile attributes may be larger."""
+
+
 def _fill_shape(proto: onnx.TensorShapeProto, shape: Shape) -> None:
     proto.SetInParent()  # a scalar has a shape too, one without dimensions
     for dim in shape:
         entry = proto.dim.add()
         if isinstance(dim, str):
             entry.dim_param = dim
-        elif dim is not None:
+        elif dim is not None and abs(dim) < _NO_SIZE:  # others are refused when a run meets them
             entry.dim_value = dim
 
 
