@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ort_py as ort
+from ort_py_kit.tolerances import assert_close
 from providers.onednn.tests.models import PROVIDER, model, node, open_session, run_here, run_plain
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -228,3 +229,23 @@ def test_a_layer_pays_for_a_region() -> None:
     data, _ = _layer("GRU")
     with ort.InferenceSession(data, providers=["CPUExecutionProvider"]) as session:
         assert [found.provider for found in session.placement.nodes] == [PROVIDER]
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_sequence_of_one_row_may_come_from_a_convolution(kind: str) -> None:
+    """Its dimensions of 1 have other strides than an array's. oneDNN takes the length of a row from one of them, and
+    had no kernel then: the process ended."""
+    rng = np.random.default_rng(6016625)
+    constants = {
+        "k": rng.uniform(-1, 1, (1, 16, 3)).astype(np.float32),
+        "w": rng.uniform(-1, 1, (1, GATES[kind] * 8, 7)).astype(np.float32),
+        "r": rng.uniform(-1, 1, (1, GATES[kind] * 8, 8)).astype(np.float32),
+    }
+    feeds = {"x": rng.uniform(-1, 1, (1, 16, 3)).astype(np.float32)}
+    nodes = [
+        node("Conv", "x k", "m", kernel_shape=[3], pads=[3, 3]),
+        node(kind, "m w r", "y", hidden_size=8),
+    ]
+    data = model(nodes, feeds, constants, opset=17)
+    for found, expected in zip(run_here(data, feeds), run_plain(data, feeds), strict=True):
+        assert_close(found, expected)

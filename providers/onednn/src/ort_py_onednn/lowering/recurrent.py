@@ -29,7 +29,7 @@ def recurrent_layer(planner: Planner, operation: Operation) -> None:
     """ONNX LSTM, GRU and RNN of whole sequences; see `graph.recurrent` for the inputs."""
     source, weights, states, bias = (planner.value(name) for name in operation.inputs[:4])
     batch_first = bool(operation.attributes.get("layout", 0))
-    source = planner.plain(_permuted(planner, source, (1, 0, 2)) if batch_first else source)
+    source = _in_rows(planner, _permuted(planner, source, (1, 0, 2)) if batch_first else source)
     steps, batch, _ = source.dims
     directions, _, hidden, _ = states.shape
     values = {Argument.SRC: source, Argument.BIAS: _ranked(planner, bias)}
@@ -118,10 +118,20 @@ def _permuted(planner: Planner, value: Value, order: Sequence[int]) -> Value:
     return planner.view(value, desc, tuple(value.shape[place] for place in order))
 
 
+def _in_rows(planner: Planner, value: Value) -> Value:
+    """A C-contiguous value with the strides of such an array, those of dimensions of 1 included.
+
+    oneDNN's recurrent primitives take the length of a row from the stride of the batch, which may be anything where the
+    batch is 1. Where it is shorter than a row, they have no kernel and end in a segmentation fault.
+    """
+    plain = planner.plain(value)
+    return planner.view(plain, Desc.plain(plain.dims, plain.dtype), plain.shape)
+
+
 def _state(planner: Planner, value: Value, batch_first: bool) -> Value:
     if batch_first:
         value = _permuted(planner, value, (1, 0, 2))
-    return _ranked(planner, planner.plain(value))
+    return _ranked(planner, _in_rows(planner, value))
 
 
 def _sequence(planner: Planner, found: Value, directions: int, batch_first: bool) -> Value:
