@@ -111,6 +111,22 @@ def test_a_changed_form_is_made_again(store: CacheStore, forms: list[PackedForm]
     assert not packed_file(store).exists()
 
 
+def test_damage_stays_visible_when_other_forms_are_added(store: CacheStore, forms: list[PackedForm]) -> None:
+    """A form that no process has used in between keeps its checksum."""
+    write(store, forms)
+    content = bytearray(packed_file(store).read_bytes())
+    content[-20] ^= 1
+    packed_file(store).write_bytes(content)
+    second = kept(store)
+    assert second.find(SHIFTED) is not None
+    other = PackedForm(PackedKey("other", ()), np.ones(100_000, np.uint8), ())
+    second.note(other)
+    written = second.writer()
+    assert written is not None
+    written()
+    assert kept(store).find(WIDE) is None
+
+
 @pytest.mark.parametrize("change", ["cut", "description", "foreign"])
 def test_a_damaged_file_is_as_good_as_none(store: CacheStore, forms: list[PackedForm], change: str) -> None:
     """It is removed, with its reason in the log."""

@@ -2,8 +2,8 @@
 
 A restored session makes such forms in its first run. They are written when the session closes or its process ends, and
 the next process maps them. Each form has a checksum of its own, which is compared when the form is used, because most
-of a file may never be needed. A damaged form is made again. Knows no provider and no layout: the name of a form says
-all that it depends on.
+of a file may never be needed. A damaged form is made again. This module does not depend on providers or layouts: the
+name of a form says all that it depends on.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class KeptForms:
         if row is None:
             return None
         array = self._array(row)
-        if zlib.crc32(array.reshape(-1).view(np.uint8).data) != row.checksum:
+        if _checksum(array) != row.checksum:
             self._store.report_damage(self._key, _KIND, "a form was changed after it was written")
             self._store.discard(self._key, _KIND)
             with self._lock.held():
@@ -114,12 +114,12 @@ class KeptForms:
         return lambda: self._write(fresh)
 
     def _write(self, fresh: Sequence[PackedForm]) -> None:
-        arrays = {key: self._array(row) for key, row in (self._rows or {}).items()}
-        arrays |= {form.key: form.value for form in fresh}
+        # A form that was not used has not been compared: with its old checksum, damage stays visible.
+        forms = {key: (self._array(row), row.checksum) for key, row in (self._rows or {}).items()}
+        forms |= {form.key: (form.value, _checksum(form.value)) for form in fresh}
         rows: list[list[Any]] = []
         position = 0
-        for key, array in arrays.items():
-            checksum = zlib.crc32(array.reshape(-1).view(np.uint8).data)
+        for key, (array, checksum) in forms.items():
             rows.append([key.form, list(key.weights), position, array.dtype.str, list(array.shape), checksum])
             position += array.nbytes + -array.nbytes % ALIGNMENT
         if position > _MOST_BYTES:
@@ -127,7 +127,7 @@ class KeptForms:
             return
         head = {"title": f"weights of {self._title}", "nodes": None, "providers": None, "entry": self._entry}
         lines = [json.dumps(part, separators=(",", ":")).encode() for part in (head, rows)]
-        blocks = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
+        blocks = (_bytes(array) for array, _ in forms.values())
         self._store.put(self._key, _KIND, b"\n".join(lines), blocks, position)
 
     def _read(self) -> Mapping[PackedKey, _Row]:
@@ -164,6 +164,14 @@ def _row(offset: int, dtype: str, shape: Sequence[int], checksum: int) -> _Row:
     if np.dtype(dtype).kind not in _TYPES or any(type(size) is not int or size < 1 for size in (*shape, offset + 1)):
         raise ValueError("a form has no valid type or shape")
     return _Row(offset, dtype, tuple(shape), checksum)
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> Any:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _checksum(array: np.ndarray[Any, Any]) -> int:
+    return zlib.crc32(_bytes(array))
 
 
 def _nbytes(row: _Row) -> int:
