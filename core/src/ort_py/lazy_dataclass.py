@@ -128,9 +128,9 @@ class _Fields:
         # may register what is derived from them.
         inherited = {name: one for base in self._bases() for name, one in getattr(base, _FIELDS).items()}
         above = {_FIELDS: inherited, "__dataclass_params__": _Parameters(frozen=False)} if inherited else {}
-        scratch = type(
-            self.cls.__name__, (type("base", (), above),), {"__annotations__": dict(self._types)} | self.given
-        )
+        # With a docstring, the standard library does not make one from the signature, which takes longer than the rest.
+        content = {"__doc__": self.cls.__name__, "__annotations__": dict(self._types)} | self.given
+        scratch = type(self.cls.__name__, (type("base", (), above),), content)
         for name, value in self.given.items():
             if value is MISSING:
                 delattr(scratch, name)
