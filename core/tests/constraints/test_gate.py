@@ -46,7 +46,7 @@ def test_shapes_of_outputs_and_inner_values() -> None:
 def test_what_holds_for_all_shapes_is_not_checked_again() -> None:
     """A sum of a value with a function of itself broadcasts whatever its shape is."""
     gate = gate_of("g (float[N,M] x) => (float[N,M] y) {a=Sigmoid(x) y=Mul(a,x)}")
-    assert gate.record()["program"]["predicates"] == []
+    assert gate.record()["programs"][0]["predicates"] == []
 
 
 def test_sums_of_old_opsets_do_not_broadcast() -> None:
@@ -177,6 +177,23 @@ def test_one_name_for_two_sizes() -> None:
     """The operator allows a symbolic size that differs between two inputs."""
     gate = gate_of("g (float[N,4] x, float[N,4] z) => (float[M,4] y) {y=Concat<axis=0>(x,z)}")
     assert gate.admit([floats(3, 4), floats(2, 4)]).outputs == ((5, 4),)
+
+
+def test_images_that_were_promised_to_be_squares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program answers for other images, too, also where it comes from a record: constraints are not walked again."""
+    text = (
+        "g (float[N,3,S,S] x, float[4,3,3,3] w) => (float[N,4,A,B] y) "
+        "{c=Conv<strides=[2,2]>(x,w) s=Sigmoid(c) y=Mul(c,s)}"
+    )
+    gate = gate_of(text)
+    restored = Gate(region_of(text), json.loads(json.dumps(gate.record())))
+    monkeypatch.setattr("ort_py.constraints.gate_walk.walk_numbers", None)
+    weights = floats(4, 3, 3, 3)
+    for one in (gate, restored):
+        assert one.admit([floats(2, 3, 9, 9), weights]).outputs == ((2, 4, 4, 4),)
+        assert one.admit([floats(2, 3, 9, 21), weights]).outputs == ((2, 4, 4, 10),)
+        with pytest.raises(KernelInputError, match="Conv"):
+            one.admit([floats(2, 3, 9, 2), weights])
 
 
 def test_sizes_never_overflow() -> None:

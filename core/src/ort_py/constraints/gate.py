@@ -57,11 +57,11 @@ class Gate:
             from ort_py.constraints.gate_walk import walk  # a session from the cache does not need the table
 
             walked = walk(facts)
-            self._program = walked.program
+            self._programs = walked.programs
             self.violations, self.unchecked, self.unsized = walked.violations, walked.unchecked, walked.unsized
             self.reads, self.largest = walked.reads, walked.largest
         else:
-            self._program = None if record["program"] is None else GateProgram.of_record(record["program"])
+            self._programs = tuple(GateProgram.of_record(one) for one in record["programs"])
             self.reads, self.largest = tuple(record["reads"]), tuple(record["largest"])
         # A walk over the numbers of a run must not need the graph, which the session lets go of.
         facts.let_go_of_graph(() if record is None else record["constants"])
@@ -69,7 +69,7 @@ class Gate:
     def record(self) -> dict[str, Any]:
         """The gate as JSON holds it, without what was found about nodes that do not belong into the region."""
         return {
-            "program": None if self._program is None else self._program.record(),
+            "programs": [one.record() for one in self._programs],
             "reads": self.reads,
             "largest": self.largest,
             "constants": self._facts.constants,
@@ -86,7 +86,7 @@ class Gate:
     @property
     def reads_elements(self) -> bool:
         """True if the gate reads elements of inputs in a run, and not only shapes."""
-        return bool(self.reads) or self._program is None or bool(self._program.bounds)
+        return bool(self.reads) or not self._programs or any(one.bounds for one in self._programs)
 
     def admit(self, arrays: Sequence[Any]) -> Admission:
         """Check the shapes of a run, and the elements that decide shapes.
@@ -97,10 +97,13 @@ class Gate:
         Raises:
             KernelInputError: A constraint does not hold; the message names the node and the numbers.
         """
-        symbolic = self._program
-        numbers = None if symbolic is None else symbolic.numbers(arrays)
-        if symbolic is None or numbers is None:
-            return self._admit_numbers(arrays)
+        for symbolic in self._programs:
+            numbers = symbolic.numbers(arrays)
+            if numbers is not None:
+                return self._run(symbolic, numbers, arrays)
+        return self._admit_numbers(arrays)
+
+    def _run(self, symbolic: GateProgram, numbers: list[Any], arrays: Sequence[Any]) -> Admission:
         registers = symbolic.program.run(numbers)
         for predicate in symbolic.predicates:
             if not registers[predicate.condition]:

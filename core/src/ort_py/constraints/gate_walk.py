@@ -29,7 +29,8 @@ class Walked:
     """Results of a walk.
 
     Attributes:
-        program: What is left to a run; None where the rank of an input is not known.
+        programs: What is left to a run, the first for inputs that keep all promises of the model's types; none where
+            the rank of an input is not known.
         violations: Nodes that no input can satisfy.
         unchecked: Nodes that cannot be checked before they run, with the reason.
         unsized: Nodes that make values of which no gate can say how large they are, with the reason.
@@ -37,7 +38,7 @@ class Walked:
         largest: Bytes of the largest value whose size no input decides, and its name.
     """
 
-    program: GateProgram | None
+    programs: tuple[GateProgram, ...]
     violations: tuple[ConstraintFinding, ...]
     unchecked: tuple[ConstraintFinding, ...]
     unsized: tuple[ConstraintFinding, ...]
@@ -50,8 +51,17 @@ def walk(facts: RegionFacts) -> Walked:
     recorder = ProgramRecorder()
     inputs, found, read = _walked(facts, recorder)
     again = _walked(facts, ProgramRecorder(), sized=True)[1] if found.unsized else found
+    programs = []
+    if inputs is not None:
+        programs.append(_compiled(recorder, inputs, found, read))
+        if _promises_squares(facts):
+            recorder = ProgramRecorder()
+            inputs, loose, loosely_read = _walked(facts, recorder, named=False)
+            if inputs is not None and not loose.violations and len(loose.unchecked) == len(found.unchecked):
+                programs.append(_compiled(recorder, inputs, loose, loosely_read))
+                read |= loosely_read
     return Walked(
-        None if inputs is None else _compiled(recorder, inputs, found, read),
+        tuple(programs),
         tuple(found.violations),
         tuple(found.unchecked),
         tuple(again.unsized),
@@ -82,8 +92,20 @@ def walk_numbers(facts: RegionFacts, arrays: Sequence[Any]) -> Admission | Const
     )
 
 
+def _promises_squares(facts: RegionFacts) -> bool:
+    """Return whether one name stands for two axes of an input.
+
+    Exporters write that for images of any height and width, which are seldom squares.
+    """
+    for kind in facts.types:
+        names = [dim for dim in (kind.shape or ()) if isinstance(dim, str)] if isinstance(kind, TensorType) else []
+        if len(set(names)) < len(names):
+            return True
+    return False
+
+
 def _walked(
-    facts: RegionFacts, recorder: ProgramRecorder, *, sized: bool = False
+    facts: RegionFacts, recorder: ProgramRecorder, *, sized: bool = False, named: bool = True
 ) -> tuple[list[Input] | None, Trace, set[int]]:
     """The walk over symbolic sizes; no inputs where the rank of one of them is not known.
 
@@ -91,6 +113,7 @@ def _walked(
         recorder: Where the program is written.
         sized: Whether a symbol stands for each size that depends on the data of a run: then the nodes that make
             such sizes are noted.
+        named: Whether axes of one name have one size.
     """
     symbols: dict[str, Size] = {}
     tensors: list[Tensor] = []
@@ -112,7 +135,7 @@ def _walked(
             size = None if dim is None else symbols.get(dim)
             if size is None:
                 size = recorder.input(natural=True)
-                if dim is not None:
+                if dim is not None and named:
                     symbols[dim] = size
             dims.append(size)
         tensor = Tensor(tuple(dims), kind.data_type, border=place)
