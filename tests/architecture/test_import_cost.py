@@ -59,6 +59,7 @@ def test_contracts_load_no_engine() -> None:
         "devices",
         "lazy_names",
         "lazy_dataclass",
+        "logs",
         "installed",
         "homes",
         "onnx_version",

@@ -28,6 +28,7 @@ LAYERS = (
         "tolerances",
         "lazy_names",
         "lazy_dataclass",
+        "logs",
         "hashing",
         "installed",
         "homes",

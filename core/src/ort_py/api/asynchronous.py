@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,11 +15,12 @@ from typing import Any
 from ort_py.engine.run_arguments import check_run_options, name_list
 from ort_py.errors import ArgumentTypeError, RunTimeoutError, UsageError
 from ort_py.execution.run_queue import Job, RunQueue
+from ort_py.logs import lazy_logger
 from ort_py.options import RunOptions, overlay_of
 
 __all__ = ["Callback", "run_asyncio", "submit"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 Callback = Callable[[list[Any], Any, str], Any]
 """Called with (results, user_data, error): ``""`` for success, else the message, and no results."""

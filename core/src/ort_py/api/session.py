@@ -7,7 +7,6 @@ The class is long because it documents everything that a user can call; each met
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,13 +29,13 @@ from ort_py.fallback.report import FallbackReport
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks import SessionEvent
 from ort_py.inspection.verification.methods import Verification
+from ort_py.logs import INFO, lazy_logger
 from ort_py.options import RunOptions, SessionOptions
 from ort_py.partition.assignment import Assignment
 from ort_py.planning.plan import ExecutionPlan
 from ort_py.platform.forks import ProcessLock
 from ort_py.platform.native_threads import active_runs
 from ort_py.platform.processors import ThreadCount
-from ort_py.printable import escape_in_logs
 
 if TYPE_CHECKING:
     from ort_py.api.io_binding import IOBinding
@@ -56,8 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InferenceSession"]
 
-_logger = logging.getLogger("ort_py.session")
-escape_in_logs()
+_logger = lazy_logger("ort_py.session")
 
 
 class InferenceSession(PrivateNames):
@@ -106,7 +104,7 @@ class InferenceSession(PrivateNames):
         )
         self._queue = RunQueue(self._engine.threads.count)
         self._own_attributes = set(vars(self)) - others | {"_own_attributes"}
-        if _logger.isEnabledFor(logging.INFO):
+        if _logger.isEnabledFor(INFO):
             _logger.info("session of %s: fingerprint %r", self._engine.description.title, self.fingerprint)
         self._engine.hooks.observe("ort_py_session_created", self._event())
 

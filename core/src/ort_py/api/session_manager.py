@@ -6,7 +6,6 @@ caches are the process's own already and are not managed here. Comes after `sess
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -24,6 +23,7 @@ from ort_py.files import FileSnapshot
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.lazy_dataclass import dataclass
 from ort_py.limits import human_bytes
+from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions
 from ort_py.platform.forks import ProcessLock, notify_after_fork
 from ort_py.suggestions import did_you_mean
@@ -34,7 +34,7 @@ _BETWEEN_LOOKS = 1.0
 """Seconds between two looks at the memory of sessions that are there: it grows with the shapes they meet, and adding it
 up costs more than a small run."""
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import logging
 import math
 import mmap
 import weakref
@@ -24,11 +23,12 @@ from ort_py.cache.format import ALIGNMENT, damage_of_description, description_of
 from ort_py.cache.store import CacheStore
 from ort_py.graph.weights.packed_forms import PackedForm, PackedKey
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["KeptForms", "write_at_exit"]
 
-_logger = logging.getLogger("ort_py.cache")
+_logger = lazy_logger("ort_py.cache")
 
 _KIND = "packed"
 _LEAST_BYTES = 64 << 10

@@ -10,7 +10,6 @@ What a cache gives back is run, so a folder that others could write to is not us
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import stat
 import time
@@ -21,10 +20,11 @@ from typing import Any, BinaryIO
 from ort_py.cache.format import HEAD_BYTES, read_checked, write_file
 from ort_py.files import open_regular
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 
 __all__ = ["CacheStore", "StoredFile"]
 
-_logger = logging.getLogger("ort_py.cache")
+_logger = lazy_logger("ort_py.cache")
 
 SUFFIXES = (".model", ".packed", ".artifact", ".placement", ".rates")
 _TEMPORARY = ".part"

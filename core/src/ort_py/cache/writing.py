@@ -7,16 +7,16 @@ content.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 
+from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["PendingWrite", "WriteQueue", "process_queue"]
 
-_logger = logging.getLogger("ort_py.cache")
+_logger = lazy_logger("ort_py.cache")
 
 _LONGEST_QUEUE = 8
 

@@ -18,6 +18,7 @@ from ort_py.discovery import default_catalog
 from ort_py.errors import UsageError
 from ort_py.installed import version_of
 from ort_py.kernels.seeds import set_process_seed
+from ort_py.logs import lazy_logger
 from ort_py.platform.processors import set_default_threads
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
     "set_seed",
 ]
 
-_logger = logging.getLogger("ort_py.environment")
+_logger = lazy_logger("ort_py.environment")
 
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 """Levels of `logging` for onnxruntime's severities: verbose, info, warning, error, fatal."""

@@ -10,7 +10,6 @@ Comes before `selection`, which asks for each provider. Creates nothing and know
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
@@ -19,10 +18,11 @@ from typing import Any
 from ort_py.discovery.records import CPU_ROLE, ProviderRecord
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 
 __all__ = ["CpuRole", "fills_cpu_role"]
 
-logger = logging.getLogger(__name__)
+logger = lazy_logger(__name__)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ and raises. If the provider for the CPU role is dropped, the next of the reserve
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -28,10 +27,11 @@ from ort_py.errors import (
     ProviderNotAvailableError,
 )
 from ort_py.hooks.guard import Raised, describe, guarded
+from ort_py.logs import lazy_logger
 
 __all__ = ["ProviderInstances", "create_instances"]
 
-logger = logging.getLogger(__name__)
+logger = lazy_logger(__name__)
 
 
 class ProviderInstances:

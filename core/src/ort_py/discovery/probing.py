@@ -7,7 +7,6 @@ its provider broken and leaves a sleeping thread that does not hold up the end o
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from dataclasses import replace
@@ -18,6 +17,7 @@ from ort_py.discovery.loading import broken
 from ort_py.discovery.records import ProviderRecord, RecordState
 from ort_py.errors import PluginError
 from ort_py.hooks.guard import Raised, guarded
+from ort_py.logs import INFO, WARNING, lazy_logger
 
 __all__ = ["CONTRACT_SECONDS", "probe"]
 
@@ -30,7 +30,7 @@ _WARNED_SECONDS = 0.1
 _BUSY_MACHINE_SECONDS = 0.2
 """Below this, only processor time counts: a probe that had to wait for its turn on a busy machine is not slow."""
 
-logger = logging.getLogger(__name__)
+logger = lazy_logger(__name__)
 
 
 def probe(record: ProviderRecord, seconds: float | None = None) -> ProviderRecord:
@@ -58,7 +58,7 @@ def probe(record: ProviderRecord, seconds: float | None = None) -> ProviderRecor
             interrupted.append(error)
         wall, busy = time.perf_counter() - wall, time.thread_time() - busy
         if busy > CONTRACT_SECONDS or wall > _BUSY_MACHINE_SECONDS:
-            slow.extend((wall, logging.WARNING if max(busy, wall / 2) >= _WARNED_SECONDS else logging.INFO))
+            slow.extend((wall, WARNING if max(busy, wall / 2) >= _WARNED_SECONDS else INFO))
 
     thread = threading.Thread(target=ask, name=f"ort-py probe of {record.name}", daemon=True)
     try:

@@ -16,7 +16,6 @@ reason anyone would see.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
@@ -34,10 +33,11 @@ from ort_py.discovery.request import ProviderRequest, parse_request
 from ort_py.discovery.user_warnings import warn_user
 from ort_py.errors import InvalidArgument, ProviderFallbackWarning
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 
 __all__ = ["Origin", "Selected", "Selection", "select_providers"]
 
-logger = logging.getLogger(__name__)
+logger = lazy_logger(__name__)
 _logged: set[str] = set()
 
 

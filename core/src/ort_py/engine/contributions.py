@@ -6,7 +6,6 @@ does not depend on models or plans; `assembly` takes everything from here. Alloc
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
@@ -24,13 +23,14 @@ from ort_py.errors import Location, PluginError
 from ort_py.hooks.guard import Raised, guarded
 from ort_py.hooks.manager import HookManager
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.logs import lazy_logger
 
 if TYPE_CHECKING:
     from ort_py.graph.checking.schema import SchemaRegistry
 
 __all__ = ["Contributions", "provider_failure", "quietly", "schemas_when_needed"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 class Contributions:

@@ -9,7 +9,6 @@ session that changes its providers builds another engine, and the former one han
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,6 +46,7 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.weights.weight_store import process_store
 from ort_py.kernels.binding import KernelServices
 from ort_py.kernels.seeds import process_seed
+from ort_py.logs import lazy_logger
 from ort_py.options import additions_of, entry_of
 from ort_py.platform.forks import ProcessLock
 from ort_py.platform.heap import give_back, keep_freed_memory
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TRIM_KEY", "Engine", "MakeRunner"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 TRIM_KEY = "session.trim_when_memory_is_short"
 """Config entry: ``"0"`` leaves the session alone when the memory of its control group runs short."""

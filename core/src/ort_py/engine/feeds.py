@@ -6,7 +6,6 @@ written to.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ort_py.dtypes import (
 )
 from ort_py.errors import AbsentInputError, ArgumentTypeError, InvalidArgument, Location, OrtPyError, UsageError
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 from ort_py.planning.plan import PlanInput
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FeedSpec", "convert_feed", "device_feed", "feed_spec", "no_mapping"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 @dataclass(frozen=True, slots=True)

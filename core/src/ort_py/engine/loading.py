@@ -6,8 +6,6 @@ session that is restored from the cache does not.
 
 from __future__ import annotations
 
-import logging
-
 from ort_py.engine.load_report import LoadReport
 from ort_py.engine.replaced_values import external_folder, replace_initializers, supplied_by
 from ort_py.errors import InvalidArgument
@@ -18,11 +16,12 @@ from ort_py.graph.reading.given_model import GivenModel
 from ort_py.graph.reading.loader import load_model
 from ort_py.graph.typing.shapes import infer_types
 from ort_py.hooks.manager import HookManager
+from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, additions_of
 
 __all__ = ["load", "schema_registry"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 def schema_registry(hooks: HookManager) -> SchemaRegistry:

@@ -7,7 +7,6 @@ its final graph.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from ort_py.kernels.binding import KernelServices, bind_kernel, make_context
 from ort_py.kernels.registry import KernelRegistry
 from ort_py.limits import Limits, looking
 from ort_py.limits.limits import INITIALIZER_BYTES_ALWAYS_ALLOWED
+from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions
 from ort_py.transforms.builtin import builtin_transforms
 from ort_py.transforms.pipeline import run_transforms
@@ -39,7 +39,7 @@ from ort_py.transforms.switches import switched_off
 
 __all__ = ["KernelEvaluator", "expand_functions", "optimise", "transforms_of"]
 
-_LOG = logging.getLogger("ort_py.session")
+_LOG = lazy_logger("ort_py.session")
 
 
 def transforms_of(contributions: Contributions, providers: Sequence[IExecutionProvider]) -> list[Transform]:

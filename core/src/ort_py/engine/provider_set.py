@@ -6,7 +6,6 @@ models or programs: the engine prepares one for the providers that are in use he
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from ort_py.contracts import IExecutionProvider, SessionContext
@@ -30,6 +29,7 @@ from ort_py.fallback.policy import FallbackPolicy
 from ort_py.fallback.report import FallbackLog
 from ort_py.graph.reading.given_model import GivenModel
 from ort_py.hooks.manager import HookManager
+from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, is_on, without_effect
 
 __all__ = ["ProviderSet", "precision_notes"]
@@ -226,7 +226,7 @@ class ProviderSet:
         return one.record.name not in self._unusable
 
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 def precision_notes(providers: Sequence[IExecutionProvider], precision: str) -> list[str]:

@@ -6,12 +6,12 @@ asked.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from ort_py.contracts import GraphView, IExecutionProvider, Transform
 from ort_py.dtypes import DataType
 from ort_py.kernels.registry import KernelRegistry
+from ort_py.logs import lazy_logger
 from ort_py.partition.survey import survey
 from ort_py.transforms.layout.channels_last import ChannelsLast
 from ort_py.transforms.precision.widening import WidenNarrowFloats
@@ -20,7 +20,7 @@ from ort_py.transforms.quantization.widened_weights import RecogniseWidenedWeigh
 
 __all__ = ["claimants", "claims_of", "wishes"]
 
-_LOG = logging.getLogger("ort_py.session")
+_LOG = lazy_logger("ort_py.session")
 
 
 def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> list[Transform]:

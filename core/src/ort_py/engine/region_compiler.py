@@ -5,7 +5,6 @@ Comes between `partition` and `planning`; `assembly` calls it for each region. O
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 
@@ -14,13 +13,14 @@ from ort_py.contracts import ArtifactValidity, CompiledRegion, IExecutionProvide
 from ort_py.graph.view import SubsetView
 from ort_py.hooks import CompileEvent, DeclinedEvent
 from ort_py.hooks.manager import HookManager
+from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, calculates_fast
 from ort_py.partition.assignment import Region
 from ort_py.planning.stand_in import Declined
 
 __all__ = ["RegionCompiler"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 class RegionCompiler:

@@ -4,16 +4,16 @@ sessions.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
 from ort_py.contracts import IExecutionProvider
 from ort_py.errors import EPFail, Location
 from ort_py.hooks.guard import describe
+from ort_py.logs import lazy_logger
 
 __all__ = ["begin_run", "end_run", "wants_runs"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 def wants_runs(provider: IExecutionProvider) -> bool:

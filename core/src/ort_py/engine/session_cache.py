@@ -8,7 +8,6 @@ artifacts, which share the folder. A model's file is known by its identity, so a
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +39,7 @@ from ort_py.graph.weights.weight_store import process_store
 from ort_py.graph.weights.weights import MappedFile
 from ort_py.hooks.manager import HookManager
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, additions_of, entries_of, entry_of, specs_of, values_of
 from ort_py.options.config_entries import effect_of
 from ort_py.options.spec import Effect
@@ -47,7 +47,7 @@ from ort_py.partition.assignment import Assignment, Region
 
 __all__ = ["LEAST_SECONDS", "MODEL_CACHE_KEY", "Restored", "SessionCache", "circumstances", "open_store", "session_key"]
 
-_logger = logging.getLogger("ort_py.cache")
+_logger = lazy_logger("ort_py.cache")
 
 MODEL_CACHE_KEY = "session.model_cache"
 """Config entry: ``"0"`` keeps no prepared model, ``"1"`` keeps one however quickly it was prepared, and also one that

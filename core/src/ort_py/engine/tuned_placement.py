@@ -8,7 +8,6 @@ providers with their versions and the options; it holds no code and no weights.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ort_py.cache.store import CacheStore
 from ort_py.contracts import IExecutionProvider
 from ort_py.errors import OptionError
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 from ort_py.options import SessionOptions, entry_of
 from ort_py.suggestions import did_you_mean
 
@@ -38,7 +38,7 @@ joins the session where it is named here."""
 IN_ORDER = "order"
 
 _KIND = "placement"
-_logger = logging.getLogger("ort_py.cache")
+_logger = lazy_logger("ort_py.cache")
 
 
 @dataclass(frozen=True, slots=True)

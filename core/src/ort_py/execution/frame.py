@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import logging
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ from ort_py.execution.planned_runs import PlannedRun, Signature
 from ort_py.execution.program import Program
 from ort_py.execution.workspace import Workspace
 from ort_py.limits.running_time import current_look
+from ort_py.logs import lazy_logger
 from ort_py.planning.memory_plan import MemoryPlan
 from ort_py.planning.plan import FRAME_SLOT, NestedPlan, RegionStep
 from ort_py.platform.forks import ProcessLock, notify_after_fork
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Frame", "FramePool", "WatchedPool", "session_closed"]
 
-_logger = logging.getLogger("ort_py.execution")
+_logger = lazy_logger("ort_py.execution")
 
 
 class Frame:

@@ -10,7 +10,6 @@ would leave it taken forever. Only the pool's threads, which no signal reaches, 
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ort_py.errors import ExecutionError
+from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 from ort_py.platform.headroom import start_thread
 from ort_py.platform.native_threads import active_runs
@@ -30,7 +30,7 @@ Offered: TypeAlias = Callable[[], Callable[[], None] | None]
 """What a thread of the pool calls. It raises nothing. What it returns is called when the thread counts as free again:
 to tell those who will offer it the next call."""
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 _WAITING = 4
 """Calls for each thread that may wait at a time."""

@@ -5,17 +5,17 @@ Comes before `policy`, which says whether it may be answered. It is independent 
 
 from __future__ import annotations
 
-import logging
 import traceback
 from collections.abc import Iterable
 
 from ort_py.contracts import FailureKind, IExecutionProvider
 from ort_py.errors import DeviceReset, InvalidArgument, InvalidGraph, MemoryLimitError, OrtPyError
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 
 __all__ = ["Failure", "failure_of", "forget_arrays"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ A device that is lost again and again is left out for a while, by new sessions t
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
 from ort_py.devices import Device
 from ort_py.fallback.breaker import BreakerState, Circuit, CircuitBreaker, Clock
+from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["LostDevices", "process_lost_devices"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 LOSSES = 3
 """Losses within a pause after which a device is left alone."""

@@ -6,7 +6,6 @@ building and its runs, through its log.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
@@ -15,11 +14,12 @@ from ort_py.discovery.fallback_record import FallbackRecord
 from ort_py.fallback.breaker import Circuit
 from ort_py.hooks import FallbackEvent
 from ort_py.hooks.manager import HookManager
+from ort_py.logs import INFO, WARNING, lazy_logger
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["FallbackLog", "FallbackReport"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 class FallbackReport(list[FallbackRecord]):
@@ -80,7 +80,7 @@ class FallbackLog:
                     return
             self.records.append(record)
         # `discovery` has already logged those of the selection, once for all sessions.
-        level = logging.INFO if record.kind == "selection" else logging.WARNING
+        level = INFO if record.kind == "selection" else WARNING
         _logger.log(level, "fallback (%s): %s", record.kind, record)
         self._hooks.observe(
             "ort_py_fallback",

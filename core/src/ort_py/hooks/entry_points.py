@@ -8,7 +8,6 @@ folders.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from functools import partial, reduce
 from importlib import import_module
@@ -18,10 +17,11 @@ from ort_py.hooks.guard import Raised, describe, guarded
 from ort_py.hooks.switches import normalise_distribution
 from ort_py.installed import InstalledDistribution, entry_point_sections, installed_distributions
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 
 __all__ = ["InstalledEntryPoint", "Scan", "scan"]
 
-logger = logging.getLogger(__name__)
+logger = lazy_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,7 +10,6 @@ plug-ins behind provider entry points here. Nothing is loaded before the first q
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from ort_py.hooks.specs import AllocatorContribution, KernelContribution
 from ort_py.hooks.switches import blocked_reason
 from ort_py.hooks.validation import HOOK_NAMES, new_pluggy_manager, validate_plugin
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["PLUGIN_GROUP", "HookManager", "PluginFailure", "default_hook_manager"]
@@ -46,7 +46,7 @@ _ITEM_TYPES: dict[str, type] = {
 # What depends on a session's device is asked for each session; the rest is asked once and kept.
 _ASKED_EACH_TIME = frozenset({"ort_py_allocators", "ort_py_data_transfers"})
 
-logger = logging.getLogger(__name__)
+logger = lazy_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ is whatever `run` does, of which nothing is known here.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,10 +13,11 @@ from typing import Any
 from ort_py.engine.description import ModelDescription
 from ort_py.inspection.warmup_feeds import WarmupFeed, warmup_feeds
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 
 __all__ = ["WarmedShape", "WarmupReport", "warm_up"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ absent optional input reads.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -21,6 +20,7 @@ from ort_py.dtypes import ValueType
 from ort_py.errors import Location
 from ort_py.kernels.subgraphs import BoundSubgraph
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 from ort_py.memory.transfer import Hop
 from ort_py.printable import one_line
 
@@ -46,7 +46,7 @@ __all__ = [
     "WaitStep",
 ]
 
-_logger = logging.getLogger("ort_py.planning")
+_logger = lazy_logger("ort_py.planning")
 
 FRAME_SLOT = 0
 NONE_SLOT = 1

@@ -9,7 +9,6 @@ are asked to give memory back; this module does not depend on sessions.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 import weakref
@@ -18,12 +17,13 @@ from pathlib import Path
 from typing import Protocol
 
 from ort_py.errors import OptionError
+from ort_py.logs import lazy_logger
 from ort_py.platform.control_groups import GroupMemory, LimitedGroup, limited_groups
 from ort_py.platform.forks import ProcessLock
 
 __all__ = ["MemoryPressure", "Trimmable", "pressure_of_process", "threshold_of"]
 
-_logger = logging.getLogger("ort_py.memory")
+_logger = lazy_logger("ort_py.memory")
 
 VARIABLE = "ORT_PY_MEMORY_PRESSURE"
 

@@ -7,16 +7,16 @@ One JSON array of ``X`` events with ``cat, pid, tid, dur, ts, ph, name, args`` i
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from ort_py.logs import lazy_logger
 from ort_py.profiling.recorder import ProfileEvent, Recorder
 
 __all__ = ["write_chrome_trace", "write_profile"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 def write_profile(recorder: Recorder, prefix: str, facts: Mapping[str, str] | None = None) -> str:

@@ -7,7 +7,6 @@ transforms by name.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import field
 from functools import partial
@@ -24,12 +23,13 @@ from ort_py.graph.editing.retyping import retype_readers
 from ort_py.graph.ir import Model, walk
 from ort_py.hooks.guard import describe
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import DEBUG, lazy_logger
 from ort_py.transforms.report import OptimisationReport, PassReport
 from ort_py.transforms.sweep import RewriteBudget, RuleIndex, Sweep, failure
 
 __all__ = ["run_transforms"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = lazy_logger(__name__)
 
 _ROUNDS = 10
 """Rounds at most: two transforms that undo each other's work must not go on forever."""
@@ -64,7 +64,7 @@ def run_transforms(
         LimitError: A transform asked for more than the session's limits allow, or the time for loading is over.
         ModelLoadCanceled: The caller wants it to end.
     """
-    check = _LOG.isEnabledFor(logging.DEBUG) if check is None else check
+    check = _LOG.isEnabledFor(DEBUG) if check is None else check
     wanted = [one for one in transforms if one.level <= level and one.name not in disabled]
     wanted.sort(key=lambda one: one.level)
     run = _Run(EditState(model, schemas), context, wanted, check=check)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import logging
 
 import onnx
 
+from ort_py.logs import lazy_logger
+
 __all__ = ["remove_initializer_from_input"]
 
-_logger = logging.getLogger("ort_py.tools")
+_logger = lazy_logger("ort_py.tools")
 _FIRST_IR = 4
 
 

@@ -13,7 +13,6 @@ engine meanwhile, the run goes on there.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -27,11 +26,12 @@ from ort_py.engine.runner import Runner
 from ort_py.errors import OrtPyError
 from ort_py.fallback.batches import CannotSplit
 from ort_py.fallback.failure import Failure, failure_of, forget_arrays
+from ort_py.logs import lazy_logger
 from ort_py.options import RunOptions
 
 __all__ = ["before_run", "recover", "succeeded"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 MOST_ANSWERS = 16
 """Answers to one run, the other threads' included: a bound where providers fail in turns."""

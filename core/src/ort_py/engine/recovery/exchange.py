@@ -7,7 +7,6 @@ the last of them has ended. `answers` decides when a program is exchanged.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -20,10 +19,11 @@ from ort_py.engine.runner import Runner
 from ort_py.fallback.failure import Failure
 from ort_py.fallback.lost_devices import process_lost_devices
 from ort_py.hooks.guard import Raised, guarded
+from ort_py.logs import lazy_logger
 
 __all__ = ["plan_without", "prove", "take_back", "try_again", "with_device"]
 
-_logger = logging.getLogger("ort_py.session")
+_logger = lazy_logger("ort_py.session")
 
 
 def plan_without(engine: Engine, failure: Failure) -> Runner | None:

@@ -8,7 +8,6 @@ computed from, one walk over the model follows them.
 from __future__ import annotations
 
 import heapq
-import logging
 
 from ort_py.dtypes import ValueType
 from ort_py.errors import InvalidGraph
@@ -20,10 +19,11 @@ from ort_py.graph.ir import Graph, Node, Value
 from ort_py.graph.typing.node_types import infer_node
 from ort_py.graph.typing.onnx_types import Contents
 from ort_py.graph.typing.shape_walk import follow_shapes
+from ort_py.logs import lazy_logger
 
 __all__ = ["retype_readers"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = lazy_logger(__name__)
 
 
 def retype_readers(state: EditState) -> int:

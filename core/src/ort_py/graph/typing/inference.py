@@ -7,7 +7,6 @@ is nested too deep for it is left out.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cache
@@ -24,10 +23,11 @@ from ort_py.graph.typing.native_inference import InferenceError, infer_shapes
 from ort_py.graph.writing.protos import fill_tensor, type_from_proto, value_info
 from ort_py.graph.writing.serialize import SMALL, GraphWriter, new_proto
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 
 __all__ = ["Inferred", "can_infer", "follows_data", "run_inference"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = lazy_logger(__name__)
 
 _DEEPEST = 28
 """Levels of nested graphs: protobuf reads messages nested up to 100 deep, and each level takes three."""

@@ -6,16 +6,15 @@ graphes.
 
 from __future__ import annotations
 
-import logging
-
 import onnx
 from onnx.onnx_cpp2py_export import shape_inference as native
 
 from ort_py.limits import Budget
+from ort_py.logs import lazy_logger
 
 __all__ = ["InferenceError", "InferenceUnavailable", "infer_shapes"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = lazy_logger(__name__)
 
 InferenceError = native.InferenceError
 

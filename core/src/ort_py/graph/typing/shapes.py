@@ -12,7 +12,6 @@ example input behind, and a transform that believed them would compute wrong res
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -35,10 +34,11 @@ from ort_py.graph.typing.type_merge import (
     shape_conflict,
     substitute,
 )
+from ort_py.logs import lazy_logger
 
 __all__ = ["infer_types", "substitute"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = lazy_logger(__name__)
 
 _ROUNDS = 4
 """Rounds of inference at most. One is enough without contributed operators and declarations that add something; each

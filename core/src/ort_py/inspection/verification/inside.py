@@ -7,7 +7,6 @@ its results are right, because a region may be wrong only while its inner values
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
@@ -24,11 +23,12 @@ from ort_py.inspection.comparison.examining import open_examined
 from ort_py.inspection.comparison.report import ComparedSide, ComparisonReport, Difference
 from ort_py.inspection.comparison.stepping import SteppedRun
 from ort_py.inspection.verification.reference import reference_options
+from ort_py.logs import lazy_logger
 from ort_py.tolerances import TOLERANCES
 
 __all__ = ["first_inside"]
 
-_logger = logging.getLogger("ort_py.verification")
+_logger = lazy_logger("ort_py.verification")
 
 
 def first_inside(

@@ -8,7 +8,6 @@ is `reference`; where that happens is `background`.
 from __future__ import annotations
 
 import itertools
-import logging
 import random
 import threading
 import weakref
@@ -29,12 +28,13 @@ from ort_py.inspection.verification.report import Mismatch, VerificationReport
 from ort_py.inspection.verification.search import differing_outputs, search
 from ort_py.inspection.verification.verified import Verified
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import DEBUG, WARNING, lazy_logger
 from ort_py.options import RunOptions
 from ort_py.platform.forks import notify_after_fork
 
 __all__ = ["PickedRun", "Verifier"]
 
-_logger = logging.getLogger("ort_py.verification")
+_logger = lazy_logger("ort_py.verification")
 
 MISMATCHES_KEPT = 16
 """Wrong results in a report."""
@@ -316,7 +316,7 @@ class Verifier:
     def _failed(self, picked: PickedRun, error: Exception, *, told: bool = False) -> None:
         reason = f"{type(error).__name__}: {error}"
         if not told:
-            level = logging.DEBUG if self._told_failure else logging.WARNING
+            level = DEBUG if self._told_failure else WARNING
             self._told_failure = True
             _logger.log(level, "run %d of %s could not be verified: %s", picked.number, self._title, reason)
         self._publish(VerifiedEvent(self._id, Outcome.FAILED, picked.number, reason=reason))

@@ -5,7 +5,6 @@ Used by `lowering`, before it changes anything.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,11 +15,12 @@ from ort_py.errors import InvalidGraph
 from ort_py.graph.ir import Node, Value
 from ort_py.graph.typing.type_merge import element_conflict, shape_conflict
 from ort_py.lazy_dataclass import dataclass
+from ort_py.logs import lazy_logger
 from ort_py.transforms.gradient.subgraph import between, is_float
 
 __all__ = ["GradientRequest", "check_request_types", "forget_wrong_shapes", "read_request"]
 
-_LOG = logging.getLogger(__name__)
+_LOG = lazy_logger(__name__)
 
 Find: TypeAlias = "Callable[[str], Value | None]"
 
