@@ -79,7 +79,6 @@ class FileSnapshot:
     until it was found unchanged later than that.
 
     Args:
-        path: The file.
         identity: Its identity, where it is known from the descriptor that it was read by; else it is looked up.
 
     Raises:
@@ -117,7 +116,6 @@ def open_regular(path: str | os.PathLike[str], *, links: bool = True) -> BinaryI
     """Open a regular file for reading. Unlike `open`, it never waits for the writer of a named pipe.
 
     Args:
-        path: The file.
         links: Whether the path may be a symbolic link.
 
     Returns:

@@ -35,9 +35,6 @@ class InstalledDistribution:
 
     Args:
         folder: The folder, ``NAME-VERSION.dist-info`` or ``NAME.egg-info``.
-
-    Attributes:
-        location: The folder that contains it, from which the distribution is imported.
     """
 
     def __init__(self, folder: str) -> None:

@@ -78,7 +78,6 @@ class _Entry:
     """One field.
 
     Attributes:
-        name, type: Its name and annotation.
         default, factory: `dataclasses.MISSING` where it has none.
         init, kw_only: Whether it is a parameter of `__init__`, and whether by name only.
         compared, hashed, shown: Whether it takes part in comparisons, hashes and the text.
@@ -102,12 +101,7 @@ class _Entry:
 class _Fields:
     """The fields of a class, as `__dataclass_fields__` of the class until the standard library asks for them.
 
-    Args:
-        plain: The class as it was written.
-        frozen, slots, kw_only: Arguments of the decorator.
-
     Attributes:
-        cls: The class as it was decorated.
         given: Default or `dataclasses.field` of each field that the class itself annotates, or `dataclasses.MISSING`.
     """
 

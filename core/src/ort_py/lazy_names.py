@@ -19,7 +19,6 @@ def lazy_names(
 
     Args:
         namespace: The module's ``globals()``; a name is kept there once it was loaded.
-        homes: Names by the module that has them.
         modules: Modules that are attributes themselves, by their name here.
     """
     home_of = {name: home for home, names in homes.items() for name in names}

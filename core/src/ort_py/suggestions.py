@@ -18,9 +18,7 @@ def close_names(
 
     Args:
         name: What somebody wrote.
-        known: Names there are.
         fold: Takes away what does not count when names are compared.
-        most: How many at the most.
         cutoff: How close they must be, 1 being equal.
     """
     import difflib  # only a mistake needs it

@@ -45,8 +45,6 @@ class SuiteCase:
 
     Attributes:
         name: Its name, unique within its kind.
-        kind: One of `KINDS`.
-        source: The model in this process, or its file.
         data: Folder with the data sets of a file; None where they are in `sets` or, for `real`, are made up.
         sets: Inputs and expected outputs of a model in this process.
         rtol, atol: The case's own tolerances.
@@ -173,8 +171,6 @@ def compare(actual: Any, expected: Any, case: _Judged) -> None:
 
     Args:
         actual: What was computed: a NumPy array or scalar, a list, None.
-        expected: What the suite expects.
-        case: The case: its name and its tolerances.
 
     Raises:
         AssertionError: They differ.

@@ -18,7 +18,6 @@ def channels_last_kernels(kernels: Sequence[KernelDef], operators: Collection[st
 
     Args:
         kernels: Kernels of the standard form, with one input that is data, the first.
-        operators: Names of the operators wanted.
     """
     return [
         KernelDef(one.op_type, _factory(one), domain=CHANNELS_LAST, strided=True)

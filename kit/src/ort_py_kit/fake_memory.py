@@ -43,7 +43,6 @@ class FakeDevice:
     """A device without hardware. One per provider; its streams and arrays refer to it.
 
     Args:
-        index: Number of the device.
         capacity: Bytes it has; None for no limit.
         largest: Bytes one allocation may take; None for no limit.
     """

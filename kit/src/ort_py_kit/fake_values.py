@@ -28,11 +28,7 @@ DLPACK_TYPE = 12
 class FakeDeviceMemory(IDeviceMemory):
     """Memory of a fake device.
 
-    Args:
-        owner: The device.
-
     Attributes:
-        copies: Its copies, which it counts.
         waits: How often `synchronize` was called.
     """
 

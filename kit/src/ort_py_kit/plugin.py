@@ -98,11 +98,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 class _Collector:
-    """Puts the records of finished cases into the table.
-
-    Args:
-        table: The table.
-    """
+    """Puts the records of finished cases into the table."""
 
     def __init__(self, table: SupportTable) -> None:
         self._table = table

@@ -54,11 +54,7 @@ class Choices(ABC):
 
 
 class SeededChoices(Choices):
-    """Random choices that a seed determines.
-
-    Args:
-        seed: The seed.
-    """
+    """Random choices that a seed determines."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)

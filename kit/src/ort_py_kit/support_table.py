@@ -47,8 +47,6 @@ class SupportTable:
         Args:
             record: Its ``provider``, its id ``case``, the (domain, operator) pairs it ``ran`` there, the reason of
                 an ``expected_failure``, ``""`` where none is expected, and ``not_run`` where others ran all of it.
-            passed: Whether the test passed.
-            expected: Whether it failed as expected.
         """
         counts = self._providers[record["provider"]]
         operators = [(str(domain), str(name)) for domain, name in record["ran"]]
@@ -71,7 +69,6 @@ class SupportTable:
         Args:
             record: Its ``provider``, the name of the ``version``, how many cases it ``ran`` and how many it did
                 ``not_run``, and whether the version is ``claimed``.
-            passed: Whether the test passed.
         """
         if not record["claimed"]:
             return

@@ -56,8 +56,6 @@ class SmallWeight:
     """A constant that is a part of a shared block: nothing but its array, because there may be ten thousands of them.
 
     Attributes:
-        data_type: Element type.
-        shape: Shape.
         key: Entry, block and place.
     """
 
@@ -175,7 +173,6 @@ class ConstantReader:
 
     Args:
         description: What `ConstantWriter.finish` gave.
-        file: The entry, mapped.
         start: Where its first block starts.
         external: Opens a file of external data by the model's name for it; raises what refuses it.
         store: Who knows what is in memory already.

@@ -46,7 +46,6 @@ class _Row:
     Attributes:
         offset: Bytes behind the first block.
         dtype: NumPy's name of the element type.
-        shape: Shape of the array.
         checksum: CRC-32 of its bytes.
     """
 
@@ -60,8 +59,6 @@ class KeptForms:
     """The packed forms of one prepared model.
 
     Args:
-        store: The folder.
-        key: The prepared model's.
         title: What users know the model by.
         entry: Identity of the prepared model's file, which the keys of its constants contain. Forms that were made of
             another file under the same key are not used and not kept any longer.

@@ -28,7 +28,6 @@ def cache_folder(option: str = "", environment: Mapping[str, str] = os.environ) 
 
     Args:
         option: `SessionOptions.cache_dir`: ``""`` leaves it to the environment, ``"off"`` wants none.
-        environment: The environment.
     """
     wanted = option or environment.get(FOLDER_VARIABLE, "")
     if wanted.strip().lower() in (OFF, "0"):

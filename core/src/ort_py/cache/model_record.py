@@ -49,7 +49,6 @@ class ModelWriter:
 
     Attributes:
         nodes: Number of each node, for who adds columns of their own.
-        graphs: Number of each graph.
     """
 
     def __init__(self, model: Model, constants: ConstantWriter) -> None:
@@ -223,8 +222,6 @@ class ModelReader:
 
     Attributes:
         model: The model; `source` is empty.
-        nodes: Nodes by number.
-        graphs: Graphs by number.
 
     Raises:
         BROKEN: The record does not fit together.

@@ -95,11 +95,6 @@ class SourceFile:
 def external_name(path: str, identity: FileIdentity, folder: Path | None) -> str:
     """The name by which a model refers to a file of external data.
 
-    Args:
-        path: The file.
-        identity: Which content it had.
-        folder: The model's.
-
     Raises:
         NotStorableError: The file was found by another path, or was only just written.
     """
@@ -114,8 +109,6 @@ class ExternalReader:
     """Opens the external data of a cached model.
 
     Args:
-        source: The model.
-        limits: Bounds of the session.
         identities: Which content each file must have, by location.
     """
 

@@ -113,9 +113,6 @@ class CacheStore:
         """Write a file, replacing the one of this key; returns whether it is there.
 
         Args:
-            key, kind: Its name.
-            description: See `format`.
-            blocks: See `format`.
             size: Bytes of the blocks, as far as known: what is larger than the cache is not written.
         """
         if not self.usable:

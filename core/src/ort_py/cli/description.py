@@ -36,13 +36,10 @@ class OperatorUse:
     """An operator and how often it is used, nested graphs and functions included.
 
     Attributes:
-        op_type: Operator.
         domain: Its domain, ``""`` for ``ai.onnx``.
         opset: Opset of the domain the model imports, 0 where it imports none.
         since: Version of the schema in force; None where the installed onnx has no such operator.
-        function: Whether it is a function of the model.
         standard: Whether ONNX defines the domain.
-        count: Nodes.
     """
 
     op_type: str
@@ -59,16 +56,11 @@ class Description:
     """The content of a model file.
 
     Attributes:
-        path, size: The file.
         ir_version, producer, graph_name, domain, model_version, description, metadata: As in the file.
-        opsets: Opset of each domain.
         inputs: Inputs that must be fed.
         overridable: Inputs with a default, which may be fed.
-        outputs: Outputs.
         operators: Operators, the most used first.
         nodes: Nodes of all graphs and functions as written, before functions are inlined.
-        nested_graphs: Graphs inside nodes.
-        nesting_depth: How deep they nest.
         functions: Names of the model's functions with their numbers of nodes.
         weights: Number of initializers and of tensors in attributes, as `Constant` nodes have them.
         weight_bytes: Bytes of them, packed as ONNX stores them.

@@ -29,7 +29,6 @@ class Feeds:
 
     Attributes:
         values: What is fed, by name.
-        sources: Where each comes from, in words.
         assumed: What had to be assumed about the shape of made-up inputs, by name.
     """
 
@@ -87,7 +86,6 @@ def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], argu
     Args:
         declared: Inputs the model must be fed.
         overridable: Initializers that may be fed too.
-        arguments: The parsed arguments.
 
     Raises:
         OrtPyError: A file cannot be read, or fits no input.

@@ -18,7 +18,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "
     """Rows in aligned columns.
 
     Args:
-        head: Titles of the columns.
         rows: Cells; converted with ``str``.
         indent: Put before each line.
         width: All columns except the last are cut to this many characters.

@@ -60,7 +60,6 @@ def read_picture(path: Path, argument: NodeArg, options: PictureOptions) -> np.n
     Args:
         path: File in a format that Pillow reads.
         argument: The input: shape (N, C, H, W), (N, H, W, C), the same without N, or (H, W); C is 1 or 3.
-        options: How.
 
     Returns:
         An array of the declared element type; a fixed batch is filled with copies of the picture.

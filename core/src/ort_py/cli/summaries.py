@@ -22,7 +22,6 @@ def summarise(name: str, value: Any) -> dict[str, Any]:
     """Summarise a value as plain data.
 
     Args:
-        name: Its name.
         value: Array, list, dict or None.
 
     Returns:

@@ -82,7 +82,6 @@ def _stand_in(module: str, names: Mapping[str, Any], name: str) -> Any:
     """A stand-in for a name.
 
     Args:
-        module: Its module, below onnxruntime.
         names: What the table says of the module.
 
     Raises:

@@ -44,7 +44,6 @@ class AdapterContent:
     """The content of a file.
 
     Attributes:
-        format_version: Of the format.
         adapter_version, model_version: The author's numbers.
         parameters: Arrays by name, C-contiguous.
     """

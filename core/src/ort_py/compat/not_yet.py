@@ -19,7 +19,6 @@ def missing(name: str, instead: str) -> NotYetError:
 
     Args:
         name: Its name with its module, e.g. ``quantization.quantize_dynamic``.
-        instead: What to do.
     """
     return NotYetError(
         f"ort-py has no {name} yet.",

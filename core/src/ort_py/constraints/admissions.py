@@ -24,17 +24,13 @@ class Admissions:
     """The gate of one region with the limits of its session; shared by all frames.
 
     Args:
-        gate: The gate.
         limits: Bounds for memory and time, None for none.
-        threads: Threads of a run.
-        where: The region, for messages.
         rate: Multiplications that no thread exceeds in a second; None where nothing is known, so that no time is
             estimated.
         empty_values: Whether the region's provider computes values without elements as the specification says.
         late_broadcasts: Whether it does so if an operand has a size of 1 that was not known before the run.
 
     Attributes:
-        gate: The gate.
         empty_values, late_broadcasts: As given.
     """
 
@@ -60,10 +56,6 @@ class Admissions:
 
     def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
         """Look up or compute the admission for a set of shapes.
-
-        Args:
-            key: The shapes, and the elements that decide shapes.
-            inputs: The region's inputs.
 
         Raises:
             KernelInputError: A constraint does not hold.
@@ -91,10 +83,7 @@ def check_work(work: float, seconds: float, rate: float, where: Location) -> Non
     """Refuse to begin what cannot end in time, of a region or of one kernel.
 
     Args:
-        work: Multiplications.
-        seconds: The time of a run.
         rate: Multiplications that this machine cannot exceed in a second.
-        where: Whose work it is.
 
     Raises:
         LimitError: This machine cannot do as much in that time.
@@ -112,9 +101,7 @@ def check_elements(gate: Gate, admission: Admission, arrays: Sequence[Any]) -> N
     """Compare the elements of index inputs with their bounds.
 
     Args:
-        gate: The region's gate.
         admission: What it made of the shapes.
-        arrays: The region's inputs.
 
     Raises:
         KernelInputError: An element is out of range.

@@ -30,7 +30,6 @@ class Gate:
     """The gate of one region. Immutable; called from any thread.
 
     Args:
-        view: The region.
         record: Result of `record` of a gate of the same region, which saves the walk.
 
     Attributes:

@@ -46,14 +46,7 @@ class Admission:
 
 
 class RegionFacts:
-    """The parts of a region that its gate keeps, when the session has let go of the graph.
-
-    Args:
-        view: The region.
-
-    Attributes:
-        nodes, names, types, outputs: Its nodes, names and types of its inputs, and its outputs.
-    """
+    """The parts of a region that its gate keeps, when the session has let go of the graph."""
 
     def __init__(self, view: RegionView) -> None:
         self.nodes: tuple[NodeSpec, ...] = tuple(view.nodes)
@@ -107,7 +100,6 @@ class Predicate:
     """A condition that each run has to meet.
 
     Attributes:
-        node: The node that states it.
         condition: Register that is not 0 where it holds.
         text: What is wrong where it does not: a format string.
         numbers: Registers that the format string shows.
@@ -124,9 +116,6 @@ class GateProgram:
     """The program of a region and what its registers mean.
 
     Attributes:
-        program: Computes the registers.
-        inputs: The inputs of the region.
-        predicates: Conditions of a run.
         bounds: (input, register of the least, of the greatest element, node, text) of index inputs.
         outputs: Registers of the sizes of each output, None where they depend on the data of the run.
         values: (register of the number of elements, bytes of one, name) of values inside.

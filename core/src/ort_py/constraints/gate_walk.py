@@ -110,10 +110,8 @@ def _walked(
     """The walk over symbolic sizes; no inputs where the rank of one of them is not known.
 
     Args:
-        recorder: Where the program is written.
         sized: Whether a symbol stands for each size that depends on the data of a run: then the nodes that make
             such sizes are noted.
-        named: Whether axes of one name have one size.
     """
     symbols: dict[str, Size] = {}
     tensors: list[Tensor] = []

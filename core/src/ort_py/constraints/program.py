@@ -56,7 +56,6 @@ class Instruction(NamedTuple):
     """One step.
 
     Attributes:
-        code: What is done.
         operands: Registers in a `ConstraintProgram`; constants and tuples of one register in a program that is still
             being written.
     """
@@ -147,11 +146,7 @@ class ConstraintProgram:
         object.__setattr__(self, "_steps", tuple(steps))
 
     def run(self, numbers: Sequence[int | float]) -> list[Any]:
-        """All registers after a run.
-
-        Args:
-            numbers: The inputs.
-        """
+        """All registers after a run."""
         registers: list[Any] = [*numbers, *self.constants]
         append = registers.append
         for function, first, second, third in self._steps:

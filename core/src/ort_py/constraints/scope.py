@@ -112,11 +112,8 @@ class NodeScope:
     """One node while its constraint is evaluated.
 
     Args:
-        op_type: Its operator.
         since_version: Version of the operator's schema.
-        attributes: The attributes that the model sets.
         inputs: Its inputs, None for those that are absent.
-        outputs: How many outputs it has.
         ledger: Where undecided conditions are noted.
 
     Attributes:
@@ -232,9 +229,6 @@ class NodeScope:
         """State that all elements of a tensor lie between two numbers, both included.
 
         Args:
-            tensor: The tensor.
-            low: The least number that is allowed.
-            high: The greatest.
             what: What the elements are, e.g. ``"an index"``.
 
         Raises:

@@ -54,7 +54,6 @@ def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:
     """The constraint that a node's inputs or attributes break, in words; ``""`` where the table knows of none.
 
     Args:
-        node: The node.
         inputs: Its inputs in a run, None for those that are absent.
     """
     try:
@@ -70,7 +69,6 @@ def work_of(node: NodeSpec, inputs: Sequence[Any]) -> float:
     """Multiplications of a node in a run; 0 where the table does not tell, or a constraint is broken.
 
     Args:
-        node: The node.
         inputs: Its inputs in a run, None for those that are absent.
     """
     ledger = _Spending()
@@ -85,7 +83,6 @@ def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | Non
     """The shape of each output of a node, None for sizes and ranks that the table cannot tell.
 
     Args:
-        node: The node.
         inputs: Its inputs in a run, None for those that are absent.
 
     Returns:

@@ -62,8 +62,6 @@ class Size:
     """The result of an instruction, or an input of the program.
 
     Attributes:
-        recorder: Where the program is written.
-        register: Number of the register that holds it.
         natural: Whether it is known to be 0 or more.
     """
 

@@ -39,8 +39,6 @@ class Requirement:
     """A condition that each run has to meet.
 
     Attributes:
-        node: The node that states it.
-        condition: The condition.
         text: What is wrong where it does not hold: a format string.
         numbers: What the format string shows.
     """
@@ -71,7 +69,6 @@ class Trace:
         unchecked: Nodes that cannot be checked before they run.
         unsized: Nodes that make a value whose size depends on the data of a run.
         late: Nodes that repeat an operand along an axis if it has the size 1 there in a run: number and condition.
-        requirements: Requirements of each run.
         bounds: Likewise, of the elements of inputs.
         outputs: Shape of each output of the region, None if it is not known.
         values: Elements and type of what the nodes make, for limits of memory.
@@ -130,10 +127,7 @@ def trace(
     """Walk the nodes of a region in order.
 
     Args:
-        nodes: The nodes.
         inputs: What is known of the region's inputs.
-        names: Their names.
-        outputs: The region's outputs.
         constant: The array of a constant, None for other values.
         unknown: Makes what stands for a size that depends on the data of a run, so that `Trace.unsized` has the nodes
             that make such a size, without those behind them. Such sizes remain `UNKNOWN` where it is None.

@@ -55,7 +55,6 @@ def culprit_of(error: BaseException, distribution: str = "", modules: Iterable[s
 
     Args:
         error: What was raised.
-        distribution: The distribution that was tried.
         modules: Top-level modules that belong to it, beside those that its metadata lists.
 
     Returns:

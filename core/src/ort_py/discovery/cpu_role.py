@@ -52,12 +52,7 @@ class CpuRole:
 
 
 def fills_cpu_role(record: ProviderRecord, options: Mapping[str, Any]) -> bool:
-    """Return whether a provider made with these options computes on the CPU in place of the last-resort provider.
-
-    Args:
-        record: Of a usable provider.
-        options: Its options, validated.
-    """
+    """Return whether a provider made with these options computes on the CPU in place of the last-resort provider."""
     if record.stands_in_for != CPU_ROLE or record.factory is None:
         return False
     answer = guarded(partial(record.factory.fills_role, options))

@@ -26,12 +26,7 @@ def scan_providers() -> Scan:
 
 
 def installed_record(entry: InstalledEntryPoint, entries: Sequence[InstalledEntryPoint]) -> ProviderRecord:
-    """The record of an entry as far as metadata and environment decide it: installed, blocked or conflict.
-
-    Args:
-        entry: The entry point asked about.
-        entries: All entry points of providers.
-    """
+    """The record of an entry as far as metadata and environment decide it: installed, blocked or conflict."""
     record = or_blocked(ProviderRecord.of(entry))
     if record.state is RecordState.BLOCKED:
         return record

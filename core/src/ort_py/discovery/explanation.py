@@ -33,7 +33,6 @@ class ConsideredProvider:
         name: The provider's name, or what was asked for where nothing has it.
         taken: Whether the session uses it.
         place: Its place among those that are taken, from 1 on; 0 where it is not.
-        why: Why it is taken, or not.
         fix: What to do, where it could be used after that.
         state: What is known of it on this machine; ``"not installed"`` where nothing has the name.
         requested_as: The name it was asked for by: a role, where it stands in for one.
@@ -125,9 +124,6 @@ def explained(
     Args:
         records: All providers, in rank order.
         selection: The result; None if there is only an error.
-        source: Source of the request, in words.
-        named: Whether it names providers.
-        strict, compat: Switches that were on.
         pin_plain_cpu: CPUExecutionProvider means that provider itself.
         fallbacks: Of providers that were selected and could not be created.
         error: Reason why there is no result.

@@ -38,8 +38,6 @@ class ProviderInstances:
     """The providers of one session: iterates over (record, provider) pairs in order. Close once, after all regions.
 
     Attributes:
-        pairs: The same as a tuple.
-        fallbacks: Providers that could not be created.
         joined: Those of the reserve that were created, because no other provider fills the CPU role.
     """
 
@@ -95,8 +93,6 @@ def create_instances(
     """Create the providers of a session.
 
     Args:
-        selected: From `select_providers`.
-        context: The session's wishes.
         strict: ``"provider"`` or ``"node"``: no provider may be dropped; None leaves it to ``ORT_PY_STRICT``.
         reserve: Providers that would fill the CPU role too, best first: the first that can be created does where one of
             those selected cannot be created and none of the others fills the role.

@@ -32,9 +32,7 @@ def load_provider(entry: InstalledEntryPoint, hooks: HookManager, plugin_name: s
     """Import a plug-in, register it and find the factory named like the entry point.
 
     Args:
-        entry: The entry point.
         hooks: Where the plug-in is registered, so that its other contributions are asked for too.
-        plugin_name: Name to register it under.
 
     Returns:
         A record in the state *installed* with a factory, or *broken* or *incompatible* with the reason.

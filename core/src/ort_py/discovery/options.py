@@ -49,9 +49,6 @@ def check_options(
     """Validate and convert the options given for a provider.
 
     Args:
-        provider: Its name, for messages.
-        schema: Options it declares.
-        given: The user's options.
         lenient: A misspelt option is a warning, as other unknown ones are.
 
     Raises:

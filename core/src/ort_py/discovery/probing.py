@@ -37,7 +37,6 @@ def probe(record: ProviderRecord, seconds: float | None = None) -> ProviderRecor
     """The record of a loaded provider as its probe answers: available, unavailable, or broken.
 
     Args:
-        record: A record with a factory.
         seconds: Time limit; ``ORT_PY_PROBE_TIMEOUT``, else 2 seconds, where None.
 
     Raises:

@@ -65,7 +65,6 @@ class Selected:
         record: Its record; always usable.
         options: Every option it declares, with the user's value or the default.
         requested_as: Name the user asked for: the role, where it stands in for one.
-        origin: Why it is here.
         ignored_options: Options given that have no effect, with the reason.
     """
 

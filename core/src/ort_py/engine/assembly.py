@@ -47,10 +47,7 @@ class Assembled:
     """A runnable model and what was decided on the way.
 
     Attributes:
-        program: Ready to run.
         assignment: The provider that runs each node.
-        compiled: The compiled regions, to be closed with the session.
-        constants: Constants on their devices.
         transfers: Makes the copies between devices.
     """
 
@@ -66,13 +63,9 @@ class Assembler:
 
     Args:
         model: Loaded and typed; transforms change it.
-        options: The session's options.
         schemas: Makes the operator schemas, when they are first needed.
-        services: Services that kernels are bound with.
         contributions: Kernels, transforms and copies of providers and plug-ins.
         on_provider_error: Called for a provider that failed in a survey or while compiling: (provider, error, node).
-        compile_region: Compiles one region, or restores it from the cache.
-        threads: Threads of one run.
         calibration: Known times of the providers on this machine.
         explicit: Whether the user named the providers in this order.
         named: Names of the providers that the user requested, without the CPU provider's role.
@@ -185,7 +178,6 @@ class Assembler:
 
         Args:
             assignment: The provider that runs each node.
-            providers: The session's providers.
             report: Gets the stages.
             kept: Packed forms that an earlier process made of the constants.
 
@@ -274,12 +266,7 @@ class Assembler:
 
 
 class _RegionFailedError(Exception):
-    """A provider could not compile a region.
-
-    Args:
-        region: The region.
-        error: The error that the provider raised.
-    """
+    """A provider could not compile a region."""
 
     def __init__(self, region: Region, error: Exception) -> None:
         super().__init__(region.name)

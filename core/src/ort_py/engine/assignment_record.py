@@ -29,7 +29,6 @@ def assignment_record(assignment: Assignment, written: ModelWriter, keys: Mappin
     Args:
         assignment: Of a model that `written` has written.
         written: Provides the numbers of nodes and graphs.
-        keys: Key of each region's artifact, where it has one.
 
     Raises:
         NotStorableError: Somebody runs a node that is not in the model.
@@ -80,12 +79,6 @@ def read_assignment(
     providers: Sequence[IExecutionProvider],
 ) -> tuple[Assignment, dict[Region, str]]:
     """The assignment of a restored model, and the keys of its regions' artifacts.
-
-    Args:
-        record: What `assignment_record` gave.
-        read: The model.
-        kernels: Kernels of this session.
-        providers: Providers of this session.
 
     Raises:
         ValueError: A kernel or a provider has changed.

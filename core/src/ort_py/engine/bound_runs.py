@@ -21,9 +21,7 @@ def run_bound(
     """Run once; runs that somebody looks on at are run as ever.
 
     Args:
-        engine: The engine.
         output_names: Outputs wanted, empty for all.
-        input_feed: Values by input name.
         memory: Arrays by the name of an output.
 
     Raises:

@@ -72,10 +72,7 @@ class CacheUse:
     """The cache of one session.
 
     Args:
-        options: The session's options.
         provider_options: Options of each provider, filled in.
-        hooks: Plug-ins' hooks.
-        session_id: For observers of compilations.
 
     Attributes:
         compiler: Compiles regions, or restores them.
@@ -115,9 +112,7 @@ class CacheUse:
         """The prepared model, None where it is not in the cache.
 
         Args:
-            source: The model as given.
             providers: Records and providers in use, in rank order.
-            contributions: What they bring.
             wishes: Whatever else decides how a model is prepared; with a repr that says all of it.
             report: Gets a stage, where there is a cache.
         """

@@ -29,7 +29,6 @@ def read_calibration(
 
     Args:
         store: The folder; None for nowhere.
-        pairs: Records and providers.
         threads: Threads of a run: they decide how fast the host is.
     """
     found: dict[str, Rates] = {}

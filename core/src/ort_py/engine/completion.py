@@ -27,9 +27,6 @@ def check_completion(
     """Refuse nodes on the host where that is forbidden.
 
     Args:
-        assignment: The provider that runs each node.
-        providers: The session's providers.
-        options: Its options.
         strictness: In mode ``node``, a session that asked for an accelerator may not run nodes on the host.
 
     Raises:

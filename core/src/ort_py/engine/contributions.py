@@ -37,10 +37,7 @@ class Contributions:
     """Contributions of one session's providers and plug-ins.
 
     Attributes:
-        kernels: Kernels of all providers.
         transforms: Plug-ins' graph transforms, then the providers' in rank order.
-        provider_transfers: Copies of each provider.
-        transfers: Copies that plug-ins contribute.
     """
 
     def __init__(self) -> None:
@@ -55,7 +52,6 @@ class Contributions:
         """Ask a provider, once, for what it brings. Where that raises, nothing of it is kept.
 
         Args:
-            provider: The provider.
             origin: Where it comes from, for messages about its kernels.
 
         Raises:
@@ -89,7 +85,6 @@ class Contributions:
         """Add what plug-ins contribute.
 
         Args:
-            hooks: The plug-ins' hooks.
             providers: Names of the session's providers.
             override_kernels: Plug-ins' kernels replace those a provider has.
         """
@@ -140,7 +135,6 @@ def provider_failure(provider: str, error: Exception, node: str, *, alone: bool)
     """The error of a session for a provider that failed and may not be replaced.
 
     Args:
-        provider: Its name.
         error: Its exception.
         node: The node it was about, ``""`` for none.
         alone: Whether there is no other provider.

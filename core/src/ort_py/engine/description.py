@@ -23,11 +23,8 @@ class ModelDescription:
 
     Attributes:
         title: Name of the model's file, else of its graph; for messages.
-        fingerprint: Hash of the model's content.
         inputs: Inputs that must be fed.
-        outputs: Outputs.
         overridable: Initializers that may be fed.
-        metadata: The metadata of the file.
     """
 
     title: str

@@ -41,11 +41,9 @@ class DeviceRunner(Runner):
     """Runs the program of another runner with some inputs and outputs on devices.
 
     Args:
-        base: The session's runner.
         inputs: Device of each input that is fed as a `DeviceTensor`, by name: tensors without defaults.
         outputs: Device of each output that is given as one, by name: tensors.
         transfers: The session's copies.
-        memories: Memory of each of these devices.
         reuses_memory: As for the program of the base.
 
     Raises:
@@ -106,11 +104,9 @@ def run_on_devices(
     """Run once.
 
     Args:
-        engine: The engine.
         output_names: Outputs wanted, empty for all.
         input_feed: As for `runs.run`, with a `DeviceTensor` for each input that is on a device.
         places: Device of each output that is wanted on one, by name.
-        run_options: Options of this run.
 
     Returns:
         One value per output: a `DeviceTensor` for tensors wanted on a device, others as `runs.run`.

@@ -40,9 +40,6 @@ class FeedSpec:
     """One input, prepared for checking.
 
     Attributes:
-        name: Its name.
-        slot: Where it goes.
-        type: Declared type.
         dtype: NumPy dtype of a tensor that can be taken as it is; None for other kinds and for strings, whose
             elements may be of any type.
         rank: Declared rank, -1 where unknown.
@@ -94,7 +91,6 @@ def convert_feed(spec: FeedSpec, value: Any) -> Any:
     """Convert a feed that does not exactly fit to the content of its slot.
 
     Args:
-        spec: The input.
         value: Array, anything with ``__array__`` or ``__dlpack__``, nested lists, a scalar, a `SparseTensor`, or an
             `OrtValue` of any of these; a list of these for a sequence, a dict for a map, None for an empty optional.
 

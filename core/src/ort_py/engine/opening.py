@@ -57,7 +57,6 @@ def open_again(
     """Build another engine of the same model.
 
     Args:
-        engine: An engine of the model.
         what: What cannot be done where the model was not kept, as a sentence.
         options, providers, provider_options, session_id, make_runner: As for `open_engine`.
 

@@ -24,10 +24,6 @@ __all__ = ["Participants"]
 class Participants:
     """Decisions about the placement of one session that are made in advance.
 
-    Args:
-        options: The session's options.
-        cache: Keeps measurements.
-
     Attributes:
         key: Key under which a measured order is kept, ``""`` where none can be.
         names: Providers that take part, in order; empty for all as they are.
@@ -57,11 +53,8 @@ class Participants:
         """Look up the placement that is named or was measured.
 
         Args:
-            source: The model.
             pairs: Records and providers of the session, in rank order.
             report: Receives a stage if the order differs from that of the session.
-            strict: Level of strictness.
-            threads: Threads of a run.
             explicit: Whether the user named the providers.
             reserve: Names of providers that can join the session where they were measured to make it faster.
 

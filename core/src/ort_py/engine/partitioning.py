@@ -46,8 +46,6 @@ def assign(
     Args:
         model: The model; nodes that no provider runs are replaced by their function bodies.
         providers: The session's providers, in rank order.
-        kernels: Kernels of the session.
-        options: The session's options.
         schemas: Makes the operator schemas, when they are first needed.
         calibration: Known times of the providers on this machine.
         explicit: Whether the user named the providers in this order.

@@ -60,11 +60,7 @@ def optimise(
     """Run the graph transforms of the session's level.
 
     Args:
-        model: The model.
-        options: The session's options.
-        schemas: The operators.
         contributions: Transforms and kernels of providers and plug-ins.
-        services: What kernels are bound with.
         providers: Those of the session, in rank order.
         named: Names of those that the user asked for, without the CPU provider's role.
 
@@ -116,8 +112,6 @@ class KernelEvaluator(TransformContext):
 
     Args:
         providers: The session's providers in rank order.
-        kernels: Their kernels.
-        services: What kernels are bound with.
         held: Bytes of the model's constants.
     """
 

@@ -53,7 +53,6 @@ def choose(
     """Choose the providers of a session.
 
     Args:
-        providers, provider_options: Arguments of the session.
         options: Its options, which count where the arguments name no provider.
         source: The model, for a delegate that wants to know what it says about itself.
         strict: ``""``, ``"provider"`` or ``"node"``.

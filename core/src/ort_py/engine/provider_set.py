@@ -39,18 +39,14 @@ class ProviderSet:
     """The providers of one engine and their contributions.
 
     Args:
-        options: The session's options.
-        hooks: The plug-ins' hooks.
         policy: Decides which failures another provider may answer.
         fallbacks: Takes a record of each provider that is replaced.
         participants: Provides the order of providers that was named or measured for the model.
         provider_options: Filled with the options of each provider, as strings.
 
     Attributes:
-        selection: The selection of the providers.
         records: Records of the providers that were created and can be used.
         names: Names of the providers as they were asked for, in order.
-        options: Options of each provider, as strings.
         contributions: Kernels, transforms, copies and allocators of providers and plug-ins.
         participants: As given.
         dropped: Names of the providers that are left out after a failure in a run.
@@ -114,8 +110,6 @@ class ProviderSet:
         """Create the selected providers and collect their contributions and those of plug-ins.
 
         Args:
-            selection: The providers.
-            context: Facts about the session for each of them.
             report: Gets a stage with notes.
 
         Raises:
@@ -149,10 +143,7 @@ class ProviderSet:
         """Find the order of providers that was named or measured for a model; see `Participants.decide`.
 
         Args:
-            source: The model.
             report: Gets a stage where the order is not the usual one.
-            threads: Threads of a run.
-            explicit: Whether the user named the providers.
 
         Raises:
             OptionError: The config entry names a provider that is not here.
@@ -174,10 +165,7 @@ class ProviderSet:
         """Record that a provider failed while it was introduced, asked or compiling, and that others take over.
 
         Args:
-            provider: Its name.
-            error: The error that it raised.
             node: The node it was about, ``""`` for none.
-            kind: The stage in which it failed.
 
         Raises:
             PluginError: No other provider may take over.
@@ -234,7 +222,6 @@ def precision_notes(providers: Sequence[IExecutionProvider], precision: str) -> 
 
     Args:
         providers: The session's, in rank order.
-        precision: `SessionOptions.precision`.
     """
     refusals = {provider.name: _refusal(provider, precision) for provider in providers}
     if precision != "float32" and refusals and None not in refusals.values():

@@ -28,7 +28,6 @@ def wishes(providers: Sequence[IExecutionProvider], kernels: KernelRegistry) -> 
 
     Args:
         providers: In rank order.
-        kernels: Their kernels.
     """
 
     def runners(view: GraphView) -> Mapping[str, IExecutionProvider]:
@@ -52,9 +51,7 @@ def claimants(
     """The first provider that claims each node, by the node's name.
 
     Args:
-        view: The graph.
         providers: In rank order.
-        kernels: Their kernels.
     """
     found: dict[str, IExecutionProvider] = {}
     for answer in survey(view, providers, kernels, _note_failure, all_of_them=False):
@@ -64,13 +61,7 @@ def claimants(
 
 
 def claims_of(view: GraphView, provider: IExecutionProvider, kernels: KernelRegistry) -> frozenset[str]:
-    """Names of the nodes that a provider claims, whatever its rank; none where it fails.
-
-    Args:
-        view: The graph.
-        provider: The provider.
-        kernels: The kernels of all providers.
-    """
+    """Names of the nodes that a provider claims, whatever its rank; none where it fails."""
     (answer,) = survey(view, [provider], kernels, _note_failure, all_of_them=True)
     return frozenset([view.nodes[index].name for index in answer.claims])
 

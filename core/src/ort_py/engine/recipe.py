@@ -41,8 +41,6 @@ class FileReference:
 
     Attributes:
         path: Absolute path.
-        identity: Which file it was, with which content.
-        fingerprint: Hash of its content.
         external: Path, identity and hash of each file of external data; empty where they are not known.
     """
 
@@ -57,7 +55,6 @@ class FileReference:
         Hashes are computed when they are asked for. Pickling does so, and reads all external data for it.
 
         Args:
-            fingerprint: Hash of the content that was read.
             files: Path and identity of each file of external data that was read.
         """
         external = tuple((path, identity, ContentHash("", path, identity)) for path, identity in files)
@@ -85,10 +82,8 @@ class Recipe:
 
     Attributes:
         kept: The file, the bytes, a ModelProto, or None where the model was not kept.
-        reason: Why it was not kept.
         options: The session's own copy of the options.
         providers, provider_options: As given.
-        fallback_enabled: Whether fallback is on.
     """
 
     kept: FileReference | KeptBytes | bytes | Any
@@ -128,10 +123,7 @@ class Recipe:
         """The recipe as another process can follow it: the model by its file, or as bytes.
 
         Args:
-            fingerprint: Hash of the model that was read.
             files: Path and identity of each file of external data that was read.
-            fallback_enabled: Whether fallback is on now.
-            where: What is pickled, for messages.
 
         Raises:
             InvalidArgument: The model was not kept, or the message that it was made from was changed since.
@@ -157,11 +149,9 @@ def recipe_of(
     """Write down what an engine is about to be made of.
 
     Args:
-        source: The model as the caller gave it.
         options: The session's own options, with what further arguments add to them.
         providers: As given; lists are copied.
         provider_options: As given; lists are copied.
-        fallback_enabled: Whether fallback is on.
     """
     kept, reason = _kept(source, options)
     return Recipe(kept, reason, options, _copied(providers), _copied(provider_options), fallback_enabled)
@@ -193,8 +183,6 @@ def expect_same_model(
     """Check that a model which was read again is the one of a reference; a copied or touched file is.
 
     Args:
-        reference: The file, as it was.
-        fingerprint: Hash of the content that was read now.
         files: Path and identity of each file of external data that was read now.
 
     Raises:

@@ -29,8 +29,6 @@ class RegionCompiler:
     Args:
         options: The session's options: precision, fast arithmetic and cache folder.
         provider_options: Options of each provider, as they are filled in; part of an artifact's key.
-        hooks: Plug-ins' hooks.
-        session_id: For the observers.
         cache: The store of artifacts, None for no store.
         least_seconds: What was compiled faster is not kept.
 
@@ -63,8 +61,6 @@ class RegionCompiler:
         """A region, restored where a valid artifact is kept, else compiled and kept.
 
         Args:
-            provider: Who compiles it.
-            region: The region.
             forms: Where the session holds what is made of constants on the provider's device.
             host: Names of its inputs whose values are on the host when it runs.
 

@@ -47,7 +47,6 @@ def external_folder(options: SessionOptions, source: GivenModel) -> str | None:
 
     Args:
         options: `external_data_folder`, else onnxruntime's config entry, says where.
-        source: The model as given.
 
     For a model given as bytes onnxruntime looks into the working directory, which lets a stranger's model read what
     lies there; so this does it in compatibility mode only.

@@ -54,7 +54,6 @@ def check_run_options(options: Any, refusal: type[ArgumentTypeError | UsageError
     """Refuse what is neither None nor a `RunOptions`.
 
     Args:
-        options: The argument of a run.
         refusal: Class of the error: onnxruntime's binding has another one for runs with a callback.
 
     Raises:

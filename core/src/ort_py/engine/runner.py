@@ -34,14 +34,12 @@ class Runner:
     """Runs one program.
 
     Args:
-        program: The program.
         lanes: Steps that may run at the same time.
         pressure: Asked after runs whether memory is short, where given.
         pool: Its frames; a pool of its own where not given.
 
     Attributes:
         program: As given.
-        pool: Its frames.
         lanes: As given.
         on_devices: Runners of the same program with feeds or results on devices, by these; see `device_runs`.
         executor: Tells in words how runs are executed, and why.
@@ -96,7 +94,6 @@ class Runner:
 
         Args:
             output_names: Outputs wanted, None or empty for all.
-            input_feed: Values by input name.
             before: Called with the frame once its inputs are in place: begins a watched run, or is what `writing_to`
                 returned.
         """

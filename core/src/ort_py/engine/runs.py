@@ -34,10 +34,7 @@ def run(
     """Run an engine once; see `InferenceSession.run`.
 
     Args:
-        engine: The engine. Where a session has replaced it, its successor runs.
         output_names: Names of the outputs wanted, in order; None or empty for all.
-        input_feed: A value for each input.
-        run_options: Options of this run.
 
     Raises:
         OrtPyError: The arguments are wrong, or a node failed and nothing helped.
@@ -66,9 +63,6 @@ def answer(
     """Answer a failed run of a runner, where that is possible; else raise its error again.
 
     Args:
-        engine: The engine.
-        runner: The runner that failed.
-        error: The error that it raised.
         output_names, input_feed, run_options: As for `run`.
     """
     again = partial(execute, output_names=output_names, run_options=run_options)
@@ -88,8 +82,6 @@ def execute(
     """Run a runner once, observed where anything looks on. Failures are raised, not answered.
 
     Args:
-        engine: The engine.
-        runner: Its runner.
         input_feed, output_names, run_options: As for `run`.
     """
     if engine.observed or run_options is not None:
@@ -107,8 +99,6 @@ def run_observed(
     """Run a runner once with limits, cancellation, providers' callbacks, the profile and hooks.
 
     Args:
-        engine: The engine.
-        runner: Its runner.
         output_names, input_feed, run_options: As for `run`.
 
     Raises:

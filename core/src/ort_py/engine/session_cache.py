@@ -81,11 +81,8 @@ class Restored:
     """The content that the cache had.
 
     Attributes:
-        model: The model, optimised.
         assignment: The provider that runs each node.
-        keys: Key of each region's artifact.
         notes: What its preparation did, in lines.
-        forms: Packed forms of its constants.
     """
 
     model: Model
@@ -99,11 +96,6 @@ def circumstances(
     options: SessionOptions, pairs: Sequence[tuple[ProviderRecord, IExecutionProvider]], hooks: HookManager
 ) -> list[str] | None:
     """Everything that decides how any model is prepared, but the order of providers, as parts of a key.
-
-    Args:
-        options: The session's options.
-        pairs: Records and providers of the session.
-        hooks: Plug-ins' hooks.
 
     Returns:
         None where a package whose code decides has no file that could change.
@@ -144,7 +136,6 @@ class SessionCache:
     """The cache as one session uses it.
 
     Args:
-        store: Where entries are.
         key: Of this session's model with its options, providers and machine.
         source: The model's file and those beside it.
         always: Keep it however quickly it was prepared.
@@ -173,9 +164,6 @@ class SessionCache:
         """The cache of a session, None where it has none.
 
         Args:
-            store: The folder.
-            source: The model as given.
-            options: The session's options.
             providers: Records and providers, in the order in which they are asked.
             provider_options: Options of each, filled in.
             around: Gives what `circumstances` says of the session.
@@ -196,12 +184,7 @@ class SessionCache:
         return cls(store, key, known, options, always=wanted == "1")
 
     def restore(self, contributions: Contributions, providers: Sequence[IExecutionProvider]) -> Restored | None:
-        """The entry, None where there is none or it does not fit; a damaged one is removed.
-
-        Args:
-            contributions: Kernels of this session.
-            providers: Its providers.
-        """
+        """The entry, None where there is none or it does not fit; a damaged one is removed."""
         file = self._mapped()
         if file is None:
             return None
@@ -251,8 +234,6 @@ class SessionCache:
 
         Args:
             model: The planned model. It must not change until the function was called.
-            assignment: Provider of each node.
-            keys: Key of each region's artifact.
             notes: Lines about the preparation.
         """
         if not self._source.unchanged:

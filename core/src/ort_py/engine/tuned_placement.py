@@ -47,9 +47,7 @@ class TunedPlacement:
 
     Attributes:
         providers: Who takes part, in order; all of them in the session's order where that was the fastest.
-        milliseconds: Of one run.
         in_order: The same for all providers in the session's order; 0 where that could not be run.
-        measured: When, as a date.
     """
 
     providers: tuple[str, ...]
@@ -129,10 +127,8 @@ def write_tuned(store: CacheStore, key: str, title: str, tuned: TunedPlacement) 
     """Remember what was measured; returns whether it is there.
 
     Args:
-        store: The folder.
         key: As `read_tuned` will be asked with.
         title: The model's name, for who lists the folder.
-        tuned: What was measured.
     """
     data = {
         "title": title,

@@ -40,8 +40,6 @@ def write_out(
         model: The model, after its transforms.
         providers: Those of the session, in rank order.
         named: Names of the providers that the user asked for, without the CPU provider's role.
-        kernels: Their kernels.
-        schemas: The operators.
 
     Returns:
         A line about what was done; nothing where nothing was.
@@ -85,8 +83,6 @@ class _Tried:
     """A fused node whose function was put in its place.
 
     Attributes:
-        template: Makes the node again.
-        made: What stands for it.
         named: The named providers that come before the one that runs it whole.
         elsewhere: The providers before that one on other devices.
     """

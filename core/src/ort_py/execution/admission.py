@@ -32,7 +32,6 @@ def admitted(
     Args:
         admissions: The gate and the limits; None where nothing is checked.
         make: Makes the instance, given what checks new shapes.
-        declines: See `ShapeCheck`.
     """
     if admissions is None:
         return make(None)
@@ -47,7 +46,6 @@ class ShapeCheck:
     """The gate of a region as one frame's instance meets it.
 
     Args:
-        admissions: The gate and the limits.
         declines: Whether the kernels of the region's nodes may answer what the gate refuses: they say what is wrong in
             their own words, and where they take more than the gate does, they are right.
     """
@@ -72,10 +70,6 @@ class ShapeCheck:
 
     def admit(self, key: Any, inputs: Sequence[Any]) -> Admission:
         """Look up or compute the admission for a set of shapes.
-
-        Args:
-            key: The shapes, and the elements that decide shapes.
-            inputs: The region's inputs.
 
         Raises:
             RunDeclined: A constraint of a node does not hold, and kernels may answer; or a value would be empty, or an
@@ -111,7 +105,6 @@ class AdmittedInstance(RegionInstance):
 
     Args:
         instance: What the provider made.
-        check: The gate.
     """
 
     __slots__ = (

@@ -34,11 +34,7 @@ _Array = np.ndarray[Any, Any]
 
 
 class BoundOutputs:
-    """Outputs of one program that a step can write in place. Threads share the object.
-
-    Args:
-        program: The program.
-    """
+    """Outputs of one program that a step can write in place. Threads share the object."""
 
     def __init__(self, program: Program) -> None:
         plan = program.plan
@@ -60,7 +56,6 @@ class BoundOutputs:
         """Hand arrays to the steps of the next run of a frame whose inputs are in their slots.
 
         Args:
-            frame: The frame.
             targets: An array for the output in a slot, writable and in one piece; any may be left unused.
         """
         fitting = [
@@ -90,9 +85,7 @@ def _choose_bound(
     """Choose the instructions of one run: those of the frame, but for the steps that are handed arrays.
 
     Args:
-        frame: The frame.
         chooser: The frame's own chooser, which makes all later choices.
-        plain: The instructions of the program.
         steps: Number of each such step, its writer, and the arrays by slot.
     """
     frame.chooser = chooser
@@ -127,7 +120,6 @@ class _Writer:
         Args:
             arrays: Where to write the outputs, by slot.
             plain: The instruction that lets the step make its outputs.
-            s: The slots.
         """
         shapes = tuple([getattr(s[slot], "shape", None) for slot in self.step.inputs])
         known = self._made

@@ -44,7 +44,6 @@ def compile_plan(plan: ExecutionPlan, *, reuses_memory: bool = True) -> Program:
     """Make the program of a plan, with those of all bodies inside.
 
     Args:
-        plan: The plan.
         reuses_memory: Whether runs may write into memory that their frame keeps; see `planned_runs`.
     """
     main = _compiled(plan, None, reuses_memory)

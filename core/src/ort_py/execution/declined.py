@@ -50,14 +50,7 @@ def answer(step: RegionStep, slots: list[Any], error: RunDeclined) -> Sequence[A
 
 
 class StandInInstance(RegionInstance):
-    """In the place of an instance that declined its last run.
-
-    Args:
-        step: The region's step.
-        stand_in: What runs its nodes.
-        frame: The frame.
-        instance: The region's instance.
-    """
+    """In the place of an instance that declined its last run."""
 
     def __init__(self, step: RegionStep, stand_in: RegionStandIn, frame: Frame, instance: RegionInstance) -> None:
         self._step = step
@@ -97,7 +90,6 @@ class StandInInstance(RegionInstance):
         """Run the nodes.
 
         Args:
-            inputs: The region's inputs.
             reason: Why the region declined; None where it was not asked.
             early: Whether it declined before it computed anything.
         """

@@ -29,7 +29,6 @@ def executor_of(plan: ExecutionPlan, lanes: int) -> tuple[Execute, Callable[[], 
     """Return the function that runs a main frame of a plan, and a function that describes this choice and its reason.
 
     Args:
-        plan: The plan.
         lanes: Steps that may run at the same time.
     """
     reason = "sequential"
@@ -92,7 +91,6 @@ class CountedRuns:
     """Runs main frames of one plan, counted unless they are short.
 
     Args:
-        threads: Threads that one run may use.
         short: Seconds up to which a run is short.
     """
 

@@ -45,7 +45,6 @@ class Frame:
     """Writable state of one run of a program.
 
     Attributes:
-        program: What it runs.
         slots: The slots; slot 0 is the frame.
         streams: Stream of each device, the parent's for a body's frame.
         watch: What to look at between steps, None for nothing.
@@ -128,13 +127,7 @@ class Frame:
         del self.slots[len(self.program.plan.template) :]
 
     def run_into_arena(self, planned: PlannedRun, signature: Signature, kept: set[MemoryPlan]) -> None:
-        """Let the kernels write into the frame's arena in all runs of a signature.
-
-        Args:
-            planned: The planned run.
-            signature: Its signature.
-            kept: Memory plans whose arrays stay.
-        """
+        """Let the kernels write into the frame's arena in all runs of a signature."""
         plan = self.program.plan
         if self.arena is None:
             from ort_py.execution.arena import Arena  # the first run records, and needs none

@@ -86,12 +86,7 @@ def compile_kernel(step: KernelStep) -> Instruction:
 
 
 def compile_into(step: KernelStep, arrays: Sequence[int]) -> Instruction:
-    """``slots[outputs] = into(*slots[inputs], *slots[arrays])``, then the releases.
-
-    Args:
-        step: A step whose kernel writes into given arrays.
-        arrays: Slots of the arrays for its outputs.
-    """
+    """``slots[outputs] = into(*slots[inputs], *slots[arrays])``, then the releases."""
     assert step.into is not None
     given = (*step.inputs, *arrays)
     return _maker(len(given), len(step.outputs), len(step.release))(step.into, given, step.outputs, step.release)
@@ -101,8 +96,6 @@ def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int
     """An instruction and a look at what it made: where a shape is another, the frame's run goes on without a plan.
 
     Args:
-        instruction: The instruction.
-        number: Its number.
         wanted: (slot, shape) of what later instructions count on.
     """
 
@@ -124,12 +117,7 @@ def with_check(instruction: Instruction, number: int, wanted: Sequence[tuple[int
 
 
 def compile_region(step: RegionStep, instead: Callable[[RegionStep, Slots, RunDeclined], Sequence[Any]]) -> Instruction:
-    """Bind the frame's instance to this run's arrays and run it; the instance is made on first use.
-
-    Args:
-        step: The region.
-        instead: Computes the outputs of a run that the region declines.
-    """
+    """Bind the frame's instance to this run's arrays and run it; the instance is made on first use."""
 
     def instantiate(s: Slots) -> RegionInstance:
         instance: RegionInstance = s[0].instantiate(step)

@@ -39,9 +39,7 @@ def run_tasks(frame: Frame, program: TaskProgram, threads: int, pool: ThreadPool
 
     Args:
         frame: The frame; its input slots are filled.
-        program: Tasks of the frame's plan.
         threads: Threads that may work at the same time, this one included.
-        pool: Where the others come from.
 
     Raises:
         OrtPyError: As `sequential.run`.

@@ -69,7 +69,6 @@ class ParallelRuns:
 
     Args:
         plan: The plan, some of whose steps may run at the same time.
-        dependencies: Its steps' dependencies.
         lanes: Threads that may run steps at the same time.
     """
 

@@ -63,14 +63,11 @@ class PlannedRuns:
     """Signatures of one program, and the memory plans that were made for them. Shared by threads.
 
     Args:
-        plan: The plan of the program.
-        instructions: One instruction for each step.
         captured: For the program of a body, its slots that the plan around gives; None for a main program.
         reuses_memory: Whether to plan; without, one run is recorded for the figures.
 
     Attributes:
         poison: For tests: the arena is overwritten before each run. Set on the class.
-        asked: Slots whose shapes are the signature.
         only: The slot of the only input that is asked for, 0 where there are several or none.
         over: There is nothing to plan and nothing more to record: frames need not ask any more.
         high_water: The most bytes that were alive at once in a recorded run.
@@ -142,7 +139,6 @@ class PlannedRuns:
         """Make instructions that record the run of a signature and plan the next ones.
 
         Args:
-            signature: The signature.
             slots: Slots of the frame, its inputs in place.
             peak_of_body: Returns the most bytes that a body held, which is named by the slot of its frame.
 

@@ -16,7 +16,6 @@ class Program:
     """Instructions of a plan.
 
     Attributes:
-        plan: The plan.
         instructions: ``instructions[i]`` runs ``plan.steps[i]``.
         runs: Results of earlier runs, and the memory plans that were made from them.
         bodies: Programs of the bodies directly inside, by the slot of their frame.

@@ -27,7 +27,6 @@ class RunRecord:
     """Record of one run of one plan; bodies keep their own.
 
     Args:
-        steps: The plan's steps.
         slots: The frame's slots as the run begins: what they hold is not the run's.
 
     Attributes:
@@ -51,7 +50,6 @@ class RunRecord:
         """The plan's instructions, each with a look afterwards.
 
         Args:
-            plain: The instructions.
             peak_of_body: Returns the most bytes that a body held, which is named by the slot of its frame.
         """
         return [partial(self._run, number, instruction, peak_of_body) for number, instruction in enumerate(plain)]

@@ -37,9 +37,6 @@ class Job:
     Args:
         call: The call; takes nothing.
         stop: Makes a call under way end soon.
-
-    Attributes:
-        future: Its result.
     """
 
     __slots__ = ("_call", "future", "stop")

@@ -29,13 +29,8 @@ def stack(
     """The scan output made of one item an iteration.
 
     Args:
-        items: What the iterations left.
-        axis: The new axis.
-        index: Number of the output, for messages.
         value_type: Type of an item, as far as known: what no iteration leaves has length zero along the new axis.
-        module: Array module of the output.
         check_allocation: Asked first.
-        where: The node.
 
     Raises:
         InvalidArgument: The items differ in shape, or are not tensors.

@@ -25,7 +25,6 @@ class Task:
     """Instructions that one thread runs without a break.
 
     Attributes:
-        steps: Places in the plan.
         instructions: One per step.
         successors: Tasks that wait for this one, among others.
         shared: Slots that other tasks use too, and that are not needed after all of these tasks.
@@ -43,9 +42,6 @@ class TaskProgram:
     """Tasks of a plan, the more urgent ones first.
 
     Attributes:
-        plan: The plan.
-        tasks: Its tasks.
-        waits: How many tasks each task waits for.
         users: How many tasks use each shared slot.
     """
 

@@ -37,11 +37,7 @@ _WAITING = 4
 
 
 class ThreadPool:
-    """Threads that make calls. NumPy's floating-point warnings are off in them, as in a frame's context.
-
-    Args:
-        threads: How many.
-    """
+    """Threads that make calls. NumPy's floating-point warnings are off in them, as in a frame's context."""
 
     def __init__(self, threads: int) -> None:
         self._queue: SimpleQueue[Offered] = SimpleQueue()

@@ -68,10 +68,8 @@ class RunWatch:
 
     Args:
         terminate: Asked between steps whether to stop.
-        seconds: Time limit of the run.
         memory_bytes: Limit of the bytes all live arrays of the run may take, constants included.
         held_bytes: What the session holds beside the arrays of its runs, which counts too.
-        recorder: Records each step.
         threads: Threads of the run, for what fits into its time.
 
     Attributes:

@@ -20,7 +20,6 @@ class Workspace:
         high_water: The most bytes that intermediate values and results of one run took at once, bodies included, in
             any of the runs that were recorded; 0 where none was. Feeds and weights do not count.
         largest: Largest values at that peak, in descending order: (node and operator, bytes).
-        reserved_by_device: `reserved` by device.
     """
 
     reserved: int = 0

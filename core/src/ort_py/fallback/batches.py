@@ -26,9 +26,7 @@ class Declared:
     """An input or output as the model declares it.
 
     Attributes:
-        name: Its name.
         dims: int for a fixed dimension, str for a symbolic one, None for an unknown one; None for an unknown rank.
-        tensor: Whether it is a dense tensor.
     """
 
     name: str
@@ -51,9 +49,6 @@ class Batch:
     """A feed that can be split.
 
     Attributes:
-        feed: All values.
-        axis: The axis.
-        size: Its length.
         names: Inputs that have it; the others go into each part whole.
     """
 
@@ -73,8 +68,6 @@ def batch_of(axis: int, inputs: Sequence[Declared], outputs: Sequence[Declared],
 
     Args:
         axis: As the caller named it.
-        inputs: The model's inputs.
-        outputs: Those wanted.
         feed: An array, list, dict or None for each input.
 
     Raises:
@@ -113,9 +106,7 @@ def run_in_parts(
     """Run parts, of half the size after each memory failure, and join the results in order.
 
     Args:
-        batch: The split inputs.
         names: Names of the outputs wanted, for reasons.
-        run: Runs a feed.
         may_shrink: Called with the exception of a part's run. Gives memory back and returns whether a smaller part is
             worth trying.
         size: Size of the first parts; 0 means half of everything.

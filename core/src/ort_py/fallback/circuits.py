@@ -34,7 +34,6 @@ class Circuits:
     Args:
         failures: Failures until a provider is left out.
         pause: Seconds until it is tried again, 0 for never; doubled with each trial that fails.
-        clock: Tells the time.
 
     Attributes:
         clock: As given.

@@ -23,10 +23,7 @@ class Failure:
     """A failure that may be answered.
 
     Attributes:
-        kind: What it means.
         provider: The provider that failed, ``""`` where it was the core.
-        node: The node.
-        reason: Its class and message.
         limited: The memory that is short belongs to a limit, not to a device: only smaller runs help.
     """
 
@@ -41,7 +38,6 @@ def failure_of(error: Exception, providers: Iterable[IExecutionProvider]) -> Fai
     """Classify a failed run's error. Kind CALLER means that nothing may be done about it.
 
     Args:
-        error: What the run raised.
         providers: The session's providers, asked for the meaning of their own exceptions.
     """
     place = error.location if isinstance(error, OrtPyError) else None

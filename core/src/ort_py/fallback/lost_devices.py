@@ -36,11 +36,7 @@ class _Lost:
 
 
 class LostDevices:
-    """Losses by provider and device.
-
-    Args:
-        clock: Tells the time.
-    """
+    """Losses by provider and device."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -60,10 +56,7 @@ class LostDevices:
         """Try to reset a lost device, unless another session has done so. Returns whether it is usable.
 
         Args:
-            provider: Whose device it is.
-            device: The device.
             generation: What `generation` said when the failed program was planned.
-            call: The provider's `reset_device`.
         """
         lost = self._lost.setdefault((provider, device), _Lost(self._clock))
         with lost.lock.held():

@@ -52,15 +52,7 @@ class FallbackReport(list[FallbackRecord]):
 
 
 class FallbackLog:
-    """The events of a session so far: each is once in the report and the log, and observers are notified once.
-
-    Args:
-        hooks: Hooks of the observers.
-        session_id: Identifier of the session that observers receive.
-
-    Attributes:
-        records: The report's events.
-    """
+    """The events of a session so far: each is once in the report and the log, and observers are notified once."""
 
     def __init__(self, hooks: HookManager, session_id: str) -> None:
         self.records: list[FallbackRecord] = []

@@ -65,7 +65,6 @@ class SpecCache:
         """The record of a node.
 
         Args:
-            node: The node.
             index: Its position in the view that asks.
             path: `Node.path` where the caller has it already.
         """
@@ -116,12 +115,7 @@ class SpecCache:
 
 
 def node_spec(node: Node, index: int = 0) -> NodeSpec:
-    """The record of one node, apart from any view.
-
-    Args:
-        node: The node.
-        index: Position that the record states.
-    """
+    """The record of one node, apart from any view."""
     return SpecCache().node(node, index)
 
 
@@ -255,9 +249,7 @@ class Border(NamedTuple):
     """The values that cross the border of some nodes.
 
     Attributes:
-        inputs: Values that the nodes read from outside.
         outputs: Values that they compute and that are needed outside.
-        constants: Constants that they read.
     """
 
     inputs: tuple[Value, ...]
@@ -269,7 +261,6 @@ class SubsetView(NodesView, RegionView):
     """Some nodes of a graph, with the values that cross their border.
 
     Args:
-        graph: The graph.
         members: The nodes, in its order.
         cache: Records made already.
         forms: Where the session holds what a region packs.

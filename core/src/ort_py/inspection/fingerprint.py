@@ -71,7 +71,6 @@ def fingerprint_of(engine: Engine, plan: ExecutionPlan) -> Fingerprint:
     """Compute the fingerprint of a session.
 
     Args:
-        engine: Its engine.
         plan: The plan of the engine's program.
     """
     providers = engine.providers

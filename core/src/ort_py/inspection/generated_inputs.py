@@ -39,7 +39,6 @@ class InputRecipe:
 
     Attributes:
         mode: ``random``, ``zeros`` or ``ones``.
-        seed: Seed of the random mode.
         dims: Size of each symbolic dimension, by name; 1 for others.
         shapes: Whole shape of an input, by its name, instead of what is declared.
     """
@@ -55,7 +54,6 @@ class Generated:
     """A made-up input.
 
     Attributes:
-        value: What is fed.
         assumed: What had to be guessed about its shape, in words; empty where everything was declared.
     """
 

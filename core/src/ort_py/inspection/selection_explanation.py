@@ -59,11 +59,7 @@ def explain_selection(
 
 
 def selection_of(engine: Engine) -> SelectionExplanation:
-    """Explain the selection of an engine's providers.
-
-    Args:
-        engine: The engine.
-    """
+    """Explain the selection of an engine's providers."""
     options, selection = engine.options, engine.providers.selection
     strict = strictness(options.strict)
     return _explained(selection, engine.recipe.providers, options, strict, engine.fallback_report, "")

@@ -51,7 +51,6 @@ class KernelServices:
     """Services that the session offers to the kernels it binds.
 
     Attributes:
-        limits: Bounds for allocations.
         parallel_for: Splits rows on the process-wide pool.
         seed: Session seed of random operators; None draws from the system. See `seeds`.
     """
@@ -70,7 +69,6 @@ class KernelConstants(Mapping[int, Array]):
         Args:
             positions: The inputs it is made of, absent ones left out.
             form: As in `KernelContext.packed`.
-            make: Makes it.
         """
         return make()
 
@@ -82,7 +80,6 @@ class BoundKernel:
     Attributes:
         call: ``f(*inputs)``, with as many arguments as the node has inputs; a bare array for one output, else a
             tuple with one entry per output of the node.
-        definition: The kernel.
         into: ``f(*inputs, *outputs)``, which writes to the arrays it is given for the node's outputs and returns them
             as `call` does; None where the kernel does not declare `out`. It is not guarded: the arrays are there.
         subgraphs: The graphs of the node that the kernel declares and the node has, in the order of their declaration.
@@ -190,10 +187,6 @@ def bind_kernel(
     """Call the kernel's factory and adapt what it returns to the node.
 
     Args:
-        node: The node.
-        definition: Its kernel.
-        provider: The provider that runs it.
-        services: What the session offers.
         constants: Inputs known now, by position, as host arrays.
 
     Raises:

@@ -36,7 +36,6 @@ def in_blocks(
     Args:
         node: The node. The kernel makes all of its outputs and no others.
         context: What the kernel was bound with, on the host.
-        known: Inputs that are constants.
         call: ``f(*inputs)``.
         into: ``f(*inputs, *outputs)``, None where there is no such form.
         strided: Whether the kernel takes inputs that are not contiguous.
@@ -92,8 +91,6 @@ class _Cut:
         """The results, block by block.
 
         Args:
-            cut: Where to cut.
-            inputs: The inputs.
             given: Arrays for the results; new ones where there are none.
         """
         outputs = list(given)

@@ -26,9 +26,7 @@ class Cut:
         axis: Axis of the first input, or of the shape that the inputs broadcast to.
         rank: Number of axes of that shape.
         length: Entries along the axis.
-        size: Elements of that shape.
         broadcasts: Whether all inputs are cut there, where they have more than one entry; else it is the first alone.
-        results: Axis of the results.
     """
 
     axis: int

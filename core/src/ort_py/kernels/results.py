@@ -29,14 +29,7 @@ _KNOWN_CONTENT = 1024
 
 
 def result_check(node: NodeSpec, definition: KernelDef, provider: str, device: Device) -> ResultCheck | None:
-    """The check of a bound kernel, None for kernels of this project.
-
-    Args:
-        node: The node.
-        definition: Its kernel.
-        provider: Name of the provider that runs it.
-        device: Device of the kernel.
-    """
+    """The check of a bound kernel, None for kernels of this project."""
     module = (definition.implementation or getattr(definition.factory, "__module__", "")).partition(":")[0]
     return None if module.startswith(_OWN) else ResultCheck(node, definition, provider, device, module)
 
@@ -58,7 +51,6 @@ class ResultCheck:
 
         Args:
             inputs: What the kernel was given.
-            result: What it returned.
 
         Raises:
             PluginError: They are not what the operator gives.

@@ -42,12 +42,7 @@ def running(runners: Mapping[BoundSubgraph, SubgraphRunner]) -> Iterator[None]:
 
 
 class BoundSubgraph:
-    """One graph of one node, as its kernel calls it: ``subgraph(*inputs)`` → list of outputs.
-
-    Attributes:
-        name: The attribute.
-        location: The node.
-    """
+    """One graph of one node, as its kernel calls it: ``subgraph(*inputs)`` → list of outputs."""
 
     __slots__ = ("location", "name")
 

@@ -44,9 +44,6 @@ def check_allocation(limits: Limits, shape: Sequence[int], dtype: Any, location:
     """Refuse an array that is larger than one allocation may be.
 
     Args:
-        limits: The limits of the session.
-        shape: Shape of the array to be made.
-        dtype: Its NumPy dtype or `DataType`.
         location: Place of the request, for the message.
 
     Raises:

@@ -31,9 +31,7 @@ class Budget:
     """Resources that a load has used so far.
 
     Attributes:
-        limits: The bounds.
         file_bytes: Size of the model and of the external files seen so far; relative bounds follow it.
-        nodes: Nodes made so far.
         initializer_bytes: Bytes of constants made or mapped so far.
     """
 

@@ -84,7 +84,6 @@ def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
         ahead: Seconds that it is estimated to take.
         left: Seconds that are left.
         limit: Seconds that were allowed in total.
-        name: Name of the limit, for the message.
 
     Raises:
         LimitError: It would end after twice the limit.

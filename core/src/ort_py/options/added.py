@@ -22,9 +22,6 @@ __all__ = ["Added", "LoadFlag"]
 class LoadFlag:
     """A flag that stops loading. Options share it with the copies that sessions make of them, so that another thread
     can stop the creation of a session.
-
-    Attributes:
-        cancelled: True to stop.
     """
 
     __slots__ = ("cancelled",)
@@ -42,11 +39,8 @@ class Added:
         external_initializers: Values by the name of an initializer whose data lies in a file.
         files: Content by location of files of external data.
         dimensions: Sizes by the name of a symbolic dimension.
-        denotations: Sizes by the denotation of a dimension.
         providers: (name, options) in the order they were added.
-        policy: How to choose providers.
         delegate: Function that chooses the devices.
-        load_flag: Stops loading.
         read_context: (function, largest size) that reads the data of compiled nodes.
     """
 

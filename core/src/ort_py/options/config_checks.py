@@ -29,7 +29,6 @@ def check_key(key: str, scope: str) -> None:
     """Refuse a misspelt config key, and warn about an unknown one.
 
     Args:
-        key: The key.
         scope: ``"session"`` or ``"run"``.
 
     Raises:
@@ -55,7 +54,6 @@ def check_session_entries(entries: Mapping[str, str], threads: int) -> None:
     """Refuse values that a session cannot accept, with onnxruntime's class of error.
 
     Args:
-        entries: Config entries of a session.
         threads: Its `intra_op_num_threads`.
 
     Raises:

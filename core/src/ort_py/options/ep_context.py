@@ -96,7 +96,6 @@ class OrtEpContextData:
         """Some of the bytes.
 
         Args:
-            offset: Where to start.
             length: How many; None for all that follow.
 
         Raises:

@@ -36,15 +36,11 @@ class Option(Generic[T]):
     """An option, declared as an attribute of its class. Reading gives the value, setting checks it.
 
     Args:
-        kind: The type of its values.
         default: Its value if it is not set.
-        text: Description, as in `EngineOption`.
-        effect: Its effect.
         own: Whether it is ort-py's own; onnxruntime has an attribute of the same name otherwise.
         **facts: `since`, `guarded`, `carried` of `EngineOption`.
 
     Attributes:
-        spec: The record of the option.
         stored: Whether the option has a value of its own, rather than being a view of another one's.
     """
 

@@ -67,7 +67,6 @@ class Kind(Generic[T]):
 
     Attributes:
         title: The type in words, for messages and documentation.
-        types: Python types of the values.
         choices: All values that are allowed; empty where there are too many to list.
         check: Called with a value of the right type and the option's name as users write it. Raises an `OrtPyError`
             where the value is out of bounds.
@@ -82,7 +81,6 @@ class Kind(Generic[T]):
         """Check a value and convert what onnxruntime also takes: 0 and 1 for a bool, NumPy's numbers, bytes for text.
 
         Args:
-            value: What the user set.
             name: The option as users write it, for messages.
 
         Returns:
@@ -167,8 +165,6 @@ class EngineOption(OptionSpec):
     instead. Make one with `engine_option`.
 
     Attributes:
-        values: The type of its values, with their checks.
-        effect: What it changes.
         onnxruntime_name: Its name in onnxruntime, None where onnxruntime has no such option.
         since: Version of ort-py that first had it.
         guarded: Whether it may not be set through interfaces that pass on untrusted input, such as ONNX's backend
@@ -206,10 +202,7 @@ def engine_option(
 
     Args:
         name: The attribute or config key, as users write it.
-        values: The type of its values.
         default: Its value if it is not set.
-        text: What it does.
-        effect: What it changes.
         own: Whether it is ort-py's own; onnxruntime has an option of the same name otherwise.
         **facts: `since`, `guarded`, `carried` of `EngineOption`.
     """

@@ -21,7 +21,6 @@ def check_share(share: float, source: str) -> float:
     """Raise if the value is not a share.
 
     Args:
-        share: The number.
         source: Origin of the number, for the message.
 
     Raises:

@@ -32,9 +32,7 @@ class Region:
     """Nodes of one graph that a provider compiles together.
 
     Attributes:
-        provider: Name of the provider.
         nodes: The nodes, in the order of their graph.
-        name: Name of the region.
     """
 
     provider: str
@@ -62,11 +60,6 @@ class NodeAssignment:
     """The provider of a node, and the reasons why no earlier provider took it.
 
     Attributes:
-        provider: Provider name, or `CORE`.
-        runner: Way in which the node runs.
-        kernel: The kernel, for KERNEL.
-        region: The region, for REGION.
-        reason: Reason why this provider took it.
         refusals: (provider, reason) of each provider that was asked before.
     """
 
@@ -93,11 +86,8 @@ class Assignment:
     """Assignments of every node of a model, nested graphs included, and the regions of each graph.
 
     Attributes:
-        nodes: Assignment of each node.
-        regions: Regions of each graph.
         unassigned: Nodes that no provider runs, with all refusals.
         specs: The record of each node that the providers saw; planning binds kernels with the same ones.
-        gates: The gate of each region.
         notes: Lines for the load report: placements with their estimates, and operators that separate islands.
     """
 

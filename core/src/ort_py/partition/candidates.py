@@ -53,7 +53,6 @@ def compares(providers: Sequence[IExecutionProvider], model: CostModel) -> bool:
     compiler what it can run may take longer than all the rest of partitioning.
 
     Args:
-        providers: Those of the session.
         model: How placements are weighed.
     """
     return model.weighs and any(one.device != HOST or estimates(one) for one in providers)
@@ -63,10 +62,8 @@ def choose(graph: Graph, view: ModelGraphView, answers: Sequence[Answer], model:
     """The cheapest placement of a graph.
 
     Args:
-        graph: The graph.
         view: The same, as the providers saw it.
         answers: What they said, in the session's order.
-        model: How placements are weighed.
     """
     stated = sum(answer.states_costs for answer in answers)
     if not model.weighs or (stated < 2 and all(answer.provider.device == HOST for answer in answers)):

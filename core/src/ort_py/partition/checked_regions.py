@@ -38,9 +38,6 @@ def bar_unchecked(
     """Note the nodes that have to leave their regions.
 
     Args:
-        gates: The gate of each region.
-        providers: The session's providers.
-        barred: Where they are noted.
         strict: Whether no provider's own checks are relied on.
 
     Returns:

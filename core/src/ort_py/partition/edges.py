@@ -20,10 +20,7 @@ def trimmed(table: WorkTable, owner: Placed, others: Placed, labels: Ints) -> Pl
     """Return a placement without the edges that do not pay.
 
     Args:
-        table: The costs.
-        owner: The placement.
         others: The provider that would take each node instead; the same provider if there is no other.
-        labels: Island of each node.
     """
     devices = table.node_devices(owner)
     movable = (labels >= 0) & (others != owner) & (devices[:-1] > 0)

@@ -30,7 +30,6 @@ class Improved:
     """A placement without what does not pay.
 
     Attributes:
-        owner: The placement.
         reasons: Why nodes lost their provider: (its place, node) and the reason.
     """
 
@@ -78,8 +77,6 @@ def improve(table: WorkTable, owner: Placed, order: Sequence[int], groups: Ints,
     """Give away the islands that do not pay, and the nodes at their edges.
 
     Args:
-        table: The costs.
-        owner: A placement.
         order: Providers in the order in which they take what others lose.
         groups: As from `groups_of`.
         model: How much is asked for.
@@ -129,8 +126,6 @@ class _Figures:
     """Costs of each island, and of its nodes elsewhere.
 
     Attributes:
-        nodes: How many.
-        computing: Nodes and calls of regions, where it is.
         copying: Copies at its border.
         values, nbytes: What is copied.
         elsewhere: Its nodes with the next providers; infinite where one has none.

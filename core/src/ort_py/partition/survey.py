@@ -23,9 +23,7 @@ class Answer:
     """The answer of one provider about a graph.
 
     Attributes:
-        provider: The provider that was asked.
         regions: Claims to be compiled, in its order.
-        kernels: Claims of single kernels.
         claims: The claim that each node belongs to; the first of two, regions before kernels.
         reasons: Reasons why it does not take the other nodes. Code that decides against a claim adds its reason.
         failure: Exception of `get_capability` if there is no answer, else ``""``.
@@ -65,9 +63,7 @@ def survey(
     """Ask providers which nodes they can run.
 
     Args:
-        view: The graph.
         providers: In rank order.
-        kernels: Their kernels.
         on_provider_error: Called for a provider whose `get_capability` raised.
         all_of_them: Whether later ones are asked where earlier ones take every node. They are in any case where one
             has only a part of a region left, which it may not want.

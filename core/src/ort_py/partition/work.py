@@ -36,7 +36,6 @@ def work_of(node: NodeSpec, sizes: dict[str, int] | None = None) -> Work:
     """Estimate the arithmetic and memory traffic of a node.
 
     Args:
-        node: The node.
         sizes: Cache of the bytes of values by name, for calls about many nodes. The function adds to it.
     """
     if node.op_type in _VIEWS:

@@ -39,9 +39,7 @@ class WorkTable:
     """Costs of one graph.
 
     Args:
-        graph: The graph.
         view: The same, as the providers saw it.
-        answers: What they said.
         calibration: What calls, arithmetic and copies cost.
 
     Attributes:
@@ -56,7 +54,6 @@ class WorkTable:
         copy_us, copy_rate: Of each device: microseconds a copy and bytes in a microsecond.
         producer, reader, value: Uses: the node that makes a value, the node that reads it, and the value. Constants are
             not included.
-        nbytes: Of each value.
     """
 
     def __init__(self, graph: Graph, view: GraphView, answers: Sequence[Answer], calibration: Calibration) -> None:

@@ -111,11 +111,6 @@ def slice_types(
     """The type of each scan output's slice: what a loop of no iteration has to go by.
 
     Carried values may change their shape, so inference says little inside a body; the node's output may say more.
-
-    Args:
-        made: What the body makes.
-        stacked: The node's scan outputs.
-        axes: Axes of each that come from stacking.
     """
     types: list[ValueType | None] = []
     for index, (value, added) in enumerate(zip(made, axes, strict=True)):

@@ -91,9 +91,7 @@ class GraphPlanner:
         """Bring the outputs to their devices and close the plan.
 
         Args:
-            devices: Device of each output.
             copies: Whether the caller must get a copy, one entry per output; never for bodies.
-            values: The outputs, where they are not those of the graph.
         """
         values = self.graph.outputs if values is None else values
         wanted = [(value, device, False) for value, device in zip(values, devices, strict=True)]
@@ -307,7 +305,6 @@ def plan_region(region: Region, resources: PlanResources) -> ExecutionPlan:
     """Plan the nodes of one region as steps of their own, for runs that the region declines.
 
     Args:
-        region: The region.
         resources: Kernels of its nodes, in place of the region.
 
     Raises:

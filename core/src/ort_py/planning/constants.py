@@ -24,12 +24,7 @@ __all__ = ["ConstantPool"]
 
 
 class ConstantPool:
-    """Arrays of constants by device. Filled on the thread that plans, packed forms of regions also in runs.
-
-    Attributes:
-        transfers: Copies between devices.
-        streams: Maker of the stream of each device that has one.
-    """
+    """Arrays of constants by device. Filled on the thread that plans, packed forms of regions also in runs."""
 
     def __init__(
         self,
@@ -65,10 +60,7 @@ class ConstantPool:
         """Return a packed form of constants, shared by all requests for the same form.
 
         Args:
-            weights: The constants.
-            device: Where it is made.
             form: What is made of them; see `KernelContext.packed`.
-            make: Makes it, on that device.
         """
         arrays = partial(_arrays_in_memory, weights) if device == HOST else tuple
         return self.forms(device).packed([weight.key for weight in weights], form, make, arrays)

@@ -214,9 +214,6 @@ def emit_subgraph_kernel(planner: BodyPlanner, node: Node, bound: BoundKernel, a
     """Emit the step of a node whose kernel runs graphs.
 
     Args:
-        planner: Planner of the node's graph.
-        node: The node.
-        bound: Its kernel.
         arguments: Slots of the node's inputs.
     """
     resources = planner.resources

@@ -29,7 +29,6 @@ def device_plan(
         plan: A main plan, with everything on the host.
         inputs: Device of each input that is fed there, by name; none that has a default.
         outputs: Device of each output wanted there, by name.
-        transfers: Copies between devices.
 
     Raises:
         EngineError: Nothing copies between a device and the host.

@@ -17,13 +17,7 @@ __all__ = ["host_inputs"]
 
 
 def host_inputs(region: Region, assignment: Assignment, providers: Mapping[str, IExecutionProvider]) -> frozenset[str]:
-    """Names of a region's inputs whose values are on the host; all of them where the region itself runs there.
-
-    Args:
-        region: The region.
-        assignment: The provider that runs each node.
-        providers: Those of the session, by name.
-    """
+    """Names of a region's inputs whose values are on the host; all of them where the region itself runs there."""
     graph, inputs = region.graph, region.border.inputs
     if providers[region.provider].device == HOST:
         return frozenset([value.name for value in inputs])

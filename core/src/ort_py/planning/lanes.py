@@ -55,7 +55,6 @@ def arrange(dependencies: Dependencies, times: Sequence[int], lanes: int, exchan
     Args:
         dependencies: What waits for what.
         times: Nanoseconds each step takes on one thread.
-        lanes: Threads.
         exchange: Nanoseconds until a thread begins with what another one made possible.
     """
     chains = _chains(dependencies)

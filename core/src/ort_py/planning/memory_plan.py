@@ -37,8 +37,6 @@ class SeenValue:
     """The value that a recorded run left in a slot.
 
     Attributes:
-        shape: Its shape.
-        dtype: Its dtype.
         nbytes: Bytes of its elements.
         plain: It is C-contiguous, and memory of its form can be made of bytes.
     """
@@ -54,10 +52,7 @@ class PlannedValue:
     """A value with a place.
 
     Attributes:
-        slot: Its slot.
-        device: Where it is.
         offset: Its first byte in the memory of that device.
-        seen: Its form.
         first: Number of the step that makes it.
         last: Number of the last step that reads it.
         over: Slot of the value it is written over, None where it is written beside all others.
@@ -77,7 +72,6 @@ class MemoryPlan:
     """Places of one program's values for one signature of input shapes.
 
     Attributes:
-        values: The values with a place.
         steps: Number of each step that writes into given memory, with the indices in `values` of its outputs.
         checks: (slot, shape) to look at after a step: where another shape is found, the run goes on unplanned.
         sizes: Bytes of memory, by device.
@@ -99,7 +93,6 @@ def plan_memory(
     """Give places to values.
 
     Args:
-        plan: The plan.
         reusing: What its steps may do.
         seen: What the recorded run left, by slot; slots that held no array are absent.
         steady: Slots that hold the same shape in every run of the signature: those of its inputs.

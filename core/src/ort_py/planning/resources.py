@@ -24,17 +24,10 @@ class PlanResources:
     """Inputs of planning, the same for all graphs of a model.
 
     Attributes:
-        assignment: Provider of each node.
-        providers: By name.
-        compiled: The compiled form of each region.
         transfers: Copies between devices.
-        constants: Constants on their devices.
-        services: Services that kernels are bound with.
-        streams: Maker of the stream of each device that has one.
         threads: Threads a region instance may use.
         allocators: Allocator for each device that has one; the host has none.
         stand_ins: Stand-ins that run the nodes of regions that decline a run, or None.
-        limits: Bounds of the session.
         precision: Type that float32 models are computed in; see `SessionOptions.precision`.
     """
 

@@ -33,8 +33,6 @@ class ReusingStep:
     """A step whose outputs may be written into given memory.
 
     Attributes:
-        number: Its number in the plan.
-        step: The step.
         until: Number of the last step that reads each output, or a view of it.
         inplace: (position of the input, position of the output): the input is the output of another such step, so that
             its memory is the frame's, and this step is the last to read it, once.

@@ -27,7 +27,6 @@ class SlotTable:
 
     Attributes:
         steps: Steps emitted so far.
-        template: Initial content of each slot.
         captures: Slot of each outer value read here, by (value, device).
         home: Device each value of this graph is made on.
     """
@@ -67,8 +66,6 @@ class SlotTable:
         """The slot of a value made here.
 
         Args:
-            value: Value of this graph.
-            device: Where it is made.
             strided: Whether it may not be C-contiguous.
         """
         slot = self._new()

@@ -32,11 +32,8 @@ class Declined:
     """One run that a region did not answer.
 
     Attributes:
-        provider: The region's provider.
-        region: Name of the region.
         node: Name of its first node.
         reason: What the region said; of a run in which it was not asked, what it said last.
-        replacement: The providers whose kernels answered the run.
         asked: Whether the region was asked at all, or a pause after earlier answers of this kind went on.
     """
 
@@ -52,7 +49,6 @@ class StandIns:
     """Makes the stand-ins of one session.
 
     Args:
-        kernels: The kernels of its providers.
         providers: Its providers in rank order; the last one on the host that has a kernel for a node runs it.
         plan_region: Plans the nodes of a region as steps of their own; `builder.plan_region`.
         on_declined: Called for each run that a region declined, on the thread of the run.

@@ -94,11 +94,7 @@ class GroupMemory:
 
 
 class LimitedGroup:
-    """A group with a limit, to be looked at again and again.
-
-    Args:
-        folder: The group.
-    """
+    """A group with a limit, to be looked at again and again."""
 
     def __init__(self, folder: GroupFolder) -> None:
         self._folder = folder
@@ -172,7 +168,6 @@ class GroupFolder:
     Attributes:
         version: 1 or 2.
         name: Path of the group's folder, as this process sees it.
-        path: Where to read it.
     """
 
     version: int
@@ -186,8 +181,6 @@ class _Mount:
 
     Attributes:
         version: 1 or 2.
-        root: Group that is mounted.
-        place: Where.
     """
 
     version: int

@@ -48,7 +48,6 @@ class MemoryPressure:
     """Watches control groups and trims the objects that have joined.
 
     Args:
-        groups: Groups with a limit.
         threshold: Part of the limit above which memory is given back.
         clock: Seconds.
 

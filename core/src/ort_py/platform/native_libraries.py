@@ -61,10 +61,7 @@ class NativeLibrary:
     """A loaded library.
 
     Attributes:
-        family: What it is.
-        file: Name of its file.
         set: Sets its number of threads.
-        get: Returns it.
     """
 
     family: NativeFamily
@@ -74,11 +71,7 @@ class NativeLibrary:
 
 
 def find_libraries(paths: list[str] | None = None) -> list[NativeLibrary]:
-    """Find the libraries of the table that this process has loaded.
-
-    Args:
-        paths: Where to look instead of at all loaded libraries.
-    """
+    """Find the libraries of the table that this process has loaded."""
     found = []
     for path in _loaded_libraries() if paths is None else paths:
         file = PurePath(path).name

@@ -69,7 +69,6 @@ def thread_count(option: int = 0, environment: Mapping[str, str] = os.environ, r
 
     Args:
         option: What the session's options ask for; 0 or less leaves it open.
-        environment: Environment variables.
         root: Where the file system begins that tells of control groups.
     """
     bounds = [_processors()]

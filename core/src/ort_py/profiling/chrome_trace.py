@@ -39,7 +39,6 @@ def write_chrome_trace(recorder: Recorder, path: Path, facts: Mapping[str, str] 
 
     Args:
         recorder: The recorder.
-        path: Where to.
         facts: What is true of the whole file, added to the arguments of its first event.
 
     Raises:

@@ -29,9 +29,7 @@ class ProfileEvent:
 
     Attributes:
         category: ``"Session"`` or ``"Node"``, as in onnxruntime's profiles.
-        name: What happened.
         start_ns, duration_ns: On the clock of `time.perf_counter_ns`.
-        thread: Thread it happened on.
         arguments: Further facts; numbers are strings, shapes lists.
     """
 
@@ -52,7 +50,6 @@ class RunTrace:
         spans: Index, start, end and thread of each step reported to `note`.
         ends: When steps ended that ran one right after another from the first on, in seconds. A step is taken to begin
             where the one before it ended: a second look at the clock costs half as much as adding four numbers.
-        thread: Thread that began the run.
         began_ns, ended_ns: When the run began and ended; 0 where it has not, or failed.
     """
 
@@ -133,11 +130,7 @@ def _now_ns() -> int:
 
 
 class Recorder:
-    """Collects the events of one session. If there are too many, all events of the oldest run are dropped together.
-
-    Args:
-        capacity: Number of events kept.
-    """
+    """Collects the events of one session. If there are too many, all events of the oldest run are dropped together."""
 
     def __init__(self, capacity: int = 1_000_000) -> None:
         self.started_ns = time.perf_counter_ns()

@@ -86,7 +86,6 @@ class UsualKinds:
     """Kinds of values that the steps of a plan wrote in some run. Later runs record only differences. Immutable.
 
     Attributes:
-        kinds: Kinds of each step's outputs.
         shapes: The shape of each step's one output, None where it has another number or no array.
     """
 
@@ -107,7 +106,6 @@ class TracedPlan:
     An output's element type is the model's, so an output of the usual shape is of the usual kind.
 
     Attributes:
-        steps: Its steps.
         outputs: For each step its output's slot, or slot 1, which is always empty, where it has none or several.
         usual: What its steps usually write.
     """

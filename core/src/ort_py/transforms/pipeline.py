@@ -54,9 +54,7 @@ def run_transforms(
         model: A typed model.
         transforms: Transforms of any level.
         level: The session's level: transforms above it do not run.
-        context: Services for transforms.
         schemas: Operators that new nodes may have.
-        disabled: Names of transforms to be skipped.
         check: Check all invariants after each rewrite or transform; None: if debug messages are on.
 
     Raises:

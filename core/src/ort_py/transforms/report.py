@@ -43,7 +43,6 @@ class RewriteRefusal:
 
     Attributes:
         node: Its name, behind those of the nodes around it.
-        reason: Why it stays.
     """
 
     node: str
@@ -58,9 +57,6 @@ class PassReport:
     """Result of one transform over all rounds.
 
     Attributes:
-        name: Its name.
-        level: The level it belongs to.
-        seconds: Time it took.
         changes: Places it changed.
         removed, made: Nodes it took out and put in.
         nodes_before, nodes_after: Nodes of the model around it, as if the passes had run one after the other.

@@ -36,11 +36,7 @@ _NEAR = 8
 
 
 class RewriteBudget:
-    """The number of rewrites that rules may make, in all sweeps over one model.
-
-    Args:
-        nodes: Nodes of the model.
-    """
+    """The number of rewrites that rules may make, in all sweeps over one model."""
 
     def __init__(self, nodes: int) -> None:
         self._left = _REWRITES_A_NODE * nodes + 1000
@@ -76,9 +72,6 @@ class RuleIndex:
 
     Args:
         rules: The rules, in the order in which a node is shown to them, with their reports.
-
-    Attributes:
-        rules: The same.
     """
 
     def __init__(self, rules: Sequence[tuple[RewriteRule, PassReport]]) -> None:
@@ -111,8 +104,6 @@ class Sweep:
     """Shows all nodes to some rules until nothing near a change is left to look at.
 
     Args:
-        rules: The rules.
-        state: The model's editing state.
         context: What rules may use.
         budget: How often rules may go on.
         check: Called after each rewrite.

@@ -27,14 +27,7 @@ _Made = TypeVar("_Made")
 
 
 class DeviceMemory:
-    """A provider's memory functions for one device. Each use is synchronous.
-
-    Args:
-        offered: The provider's.
-
-    Attributes:
-        device: The device.
-    """
+    """A provider's memory functions for one device. Each use is synchronous."""
 
     def __init__(self, offered: IDeviceMemory) -> None:
         self.device = offered.device
@@ -165,7 +158,6 @@ def place_of(device_type: str | OrtDevice | Device, device_id: int = 0, vendor_i
     """The device of these names: the host, or one that a usable provider has memory of.
 
     Args:
-        device_type: Name of the kind, or a device.
         device_id, vendor_id: As in `OrtDevice.make`; of no account where a device is given.
 
     Raises:

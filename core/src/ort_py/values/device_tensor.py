@@ -23,7 +23,6 @@ class DeviceTensor:
     """An array of a device.
 
     Args:
-        memory: The memory of the device.
         array: An array of it, C-contiguous.
 
     Attributes:

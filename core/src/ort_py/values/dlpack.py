@@ -119,10 +119,8 @@ def to_dlpack(
 
     Args:
         array: A C-contiguous array.
-        stream: Of no account on the host.
         max_version: Newest protocol the consumer reads; None for the first generation.
         dl_device: Device wanted; only the host is there.
-        copy: True for a copy.
 
     Raises:
         BufferError: Read-only memory in the first generation, another device, or a type DLPack lacks.

@@ -48,9 +48,6 @@ def package_files(kind: str, names: PackageNames, licence: str = "Apache-2.0", a
     """A package's files.
 
     Args:
-        kind: One of `KINDS`.
-        names: What it is called.
-        licence: One of `LICENSES`.
         author: Who holds the copyright; "the authors of" the distribution where empty.
 
     Returns:

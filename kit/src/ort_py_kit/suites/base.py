@@ -56,7 +56,6 @@ class ProviderChecks:
         provider: The provider's name. Required, except where the command line gives it.
         plugin: Module that registers it where it is not installed, e.g. ``"my_package.plugin"``; what it registers
             goes with the suite.
-        options: Its options, as users write them.
         expected_failures: File of the cases and checks it is known to fail, a line ``node/test_relu: reason`` or
             ``test_arrays_may_be_empty: reason`` for each, ``version/Softmax-11: reason`` for a version of an operator;
             one that passes is a failure.

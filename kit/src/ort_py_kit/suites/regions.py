@@ -46,10 +46,7 @@ def run_region(
 
     Args:
         device: The provider it is of, and where its arrays are; its stream is the current one.
-        compiled: The region.
         inputs: Names of its inputs, in its order.
-        outputs: How many outputs it has.
-        feeds: Host arrays by name.
 
     Raises:
         Exception: Whatever the provider raises.

@@ -132,7 +132,6 @@ class _Outcome:
     """The outcome of one case.
 
     Attributes:
-        case: Its name.
         ran: Whether the provider ran the operator.
         problem: What was wrong with the results; ``""`` where nothing was.
         refusal: Why the provider did not run it.

@@ -29,12 +29,9 @@ class Draft:
     """One node, what it is fed and what it has to give.
 
     Attributes:
-        case: The case it was made of.
-        operator: The operator, at the version whose form the draft has now.
         inputs: Names of the values the node reads, ``""`` where an optional input is absent.
         attributes: Attributes that the node sets, as Python values (`onnx.helper.get_attribute_value`).
         feeds: The value of each input, by name.
-        expected: The expected outputs.
         declared: Type and shape that the case declares for each input, by name.
     """
 

@@ -20,7 +20,6 @@ class OperatorVersion(NamedTuple):
 
     Attributes:
         domain: Operator domain, ``""`` for ``ai.onnx``.
-        op_type: Operator.
         version: The schema's ``since_version``.
     """
 

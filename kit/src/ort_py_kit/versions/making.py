@@ -30,13 +30,10 @@ def made_case(
     """A case of one node.
 
     Args:
-        name: The case's name.
-        operator: The operator, at the version that the case is written for.
         inputs: An array (of objects for strings), a list for a sequence, a dictionary for a map, whose floats ONNX
             has in single precision; None where an optional input is absent.
         expected: The outputs in the same form; a list of dictionaries for a sequence of maps.
         result: Type of the only output (`onnx.TypeProto`), where it does not follow from the value.
-        **attributes: The node's attributes.
     """
     given = {f"x{place}": value for place, value in enumerate(inputs) if value is not None}
     results = {f"y{place}": value for place, value in enumerate(expected)}

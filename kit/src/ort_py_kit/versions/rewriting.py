@@ -32,7 +32,6 @@ def at_version(case: SuiteCase, wanted: OperatorVersion) -> SuiteCase:
     """The same case for another version of its operator.
 
     Args:
-        case: A case of one node.
         wanted: A version of the node's operator, older or newer than that of the case.
 
     Raises:

@@ -18,8 +18,6 @@ def _layer(n: NodeScope, kind: str, *, turned: bool = False) -> Outputs:
     """X, W, R, B, sequence_lens, initial_h and, for LSTM, initial_c and P.
 
     Args:
-        n: The node.
-        kind: Which cell.
         turned: Whether weights lie transposed, as those of DynamicQuantizeLSTM do.
     """
     x, w, r = n.require_rank(0, 3, 3), n.require_rank(1, 3, 3), n.require_rank(2, 3, 3)

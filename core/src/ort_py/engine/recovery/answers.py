@@ -53,9 +53,6 @@ def recover(
     """Answer a failed run; returns its results.
 
     Args:
-        engine: The engine.
-        runner: The runner that failed.
-        error: The error that it raised.
         output_names, feed, options: As given to `runs.run`.
         execute: Runs a feed on a runner of an engine once, and answers nothing.
 

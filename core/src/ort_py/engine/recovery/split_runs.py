@@ -33,11 +33,7 @@ def in_parts(
     """Run in parts after memory was short; returns the results and the size of the parts that fitted.
 
     Args:
-        engine: The engine.
-        runner: What runs.
         output_names, feed: As given to `run`.
-        axis: The axis.
-        run: Runs a feed.
 
     Raises:
         CannotSplit: Nothing can be split along this axis.
@@ -62,11 +58,8 @@ def in_fitting_parts(
     """Run in parts at once, where a short time ago only parts fitted into memory; returns None to run it whole.
 
     Args:
-        engine: The engine.
-        runner: What runs.
         output_names, feed: As given to `run`.
         axis: The axis along which the caller allows it, None for none.
-        run: Runs a feed.
 
     Raises:
         Exception: The error that a part raised.

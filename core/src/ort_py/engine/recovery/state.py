@@ -28,7 +28,6 @@ class Unproven:
     """A program that was replaced and may come back, because no run of the new one has succeeded yet.
 
     Attributes:
-        runner, assembled: Parts of the program that was replaced.
         dropped: Providers it was planned without.
         trial: The provider that is being tried again, ``""`` if providers were left out.
         records: Records to publish once the new program has proved itself.
@@ -44,13 +43,8 @@ class Unproven:
 class RecoveryState:
     """The memory of one engine's recoveries.
 
-    Args:
-        options: The session's options.
-
     Attributes:
-        circuits: Breakers of its providers.
         generations: Resets of each provider's device that its program knows of.
-        under_way: Recoveries under way.
         unproven: The provider that may come back, None for none.
         moved: Providers that compute on another device than at first, or were left for a wrong result.
         fitting: By batch axis, the size of parts that fitted into memory, and until when runs are split so at once.

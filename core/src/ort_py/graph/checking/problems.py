@@ -35,9 +35,7 @@ def raise_problems(problems: Sequence[str], what: str, source: str, fix: str) ->
 
     Args:
         problems: Texts, some of them `Problem`s.
-        what: Description that they have in common.
         source: File of the model, or ``""``.
-        fix: Advice to the user.
 
     Raises:
         InvalidGraph: There is a problem.

@@ -25,7 +25,6 @@ class SchemaRegistry:
     """Schemas of ONNX and of plug-ins.
 
     Args:
-        contributed: Schemas that plug-ins bring.
         ask: Called with this registry when first an operator is met that ONNX does not define, to `add` what plug-ins
             contribute; most models never come to that.
 

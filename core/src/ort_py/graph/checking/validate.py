@@ -32,7 +32,6 @@ def validate(model: Model, schemas: SchemaRegistry) -> None:
     """Check structure, operators, counts and attributes; set `Node.since_version`, import well-known domains in use.
 
     Args:
-        model: A loaded model.
         schemas: Operators of ONNX and of the session's plug-ins.
 
     Raises:

@@ -31,12 +31,7 @@ __all__ = ["Editor"]
 
 
 class Editor(ReadingEditor):
-    """Edits one graph; editors of nested graphs share its state.
-
-    Args:
-        graph: The graph.
-        state: Shared by all editors of a model.
-    """
+    """Edits one graph; editors of nested graphs share its state."""
 
     def __init__(self, graph: Graph, state: EditState | None = None) -> None:
         super().__init__(graph, state)

@@ -60,7 +60,6 @@ class EditState:
     """Shared by all editors of a model.
 
     Attributes:
-        model: The model.
         schemas: Operators new nodes may have.
         store: Keeps new constants.
         cache: Records shown to transforms.

@@ -26,12 +26,7 @@ __all__ = ["function_graph", "function_view"]
 
 
 def function_view(node: Node, body: FunctionBody) -> GraphView:
-    """A view of what a fused node computes.
-
-    Args:
-        node: The fused node.
-        body: Its function.
-    """
+    """A view of what a fused node computes."""
     return ModelGraphView(function_graph(node, body, _schemas(), process_store(), _infer))
 
 
@@ -58,10 +53,8 @@ def function_graph(
 
     Args:
         node: The fused node, connected.
-        body: Its function.
         schemas: The operators; nodes of one that it does not know have no types behind them.
         store: Keeps the constants of the body.
-        infer: Infers the types of the outputs of a node that is not fused itself.
     """
     graph = Graph("body", node.graph.model)
     values: dict[str, Value] = {}

@@ -37,7 +37,6 @@ def body_of(
 
     Args:
         removed: The nodes, in order.
-        template: The node that replaces them.
         find: Looks a value up by name.
         known: Bodies made before, by content; gets the new one.
 
@@ -155,10 +154,7 @@ def templates_of(
     """The nodes that stand for a fused node, in the names of the graph it is in.
 
     Args:
-        node: The fused node.
-        body: Its function.
         add_constant: Adds a constant to the graph, returns its name.
-        free_name: Makes a name that no value has.
     """
     names = {"": ""}
     for inner, value in zip(body.inputs, node.inputs, strict=False):
@@ -186,7 +182,6 @@ def types_of(node: Node, body: FunctionBody, state: EditState) -> list[ValueType
 
     Args:
         node: The fused node, connected.
-        body: Its function.
         state: Provides the operators and keeps constants.
     """
     from ort_py.graph.editing.function_views import function_graph  # only such nodes need it

@@ -28,11 +28,8 @@ def move_nodes_out(
 
     Args:
         nodes: The nodes, connected.
-        constants: The constants.
-        outer: The graph the nested one's owner is in.
         values: Values of the outer graph by name; gets the new ones.
         node_names: Names of the outer graph's nodes; gets the new ones.
-        state: Shared state of the editors.
     """
     for value in constants:
         value.graph, value.is_graph_output = outer, False

@@ -43,12 +43,9 @@ class NodeMaker:
     """Makes the nodes that one call of `replace_nodes` puts into a graph.
 
     Args:
-        graph: The graph.
-        state: Shared state of the editors.
         values: Values of the graph by name; gets the new ones.
         node_names: Names that nodes of the graph have or had; gets the new ones.
         find: Looks a value up here and in the graphs around.
-        gone: Nodes the call removes.
     """
 
     def __init__(

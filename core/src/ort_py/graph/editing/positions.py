@@ -103,7 +103,6 @@ class NodeList:
 
         Args:
             nodes: New nodes, connected.
-            free: A rank that `remove` has set free.
 
         Raises:
             InvalidGraph: There is a cycle.

@@ -24,12 +24,7 @@ _ANYWHERE = -1
 
 
 class ReadingEditor(GraphEditor):
-    """Reads one graph; editors of nested graphs share its state.
-
-    Args:
-        graph: The graph.
-        state: Shared by all editors of a model.
-    """
+    """Reads one graph; editors of nested graphs share its state."""
 
     def __init__(self, graph: Graph, state: EditState | None = None) -> None:
         self.graph = graph

@@ -57,7 +57,6 @@ class _Readers:
     """Nodes that read values of `state.better`, in the order of their graphs; more come as more values become better.
 
     Attributes:
-        better: Values that became better on the way.
         numbers: Whether one of the nodes makes numbers of the shape of what it reads.
     """
 

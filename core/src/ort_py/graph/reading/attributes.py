@@ -97,11 +97,6 @@ _READERS: dict[int, Callable[[Any, TensorReader], Any]] = {
 def read_attribute(proto: Any, kind: int, tensors: TensorReader) -> Any:
     """The value of an attribute that holds no graph.
 
-    Args:
-        proto: The message.
-        kind: Its `attribute_kind`.
-        tensors: Reads its tensors.
-
     Raises:
         InvalidGraph: It has no type that ONNX defines, or a tensor of it is wrong.
         Fail, LimitError: As in `TensorReader.weight`.

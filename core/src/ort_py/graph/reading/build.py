@@ -38,7 +38,6 @@ class ModelBuilder:
 
     Args:
         model: Gets the graphs and the problems; its opset imports are read.
-        functions: Functions by key.
         budget: Asked for every node.
         store: Keeps constants whose value a call decides.
         names: Names taken already.

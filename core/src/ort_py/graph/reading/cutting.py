@@ -102,8 +102,6 @@ def cut(content: memoryview, path: str = "", identity: FileIdentity | None = Non
 
     Args:
         content: The bytes.
-        path: The file they are of.
-        identity: Which file that is.
 
     Returns:
         The parts; without a skeleton where nothing is large, or the bytes are not what a model's are.

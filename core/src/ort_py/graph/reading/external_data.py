@@ -32,7 +32,6 @@ class ExternalFiles:
 
     Args:
         folder: Folder that locations are relative to; None if the model has none.
-        store: Store that maps the files.
         budget: Budget that each file's size is charged to, once.
         real_folder: Real folder of the model if it was reached through a link; links may lead there too.
         supplied: Data the caller has already; it is not looked for in files.
@@ -61,10 +60,7 @@ class ExternalFiles:
         """The weight of a tensor whose data lies in a file.
 
         Args:
-            name: Name of the tensor.
             entries: Its ``external_data``: location, offset, length.
-            data_type: Its element type.
-            shape: Its shape.
 
         Raises:
             InvalidGraph: The entries contradict each other, the type or the shape.

@@ -38,7 +38,6 @@ class ContentHash:
 
     Args:
         known: The hash, or ``""`` if it is unknown.
-        path: The file to hash.
         identity: Identity of the expected content. If the file has changed, this identity distinguishes it from others.
     """
 

@@ -36,7 +36,6 @@ def check_functions(nodes: list[WrittenNode], functions: Mapping[FunctionKey, Wr
 
     Args:
         nodes: Nodes of the main graph.
-        functions: The model's functions.
         budget: Limits the number of nodes.
 
     Raises:
@@ -121,7 +120,6 @@ def expand_schema_function(
         schemas: Gives the opset of domains that the model does not import; without it these have no function.
         store: Keeps the constants of the body.
         names: Names taken in the model, where the caller expands many nodes; else they are gathered again.
-        limits: Bounds for the body.
 
     Returns:
         The new nodes, or None where ONNX defines the operator by no function, or not for these types.

@@ -21,7 +21,6 @@ class GivenModel:
     Attributes:
         content: The path as text, the bytes, or the message; what `load_model` reads.
         path: The path, ``""`` for bytes and messages.
-        is_message: Whether it is a message.
     """
 
     content: Any

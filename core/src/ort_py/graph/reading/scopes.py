@@ -45,7 +45,6 @@ class Context:
     Attributes:
         arguments: Values for attributes that refer to the function's; None outside functions.
         prefix: Put before names.
-        origin: The function's name.
         opsets: Opsets of domains for which the function has another than the model.
     """
 

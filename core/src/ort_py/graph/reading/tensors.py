@@ -54,9 +54,7 @@ class TensorReader:
     """Reads the tensors of one model.
 
     Attributes:
-        store: Who keeps the weights.
         budget: What this load may still do.
-        files: External data of this model.
         cut: Bytes of tensors that the message has placeholders for.
         found: The weight of each placeholder that was met.
     """
@@ -72,7 +70,6 @@ class TensorReader:
         """The weight of a ``TensorProto``.
 
         Args:
-            proto: The message.
             name: What to call it in messages where the tensor has no name.
 
         Raises:

@@ -42,7 +42,6 @@ class Inferred:
     """The result of inference.
 
     Attributes:
-        types: Type of each value it knows.
         errors: Contradictions, as ONNX words them.
     """
 

@@ -39,7 +39,6 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> bytes:
     """Infer the types of a model in another process.
 
     Args:
-        data: The model.
         strict: Raise where the model contradicts itself.
         budget: Its time bounds how long the process may take; that for loading as a whole, where it has no end.
 

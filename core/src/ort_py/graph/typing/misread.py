@@ -44,7 +44,6 @@ def misread_type(node: Node, known: ValueType | None) -> ValueType | None:
     """The type of an output, all of which have one shape; `known`, without a shape, if that cannot be determined.
 
     Args:
-        node: A node that is misread, whose inputs have their types.
         known: What is known of the output but its shape.
     """
     first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None

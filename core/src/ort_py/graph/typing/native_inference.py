@@ -27,7 +27,6 @@ def infer_shapes(data: bytes, *, strict: bool, budget: Budget) -> onnx.ModelProt
     """The model with the types of its values.
 
     Args:
-        data: A model.
         strict: Raise where the model contradicts itself.
         budget: What the load may still do; its limits say where inference runs.
 

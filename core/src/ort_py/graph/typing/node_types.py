@@ -49,7 +49,6 @@ def infer_node(
     """Types of one node's outputs from its inputs' types; None for unknown types.
 
     Args:
-        node: The node, in its graph.
         schemas: Where contributed operators are looked up.
         contents: Gives the content of an input that shapes may depend on, where it is known.
 

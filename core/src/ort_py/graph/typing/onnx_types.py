@@ -41,7 +41,6 @@ def infer_onnx_node(node: Node, contents: Contents = constant_contents) -> list[
     """Types of the outputs of a node that `can_infer` accepts; None for unknown types.
 
     Args:
-        node: The node, in its graph.
         contents: Gives the content of an input that shapes may depend on, where it is known.
 
     Raises:

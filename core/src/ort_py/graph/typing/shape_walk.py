@@ -41,8 +41,6 @@ def follow_shapes(
     """Improve `Value.type` by following the numbers that shapes are computed from.
 
     Args:
-        model: A model whose values have the types that inference found.
-        schemas: Schemas of contributed operators.
         told: Values whose types became better since.
         infer: Types a node with given contents; `infer_node` where None.
 

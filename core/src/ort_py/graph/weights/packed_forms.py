@@ -17,7 +17,6 @@ class PackedKey(NamedTuple):
 
     Attributes:
         form: What was done, with everything this depends on.
-        weights: Keys of the constants.
     """
 
     form: str
@@ -28,7 +27,6 @@ class PackedForm:
     """One packed form.
 
     Attributes:
-        key: What it is made of.
         value: What the kernel's function returned.
         nbytes: Bytes of memory of the arrays in it, each once; a view counts as what it is a view of, and not at all
             where that is one of the constants' own arrays.

@@ -21,10 +21,6 @@ _MAPPED_FROM = 1 << 20
 def mapped(file: BinaryIO, size: int) -> memoryview:
     """The content of an open file, read-only. The file may be closed, and must not be cut short, while it is used.
 
-    Args:
-        file: The file.
-        size: Its size.
-
     Raises:
         OSError: It cannot be read.
     """
@@ -38,7 +34,6 @@ def forget_pages(content: memoryview, start: int, stop: int) -> None:
 
     Args:
         content: What `mapped` returned, or any other bytes, of which nothing is forgotten.
-        start, stop: The range.
     """
     buffer: Any = content.obj
     if _FORGET is None or not isinstance(buffer, mmap.mmap):

@@ -65,7 +65,6 @@ def unpack(raw: bytes | memoryview, data_type: DataType, shape: tuple[int, ...])
     Args:
         raw: Exactly ``nbytes_of(data_type, shape)`` bytes.
         data_type: Element type; not a string.
-        shape: Shape.
 
     Returns:
         Array of ``numpy_dtype(data_type)`` on a 64-byte boundary, which nothing else refers to.
@@ -90,7 +89,6 @@ def to_host_order(array: np.ndarray[Any, Any], data_type: DataType, order: str =
 
     Args:
         array: The array, whose dtype claims the host's order already.
-        data_type: Its element type.
         order: ``little`` or ``big``: the host's.
     """
     width = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)

@@ -36,7 +36,6 @@ class WeightStats:
 
     Attributes:
         weights: Constants that some session uses.
-        files: Files mapped.
         held_bytes: Memory of constants that were embedded in models.
         copied_bytes: Memory of constants that were copied out of files, being packed or misaligned there.
         mapped_bytes: Bytes of files used in place; the system takes and drops their pages as it likes.
@@ -83,7 +82,6 @@ class WeightStore:
         Args:
             raw: Exactly as many bytes as type and shape need, packed and little endian as in ``raw_data``.
             data_type: Element type; not a string.
-            shape: Shape.
             source: Where the bytes can be read again.
 
         Returns:
@@ -162,8 +160,6 @@ class WeightStore:
         referenced.
 
         Args:
-            key: The constants, and what is made of them.
-            make: Makes it, on the host.
             arrays: The constants' own arrays: what the form shares with them is counted with them.
         """
         found = self._packed.get(key)

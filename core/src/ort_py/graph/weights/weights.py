@@ -38,7 +38,6 @@ class FilePart(NamedTuple):
     """Bytes of a file that is not kept open.
 
     Attributes:
-        path: The file.
         identity: Which content it had when the bytes were first read.
         start, stop: The bytes.
     """
@@ -203,14 +202,9 @@ class ArrayWeight(_Loaded):
 
     Args:
         array: The tensor; None where `source` is read when somebody asks for it.
-        data_type: Its element type.
-        shape: Its shape.
         key: Its identity.
-        source: Where it can be read again.
 
     Attributes:
-        data_type: Element type.
-        shape: Shape.
         nbytes: Bytes in memory.
         source: Where it can be read again, None where nowhere.
     """
@@ -327,14 +321,7 @@ class MappedFile:
 
 
 class MappedWeight(_Loaded):
-    """A constant in a file, read when `array` is first called.
-
-    Attributes:
-        data_type: Element type.
-        shape: Shape.
-        file: The file.
-        offset: Where the tensor starts in it.
-    """
+    """A constant in a file, read when `array` is first called."""
 
     __slots__ = ("data_type", "file", "offset", "shape")
 

@@ -116,9 +116,7 @@ def fill_tensor(proto: onnx.TensorProto, array: np.ndarray[Any, Any], name: str 
     """Write an array into an empty message; types below one byte are packed, as the specification asks.
 
     Args:
-        proto: The message.
         array: Any dtype that ONNX has; object arrays hold str or bytes.
-        name: Name of the tensor.
 
     Raises:
         InvalidArgument: ONNX has no such element type.
@@ -146,8 +144,6 @@ def fill_attribute(proto: onnx.AttributeProto, name: str, value: Any, *, empty: 
     """Write an attribute that holds no graph into an empty message.
 
     Args:
-        proto: The message.
-        name: Name of the attribute.
         value: int, float, str, bytes, array, type, or a tuple of one of these.
         empty: ``AttributeProto`` type to give an empty tuple; integers where 0.
 

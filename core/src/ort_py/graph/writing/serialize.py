@@ -35,7 +35,6 @@ class GraphWriter:
     """Writes graphs into messages. `inference` overrides the recorded types of values.
 
     Args:
-        model: Whose graphs are written.
         proto: The message that gets the functions for nodes with an opset of their own.
         strict: Refuse nodes whose opset cannot be written, rather than write them as if they had the model's.
         standard: Write all nodes that carry a function as calls of it.
@@ -264,10 +263,8 @@ def region_to_bytes(
     """Some nodes of a graph as a serialised model of their own.
 
     Args:
-        graph: The graph they are in.
         nodes: The nodes, in topological order.
         inputs: Values they read from outside, constants excepted.
-        outputs: Values of theirs that are needed outside.
         initializers: Constants they read, those of the graphs around included.
         weights: ``inline``, ``external`` or ``reference``: where `initializers` go.
         standard: Write nodes that carry a function as its nodes.

@@ -34,8 +34,6 @@ def compare_bodies(
     """Compare the bodies that a node ran, where it is an If or a Loop; nothing for other nodes.
 
     Args:
-        model: The model as it was written.
-        value: A value that the node computes.
         feed: What the model was fed.
         a: Configuration that computes the values that the bodies read.
         compare: Function that compares a model on feeds.

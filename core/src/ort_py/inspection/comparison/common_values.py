@@ -22,12 +22,7 @@ class CommonValues:
     """Both runs, and which values they have in common.
 
     Args:
-        a, b: The runs.
         written: Names of values of the model as it was written.
-
-    Attributes:
-        a, b: The runs.
-        names: Names of values that steps of both compute.
     """
 
     def __init__(self, a: SteppedRun, b: SteppedRun, written: Collection[str]) -> None:

@@ -86,7 +86,6 @@ def configuration_of(given: ConfigurationLike, side: str) -> SessionConfiguratio
     """The configuration that a caller means.
 
     Args:
-        given: What the caller wrote.
         side: Name of the argument, for messages.
 
     Raises:

@@ -25,7 +25,6 @@ def as_written(model: Any, options: SessionOptions) -> Model:
 
     Args:
         model: Path of the model, its bytes, or a message.
-        options: Options of the session that reads it.
 
     Raises:
         OrtPyError: The model is wrong.
@@ -49,9 +48,7 @@ def compare_engines(
 
     Args:
         a: Computes what is expected.
-        b: Is judged.
         written: The model as it was written: values are matched by its names.
-        feeds: The feeds.
         tolerances: (relative, absolute) by element type.
         report: Takes what is found.
         progress: Called with the steps done and the steps there are.

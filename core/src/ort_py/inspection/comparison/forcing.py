@@ -41,8 +41,6 @@ class ForcedComparison:
     """Compares two engines of one model.
 
     Args:
-        a: What is expected.
-        b: What is judged.
         written: Names of values of the model as it was written.
         tolerances: (relative, absolute) by element type.
         report: Takes what is found.
@@ -66,7 +64,6 @@ class ForcedComparison:
         """Compare one run.
 
         Args:
-            number: Number of the feed, for the report.
             feed: Values by input name.
             progress: Called for each step of `b`.
 

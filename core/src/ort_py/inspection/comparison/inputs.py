@@ -22,7 +22,6 @@ def feeds_of(given: Feeds, declared: Sequence[NodeArg], seed: int) -> list[Mappi
     """Convert the caller's argument to feeds.
 
     Args:
-        given: What the caller wrote.
         declared: Inputs the model must be fed.
         seed: Of made-up values.
 

@@ -60,7 +60,6 @@ def deviation(a: Any, b: Any, tolerances: Tolerances = TOLERANCES) -> Deviation:
 
     Args:
         a: Array, scalar of NumPy, list, dict or None: what is expected.
-        b: What is compared with it.
         tolerances: (relative, absolute) by element type.
     """
     if isinstance(a, list | dict) and type(a) is type(b):

@@ -44,8 +44,6 @@ class Executed:
     """A step that has run.
 
     Attributes:
-        step: The step.
-        planned: What it stands for.
         inputs: What it read, still on its device.
     """
 
@@ -63,8 +61,6 @@ class SteppedRun:
 
     Attributes:
         graph: The graph that the plan was made of: optimised and partitioned.
-        steps: What each step stands for.
-        position: Steps that have run.
 
     Raises:
         InvalidArgument: The session is closed, or the feed does not fit.
@@ -130,9 +126,7 @@ class SteppedRun:
         """Let later steps read something else.
 
         Args:
-            slot: The slot.
             value: A host value of the same kind and type.
-            step: The step that wrote the slot.
         """
         slots = self._frame.slots
         if _on_host(slots[slot]):

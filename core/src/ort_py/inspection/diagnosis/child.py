@@ -45,11 +45,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Notes:
-    """Lines of JSON in a file, each there before anything else happens.
-
-    Args:
-        path: The file.
-    """
+    """Lines of JSON in a file, each there before anything else happens."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -54,7 +54,6 @@ def examine(names: Iterable[str] = (), *, seconds: float = TIME_LIMIT) -> Diagno
 
     Args:
         names: Providers to try, as names or ``distribution:Name``; all where empty.
-        seconds: Time limit of each.
     """
     scan = scan_providers()
     wanted = set(names)

@@ -19,7 +19,6 @@ def check_files(distribution: str, location: str) -> FileCheck:
     """Compare each recorded file with its hash.
 
     Args:
-        distribution: Name of the distribution.
         location: Its folder: if there are two copies, the one that imports find.
     """
     try:

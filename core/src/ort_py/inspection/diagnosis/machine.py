@@ -29,7 +29,6 @@ def machine_facts(environment: Mapping[str, str] = os.environ, root: Path = Path
     """Facts in the types that JSON has.
 
     Args:
-        environment: Environment variables.
         root: Where the file system begins that tells of processors and control groups.
     """
     model, features = _processor(root)

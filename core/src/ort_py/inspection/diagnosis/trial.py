@@ -40,7 +40,6 @@ def try_provider(name: str, completing: Sequence[str]) -> TrialRun:
     """Run the first trial model of which the provider takes something.
 
     Args:
-        name: The provider, as sessions take it.
         completing: Names of providers that may run the rest.
 
     Raises:

@@ -37,10 +37,8 @@ def annotated_model(
     nodes of each provider under ``ort_py.placement`` (JSON).
 
     Args:
-        model: The model.
         assignment: Who runs which node.
         nodes: The records of the nodes, in the order of the assignment.
-        islands: The islands.
 
     Raises:
         LimitError: The model passes protobuf's 2 GiB.

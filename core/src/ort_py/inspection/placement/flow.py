@@ -25,7 +25,6 @@ class FlowValue:
     """A value that is computed or fed; constants do not flow.
 
     Attributes:
-        name: Its name.
         type: Element type and shape in words, ``""`` if nothing is known.
         nbytes: Bytes of it, None where its shape has symbols or is unknown, or its elements have no fixed size.
         unit_bytes: Bytes without the symbolic dimensions: of one element of each; 0 where the rank is unknown.
@@ -59,7 +58,6 @@ class FlowGraph:
     """The main graph or a nested one.
 
     Attributes:
-        name: Its name in the model.
         owner: The node that holds it, `NOBODY` for the main graph.
         nodes: Its nodes, in the order of the graph.
     """

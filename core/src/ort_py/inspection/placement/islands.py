@@ -21,7 +21,6 @@ class Island:
 
     Attributes:
         number: Its number; islands of one graph are numbered in an order in which they can run.
-        provider: Who runs it.
         region: Name of the compiled region it is, ``""`` for kernels.
         graph: Number of its graph among those of the model, 0 for the main one.
         nodes: Numbers of its nodes, as the placement lists them.
@@ -41,8 +40,6 @@ class IslandBorder:
     Attributes:
         source: Island that computes it, -1 where the caller feeds it.
         target: Island that reads it, -1 where the caller gets it.
-        value: What crosses.
-        from_device: Device it comes from.
         to_device: Device it is wanted on; where it is another one, the value is copied.
     """
 
@@ -64,8 +61,6 @@ def island_groups(
     """Nodes of each island, graph by graph, in an order in which they can run.
 
     Args:
-        flow: What flows between the nodes.
-        runs: The provider that runs each node.
         regions: Region of each node, ``""`` for none.
         order: All providers that run something, in the order in which they are asked. With the provider that completes
             in front, the others get what they run in the fewest pieces.
@@ -105,8 +100,6 @@ def turns(
 
     Args:
         units: What is to be run, of one graph; those on a cycle are left out.
-        successors: Who waits for each unit.
-        runs: Who runs each unit.
         order: Everybody, in the order of their turns.
         single: Units that stay groups of their own.
     """
@@ -169,9 +162,7 @@ def borders_of(
 
     Args:
         flow: What flows between the nodes.
-        islands: All islands.
         devices: Device of each provider; one that is not listed works on the host.
-        host: The host.
     """
     island_of = {node: island.number for island in islands for node in island.nodes}
     device_of = [devices.get(island.provider, host) for island in islands]

@@ -31,8 +31,6 @@ class Drawing:
     Attributes:
         positions: Left and upper border of each box.
         routes: For each edge the points it passes between its boxes, often none.
-        width: Of everything.
-        height: Of everything.
     """
 
     positions: list[tuple[float, float]]
@@ -52,7 +50,6 @@ def draw(
     """Lay out boxes.
 
     Args:
-        sizes: Width and height of each box.
         edges: Pairs of boxes, from and to; without cycles.
         gap_x: Space between boxes of a row.
         gap_y: Space between rows.

@@ -27,8 +27,6 @@ class RefusedNode:
 
     Attributes:
         runner: Who runs it; the first provider too where that could run it.
-        op_type: Operator.
-        domain: Its domain.
         refused: Whether the first provider has no support for it.
     """
 
@@ -44,11 +42,7 @@ class Suggestion:
 
     Attributes:
         provider: Who refused it: the provider that is asked first.
-        op_type: Operator.
-        domain: Its domain.
-        nodes: Number of nodes refused.
         islands_before: Islands of the model without its support, were all nodes that it can run given to the provider.
-        islands_after: Islands with it.
     """
 
     provider: str
@@ -71,7 +65,6 @@ def suggestions_of(
 
     Args:
         flow: What flows between the nodes.
-        nodes: The nodes.
         first: The provider that is asked first.
         order: All providers that run or could run something, in the order in which they are asked; see
             `islands.island_groups`.

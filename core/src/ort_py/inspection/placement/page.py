@@ -26,12 +26,7 @@ __all__ = ["html_page", "page_data"]
 
 
 def html_page(placement: PlacementFacts, title: str = "") -> str:
-    """The page.
-
-    Args:
-        placement: The placement.
-        title: What it is about.
-    """
+    """The page."""
     assets = resources.files("ort_py.inspection.placement") / "assets"
     style = (assets / "viewer.css").read_text(encoding="utf-8")
     script = (assets / "viewer.js").read_text(encoding="utf-8")
@@ -55,12 +50,7 @@ def html_page(placement: PlacementFacts, title: str = "") -> str:
 
 
 def page_data(placement: PlacementFacts, title: str) -> dict[str, Any]:
-    """The data of the page's script: each text once, and numbers that refer to them.
-
-    Args:
-        placement: The placement.
-        title: What the page is about.
-    """
+    """The data of the page's script: each text once, and numbers that refer to them."""
     texts: dict[str, int] = {}
 
     def text(value: str) -> int:

@@ -40,9 +40,6 @@ class Edge:
     """A line from a node to one that reads it.
 
     Attributes:
-        source: Node.
-        target: Node.
-        points: Points it passes in between.
         crosses: Whether it leaves its island.
     """
 
@@ -57,13 +54,8 @@ class Picture:
     """Where everything is.
 
     Attributes:
-        nodes: The box of each node.
-        islands: The frame of each island.
-        sheets: The frame of each graph.
         edges: Lines between nodes of one graph.
         links: Lines between islands: (source, target, points).
-        width: Of everything.
-        height: Of everything.
     """
 
     nodes: list[Box]
@@ -80,7 +72,6 @@ def picture_of(flow: Flow, islands: Sequence[Island]) -> Picture:
 
     Args:
         flow: What flows between the nodes.
-        islands: The islands.
     """
     count = sum(len(graph.nodes) for graph in flow.graphs)
     picture = Picture(

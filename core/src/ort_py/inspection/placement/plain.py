@@ -12,11 +12,7 @@ __all__ = ["plain_placement"]
 
 
 def plain_placement(placement: PlacementFacts) -> dict[str, Any]:
-    """Counts, nodes with the numbers of their islands, islands, borders, refusals and suggestions.
-
-    Args:
-        placement: The placement.
-    """
+    """Counts, nodes with the numbers of their islands, islands, borders, refusals and suggestions."""
     nodes = placement.nodes
     islands = placement.islands
     borders = placement.borders

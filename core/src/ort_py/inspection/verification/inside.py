@@ -41,10 +41,7 @@ def first_inside(
     """The first node that computes something wrong, among those that computed a value together; None if none does.
 
     Args:
-        reference: Computes what is expected.
-        engine: The engine that is verified.
         feed: What was fed.
-        difference: The value.
         look: Called between steps; what it raises ends the search.
     """
     model = reference.model

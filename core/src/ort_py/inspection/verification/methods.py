@@ -44,10 +44,7 @@ class Verification:
         """Make the runner of a program, which has runs verified where the session wants that.
 
         Args:
-            engine: The engine whose program it is.
-            program: The program.
             lanes: Steps that may run at the same time.
-            pressure: Watches memory, where given.
         """
         if not self._share:
             return Runner(program, lanes, pressure)

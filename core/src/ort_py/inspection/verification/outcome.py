@@ -32,7 +32,6 @@ class DifferingOutput:
     """An output beyond the tolerance.
 
     Attributes:
-        name: Its name.
         deviation: How far it is from what the NumPy provider computed.
     """
 

@@ -15,7 +15,6 @@ def pin(session: Verified, finding: Finding) -> None:
     Runs under way end as they began. It is on record in the session's fallback report, and `session.state` is degraded.
 
     Args:
-        session: The session.
         finding: What is wrong with its results.
 
     Raises:

@@ -40,11 +40,7 @@ def open_reference(engine: Engine) -> Engine:
 
 
 def reference_options(options: SessionOptions) -> SessionOptions:
-    """Options with which the NumPy provider computes results that can be trusted.
-
-    Args:
-        options: Of the session that is verified.
-    """
+    """Options with which the NumPy provider computes results that can be trusted."""
     plain = examining_options(options)
     plain.pin_cpu = True
     plain.strict = ""

@@ -26,7 +26,6 @@ class VerifiedRunner(Runner):
 
     Args:
         program, lanes, pressure: As for `Runner`.
-        verifier: The session's.
     """
 
     def __init__(self, program: Program, lanes: int, pressure: MemoryPressure | None, verifier: Verifier) -> None:

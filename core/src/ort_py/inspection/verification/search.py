@@ -64,7 +64,6 @@ def search(
 
     Args:
         reference: Computes what is expected.
-        engine: The engine whose run it was.
         feed: Copies of what was fed.
         found: Copies of the run's outputs, by name.
         differing: Those beyond the tolerance.

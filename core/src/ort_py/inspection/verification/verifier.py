@@ -46,10 +46,6 @@ class PickedRun:
 
     Attributes:
         number: Of the run in its session, from 1.
-        names: Names of its outputs.
-        feed: Copies of its inputs.
-        nbytes: Room it has in the background.
-        results: Copies of its outputs.
     """
 
     number: int
@@ -151,8 +147,6 @@ class Verifier:
         """Copy what a picked run reads; None where too much waits already.
 
         Args:
-            number: Of the run.
-            names: Names of its outputs.
             feed: Its inputs, as host values.
         """
         nbytes = bytes_of(feed)

@@ -20,16 +20,12 @@ class Form:
     """The variant of a MultiHeadAttention.
 
     Attributes:
-        heads: Number of heads.
         size: Columns of a head's queries and keys.
-        value_size: Columns of a head's values.
-        scale: Factor of the scores.
         joined: Whether keys and values are ``(batch, length, heads · size)``; else ``(batch, heads, length, size)``.
         biased: Whether something is added to the scores.
         past: Whether keys and values of the past come before the new ones.
         guarded: Whether rows of NaN become rows of zeros after the softmax.
         dtype: Name of the NumPy type of all tensors.
-        opset: Opset of the model.
     """
 
     heads: int

@@ -23,10 +23,7 @@ class Past:
     """The two Concats of an attention with a past.
 
     Attributes:
-        nodes: The Concat of keys and that of values.
-        past: Keys and values of the past.
         new: Keys and values behind them.
-        present: What the Concats write.
     """
 
     nodes: tuple[NodeSpec, NodeSpec]
@@ -45,11 +42,8 @@ def past_of(
     """The past of an attention. None if there is none, or the operator cannot take it over.
 
     Args:
-        graph: The graph.
         keys: Keys ``(batch, heads, length, size)``.
-        values: Values likewise.
         others: What else the operator will read.
-        inside: Nodes that it replaces.
     """
     nodes, past, new, present = list[NodeSpec](), list[ValueSpec](), list[ValueSpec](), list[ValueSpec]()
     for value in (keys, values):

@@ -100,7 +100,6 @@ class Keys:
         heads: As ``(batch, heads, length, size)``; None where no value holds that.
         rows: As ``(batch, length, heads, size)``; None likewise.
         joined: As ``(batch, length, heads · size)``; None likewise.
-        factor: Number they are multiplied by.
     """
 
     heads: ValueSpec | None
@@ -172,9 +171,7 @@ def merged_heads(graph: GraphEditor, value: ValueSpec, wanted: Shape) -> tuple[N
     """The Transpose and the Reshape that alone read ``(batch, heads, length, size)`` and make it the shape `wanted`.
 
     Args:
-        graph: The graph.
         value: The value before them.
-        wanted: Batch, length and heads · size.
     """
     swap = _reader(graph, value)
     if swap is None or not is_swap(swap) or swap.domain or swap.outputs[0] is None:

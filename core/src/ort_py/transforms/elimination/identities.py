@@ -19,12 +19,7 @@ _Apply = Callable[[NodeSpec, GraphEditor], bool | str]
 
 
 class _Identity(RewriteRule):
-    """Some operators, with what is done to a node of each.
-
-    Args:
-        name: Name of the rule.
-        rewrites: For each operator, what rewrites a node of it.
-    """
+    """Some operators, with what is done to a node of each."""
 
     name = ""
 

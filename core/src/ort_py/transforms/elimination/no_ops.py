@@ -61,7 +61,6 @@ class EliminateNoop(RewriteRule):
     """Nodes of some operators whose attributes and constants make them return their input.
 
     Args:
-        name: Name of the rule.
         checks: For each operator, what says that a node of it changes nothing.
     """
 

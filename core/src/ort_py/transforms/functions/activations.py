@@ -51,11 +51,8 @@ class FuseActivation(Fusion):
     """Nodes that compute one activation function of a tensor.
 
     Args:
-        name: Name of the rule.
-        op_type: The operator.
         patterns: Its spellings, of the value ``x``.
         opset: The first opset that has the operator.
-        attributes: The new node's attributes.
     """
 
     name = ""

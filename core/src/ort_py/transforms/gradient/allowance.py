@@ -17,7 +17,6 @@ class Allowance:
 
     Args:
         limits: The bounds; those on inlining functions hold here too.
-        nodes: Nodes the model has.
     """
 
     def __init__(self, limits: Limits, nodes: int) -> None:

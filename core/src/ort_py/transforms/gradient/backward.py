@@ -29,8 +29,6 @@ def backward(
         builder: Gets the nodes.
         nodes: Nodes that matter, in order; there is a rule for each.
         active: Values that follow from `xs`.
-        y: What is differentiated.
-        xs: With respect to what.
 
     Returns:
         Names of the gradients, zeros where `y` does not depend on a value.

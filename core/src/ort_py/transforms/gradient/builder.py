@@ -32,12 +32,9 @@ class GradientBuilder:
         editor: Of the graph the nodes will be in; asked which names are taken.
         prefix: Put before the names of new values.
         opset: The model's opset of ``ai.onnx``.
-        where: The Gradient node.
-        allowance: Counts the nodes.
 
     Attributes:
         templates: The nodes so far, in order.
-        constants: Their constants, by name.
         types: What is known of new values beside what type inference finds: a gradient has its value's type.
         opset: As above.
         data_type: Element type that numbers among the inputs of new nodes get.
@@ -162,7 +159,6 @@ class GradientBuilder:
 
         Args:
             op_type: ``ReduceSum`` and its like.
-            value: What is reduced.
             axes: Axes; the name of a value that holds them; None for all axes. No axes at all: nothing is reduced.
             keepdims: Whether axes of size 1 stay.
         """
@@ -216,7 +212,6 @@ class GradientBuilder:
         """Undo broadcasting: sum over the axes along which `target` was repeated.
 
         Args:
-            grad: Gradient of the broadcast value.
             shape: Its shape as far as known.
             target: The value that was broadcast; the result has its shape.
         """

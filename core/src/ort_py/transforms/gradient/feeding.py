@@ -25,11 +25,9 @@ def feed(
     """Copy what depends on the tensors that get other values.
 
     Args:
-        gradient: The Gradient node, in the graph of `editor`.
         nodes: The differentiated nodes, in order.
         given: The new value of each tensor that gets one.
         editor: Gets the copies.
-        allowance: Counts them.
 
     Returns:
         What stands for each value that has a copy, tensors with new values included.

@@ -43,7 +43,6 @@ def lower_gradients(model: Model, schemas: SchemaRegistry, limits: Limits) -> in
 
     Args:
         model: Loaded, valid and typed; not yet changed by any transform.
-        schemas: Operator schemas.
         limits: Bounds for what may be added.
 
     Returns:

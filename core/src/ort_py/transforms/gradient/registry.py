@@ -51,7 +51,6 @@ class Call:
     """One node of the forward graph, as its rule sees it.
 
     Attributes:
-        node: The node.
         grads: Gradient of each output, None where it is zero; at least one is there.
         wanted: Whether each input's gradient is asked for.
         constants: Content of each input where it is constant, else None.
@@ -150,10 +149,7 @@ class Rule:
     """A rule and what it is for.
 
     Attributes:
-        op_type: Operator.
-        domain: Its domain.
         since, until: Schema versions it is right for; until None: all later ones.
-        function: Writes the nodes.
     """
 
     op_type: str
@@ -172,10 +168,8 @@ def rule(
     """Declare a function as the rule of operators.
 
     Args:
-        *op_types: Operators.
         since: First schema version it is right for.
         until: Last one; None for all later ones.
-        domain: Their domain.
     """
 
     def declare(function: RuleFunction) -> RuleFunction:

@@ -30,10 +30,7 @@ class GradientRequest:
     """The request of one Gradient node.
 
     Attributes:
-        node: The node.
-        xs, zs: Named tensors.
         fed: Value fed for each of them, `xs` first.
-        y: The tensor that is differentiated.
         outputs: Output for each of `xs`, None if it is not used.
     """
 
@@ -59,7 +56,6 @@ def read_request(node: Node, find: Find) -> GradientRequest:
     """Read the request of a Gradient node.
 
     Args:
-        node: The node.
         find: Looks a value up by name, in the node's graph and around it.
 
     Raises:

@@ -22,12 +22,7 @@ def is_float(value: Value) -> bool:
 
 
 def between(ends: Iterable[Value], leaves: Collection[Value]) -> list[Node]:
-    """The nodes that compute `ends`, each after its inputs, stopping at leaves.
-
-    Args:
-        ends: Values to be computed.
-        leaves: Values that are given.
-    """
+    """The nodes that compute `ends`, each after its inputs, stopping at leaves."""
     done: set[Node] = set()
     order: list[Node] = []
     stack: list[tuple[Node | None, Iterator[Value]]] = [(None, iter(ends))]

@@ -15,12 +15,7 @@ __all__ = ["Sensitive", "channels_last_body", "sensitive", "to_first", "to_last"
 
 @dataclass(frozen=True, slots=True)
 class Sensitive:
-    """A node of such an operator.
-
-    Attributes:
-        rank: Axes of its data.
-        inputs: Positions of the inputs that are data.
-    """
+    """A node of such an operator."""
 
     rank: int
     inputs: tuple[int, ...]

@@ -29,9 +29,7 @@ class FoldChannelArithmetic(RewriteRule):
     """An operator of a constant, -1 for Neg, and of what a linear operator computes for it alone.
 
     Args:
-        name: Name of the rule.
         op_types: Add and Sub, or Mul, Div and Neg.
-        producers: Operators in front.
     """
 
     name = ""

@@ -31,11 +31,9 @@ class Linear:
     """A linear node whose weights are constant and its own.
 
     Attributes:
-        node: The node.
         weight: Its weights; the scale of a BatchNormalization.
         bias: What it adds; None where it adds nothing.
         channels: How many channels its result has.
-        axis: Where they are in the result.
     """
 
     node: NodeSpec
@@ -186,7 +184,6 @@ def per_channel(array: Array, one: Linear, rank: int | None) -> Array | str:
     """A constant as a number for each channel, float64; a reason where it is something else.
 
     Args:
-        array: The constant.
         one: The node whose result it is combined with.
         rank: Rank of that result; None where it is unknown.
     """

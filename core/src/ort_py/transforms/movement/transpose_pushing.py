@@ -57,11 +57,7 @@ class _Region:
     """Nodes to be computed on what a Transpose reads.
 
     Attributes:
-        start: The Transpose.
-        permutation: Its permutation.
-        graph: The graph.
         nodes: The nodes, each after those of them that it reads.
-        pushed: How each is computed.
         known: Values in the region, and how they are transposed; those that other Transposes bring included.
         sources: What is read instead of values that a Transpose writes.
     """

@@ -32,7 +32,6 @@ class Pushed:
 
     Attributes:
         outputs: How each of its results is transposed then.
-        attributes: Its attributes.
         replaced: Inputs that become new constants, by position.
         turned: Positions of inputs that are not transposed yet, and how they must be.
     """

@@ -61,12 +61,7 @@ def unfit(node: NodeSpec) -> str:
 
 
 def unsafe(node: NodeSpec, graph: GraphEditor) -> str:
-    """Explain why a node that is not `unfit` may still fail; empty if it is known that it does not.
-
-    Args:
-        node: The node.
-        graph: The editor of its graph.
-    """
+    """Explain why a node that is not `unfit` may still fail; empty if it is known that it does not."""
     try:
         node = graph.infer(node)  # a body's types were inferred without the constants around it
     except OrtPyError:

@@ -39,7 +39,6 @@ class WidenNarrowFloats(GraphTransform):
     """The session's precision transform; does nothing where every provider computes narrow types well.
 
     Args:
-        types: Types that some provider wants widened.
         first_claims: Says who would run each node.
     """
 
@@ -93,11 +92,7 @@ class WidenNarrowFloats(GraphTransform):
 
 
 class _Region:
-    """Nodes of one graph that will be computed in float32.
-
-    Attributes:
-        wide: The nodes, by name.
-    """
+    """Nodes of one graph that will be computed in float32."""
 
     def __init__(self, graph: GraphEditor, types: frozenset[DataType]) -> None:
         self.wide: dict[str, NodeSpec] = {}

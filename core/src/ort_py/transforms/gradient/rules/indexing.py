@@ -24,7 +24,6 @@ def scattered(b: GradientBuilder, call: Call, *, unique: bool) -> str:
     """Gradient of the first input of an operator that only moves elements: it is run on their positions.
 
     Args:
-        b: The builder.
         call: The call; all other inputs stay as they are.
         unique: Whether no element is taken twice.
     """
