@@ -33,7 +33,6 @@ class FileIdentity(NamedTuple):
 
     Attributes:
         device, inode: Which file it is, by whatever path it is reached.
-        size: Its bytes.
         mtime_ns: When it was written last, in nanoseconds since 1970; programs can set it.
         ctime_ns: When its content or status changed last; on Windows, when it was made.
     """

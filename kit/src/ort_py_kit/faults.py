@@ -150,7 +150,6 @@ class FaultyProvider(IExecutionProvider):
 
     Args:
         inner: What it does else.
-        faults: What goes wrong.
     """
 
     def __init__(self, inner: IExecutionProvider, faults: Faults, name: str) -> None:
@@ -246,7 +245,6 @@ class FaultyFactory(ProviderFactory):
     """Makes faulty providers of another factory's.
 
     Args:
-        faults: What goes wrong.
         name: Name of the providers; the other's where empty.
         rank: Their rank among those of their device class; the other's where None.
 

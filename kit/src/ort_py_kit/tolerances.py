@@ -19,8 +19,6 @@ def assert_close(actual: Any, expected: Any, *, context: str = "") -> None:
     """Compare kind, dtype, shape and values: arrays by the table, sequences and maps element by element.
 
     Args:
-        actual: What was computed.
-        expected: What the oracle computed.
         context: Put in front of a failure's message, e.g. the output's name.
 
     Raises:

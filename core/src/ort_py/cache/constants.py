@@ -53,11 +53,7 @@ class CachedWeight(MappedWeight):
 
 
 class SmallWeight:
-    """A constant that is a part of a shared block: nothing but its array, because there may be ten thousands of them.
-
-    Attributes:
-        key: Entry, block and place.
-    """
+    """A constant that is a part of a shared block: nothing but its array, as there may be tens of thousands of them."""
 
     __slots__ = ("__weakref__", "_array", "_place", "data_type", "shape")
 

@@ -97,11 +97,7 @@ def head_digest(file: BinaryIO) -> bytes:
 
 
 def damage(content: Any) -> str:
-    """Describe the damage of a cached file; ``""`` if there is none.
-
-    Args:
-        content: The whole file, with the buffer protocol.
-    """
+    """Describe the damage of a cached file; ``""`` if there is none."""
     view = memoryview(content)
     wrong = damage_of_description(content)
     if wrong:

@@ -32,7 +32,6 @@ class SourceFile:
 
     Attributes:
         path: The model's file, ``""`` for bytes.
-        identity: What is part of the key.
         folder: Where external data lies, None where the model has no folder.
         real_folder: Where the file really lies, if `path` is a link.
     """
@@ -49,7 +48,6 @@ class SourceFile:
         """The source of a session, or None if the cache does not support it.
 
         Args:
-            source: Path, bytes or message.
             folder: Folder of external data; None: beside the file.
             content: Also support a model that is not a file, by its content.
         """

@@ -40,7 +40,6 @@ class StoredFile:
         path: Where it is; its name is the key.
         kind: ``model``, ``packed`` (weights of a model as its regions read them), ``artifact``, ``placement`` (measured
             for a model) or ``rates`` (measured of a provider).
-        size: Its bytes.
         written: Seconds since 1970.
         used: Seconds since 1970 when it was last read, or written.
     """

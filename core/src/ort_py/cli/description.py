@@ -57,7 +57,6 @@ class Description:
 
     Attributes:
         ir_version, producer, graph_name, domain, model_version, description, metadata: As in the file.
-        inputs: Inputs that must be fed.
         overridable: Inputs with a default, which may be fed.
         operators: Operators, the most used first.
         nodes: Nodes of all graphs and functions as written, before functions are inlined.

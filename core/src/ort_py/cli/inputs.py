@@ -28,7 +28,6 @@ class Feeds:
     """Inputs of a run.
 
     Attributes:
-        values: What is fed, by name.
         assumed: What had to be assumed about the shape of made-up inputs, by name.
     """
 
@@ -84,7 +83,6 @@ def make_feeds(declared: Sequence[NodeArg], overridable: Sequence[NodeArg], argu
     """The feeds that the arguments of `add_input_arguments` describe.
 
     Args:
-        declared: Inputs the model must be fed.
         overridable: Initializers that may be fed too.
 
     Raises:

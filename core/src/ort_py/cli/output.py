@@ -19,7 +19,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "
 
     Args:
         rows: Cells; converted with ``str``.
-        indent: Put before each line.
         width: All columns except the last are cut to this many characters.
     """
     lines = [tuple(head), *(tuple(one_line(str(cell)) for cell in row) for row in rows)]

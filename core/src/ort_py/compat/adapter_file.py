@@ -44,7 +44,6 @@ class AdapterContent:
     """The content of a file.
 
     Attributes:
-        adapter_version, model_version: The author's numbers.
         parameters: Arrays by name, C-contiguous.
     """
 
@@ -56,9 +55,6 @@ class AdapterContent:
 
 def read_adapter_bytes(data: bytes) -> AdapterContent:
     """Read a file's content.
-
-    Args:
-        data: The whole file.
 
     Raises:
         UsageError: It is not an adapter, or it is malformed; a builtin RuntimeError too.

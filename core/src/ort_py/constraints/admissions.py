@@ -29,9 +29,6 @@ class Admissions:
             estimated.
         empty_values: Whether the region's provider computes values without elements as the specification says.
         late_broadcasts: Whether it does so if an operand has a size of 1 that was not known before the run.
-
-    Attributes:
-        empty_values, late_broadcasts: As given.
     """
 
     def __init__(

@@ -90,9 +90,6 @@ class Gate:
     def admit(self, arrays: Sequence[Any]) -> Admission:
         """Check the shapes of a run, and the elements that decide shapes.
 
-        Args:
-            arrays: The region's inputs.
-
         Raises:
             KernelInputError: A constraint does not hold; the message names the node and the numbers.
         """

@@ -29,7 +29,6 @@ class Admission:
     """The result for a set of shapes that passed the gate.
 
     Attributes:
-        outputs: Shape of each output, None where it depends on the data of the run.
         bounds: (input, least, greatest, node, text) of elements to be compared in each run.
         largest: Bytes of the largest value that the region makes, and its name.
         empty: Name of an input of the region, or of a value that it makes, that has no elements; ``""`` for none.
@@ -87,7 +86,6 @@ class Input:
     Attributes:
         dims: For each axis its size, or the complement (``~``) of the number of the program's input.
         first: Number of the program's input that is its first element, None where elements are not read.
-        count: How many elements are read.
     """
 
     dims: tuple[int, ...]

@@ -31,7 +31,6 @@ class Walked:
     Attributes:
         programs: What is left to a run, the first for inputs that keep all promises of the model's types; none where
             the rank of an input is not known.
-        violations: Nodes that no input can satisfy.
         unchecked: Nodes that cannot be checked before they run, with the reason.
         unsized: Nodes that make values of which no gate can say how large they are, with the reason.
         reads: Numbers of the inputs whose elements decide shapes.

@@ -131,8 +131,6 @@ class ConstraintProgram:
 
     Attributes:
         inputs: How many numbers it reads.
-        constants: Numbers that are always the same.
-        code: The instructions, in order; operands are registers.
     """
 
     inputs: int

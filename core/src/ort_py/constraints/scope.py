@@ -51,19 +51,11 @@ MALFORMED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
 
 class Violation(Exception):
-    """A node breaks a constraint of its operator, whatever the inputs of the run are.
-
-    Args:
-        text: What is wrong, with the numbers.
-    """
+    """A node breaks a constraint of its operator, whatever the inputs of the run are."""
 
 
 class Unchecked(Exception):
-    """A constraint cannot be evaluated: a rank, or a list of sizes, is not known before the node runs.
-
-    Args:
-        text: What is not known.
-    """
+    """A constraint cannot be evaluated: a rank, or a list of sizes, is not known before the node runs."""
 
 
 @dataclass(slots=True)
@@ -71,8 +63,6 @@ class Tensor:
     """Known facts about one tensor.
 
     Attributes:
-        shape: Its dimensions; None where the rank is not known.
-        data_type: Its element type, None where it is not known.
         content: Its elements in order, where they are few and followed; None otherwise.
         constant: Gives its value, or the least and greatest values of its columns, where it is a constant.
         border: Number of the region's input that it is; None where it is computed or constant.
@@ -109,16 +99,7 @@ class Ledger(Protocol):
 
 
 class NodeScope:
-    """One node while its constraint is evaluated.
-
-    Args:
-        since_version: Version of the operator's schema.
-        inputs: Its inputs, None for those that are absent.
-        ledger: Where undecided conditions are noted.
-
-    Attributes:
-        op_type, since_version, attributes, inputs, outputs: As given.
-    """
+    """One node while its constraint is evaluated."""
 
     __slots__ = ("_ledger", "attributes", "inputs", "op_type", "outputs", "since_version")
 
@@ -212,7 +193,6 @@ class NodeScope:
         """State a condition.
 
         Args:
-            condition: What must hold.
             text: What is wrong where it does not: a format string.
             numbers: What the format string shows.
 

@@ -51,11 +51,7 @@ class _Spending(_NoLedger):
 
 
 def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:
-    """The constraint that a node's inputs or attributes break, in words; ``""`` where the table knows of none.
-
-    Args:
-        inputs: Its inputs in a run, None for those that are absent.
-    """
+    """The constraint that a node's inputs or attributes break, in words; ``""`` where the table knows of none."""
     try:
         _evaluated(node, inputs)
     except Violation as violation:
@@ -66,11 +62,7 @@ def violated(node: NodeSpec, inputs: Sequence[Any]) -> str:
 
 
 def work_of(node: NodeSpec, inputs: Sequence[Any]) -> float:
-    """Multiplications of a node in a run; 0 where the table does not tell, or a constraint is broken.
-
-    Args:
-        inputs: Its inputs in a run, None for those that are absent.
-    """
+    """Multiplications of a node in a run; 0 where the table does not tell, or a constraint is broken."""
     ledger = _Spending()
     try:
         _evaluated(node, inputs, ledger)
@@ -81,9 +73,6 @@ def work_of(node: NodeSpec, inputs: Sequence[Any]) -> float:
 
 def output_shapes(node: NodeSpec, inputs: Sequence[Any]) -> list[tuple[int | None, ...] | None] | None:
     """The shape of each output of a node, None for sizes and ranks that the table cannot tell.
-
-    Args:
-        inputs: Its inputs in a run, None for those that are absent.
 
     Returns:
         One shape an output; None where the table lacks the operator, or the inputs break a constraint.

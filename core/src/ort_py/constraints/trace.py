@@ -27,7 +27,6 @@ class ConstraintFinding:
 
     Attributes:
         node: Its number among the region's nodes.
-        text: What is wrong, or not known.
     """
 
     node: int
@@ -65,12 +64,9 @@ class Trace:
     """The result of a walk.
 
     Attributes:
-        violations: Nodes that no input can satisfy.
         unchecked: Nodes that cannot be checked before they run.
         unsized: Nodes that make a value whose size depends on the data of a run.
         late: Nodes that repeat an operand along an axis if it has the size 1 there in a run: number and condition.
-        bounds: Likewise, of the elements of inputs.
-        outputs: Shape of each output of the region, None if it is not known.
         values: Elements and type of what the nodes make, for limits of memory.
         work: Multiplications of a run; `UNKNOWN` if they cannot be computed.
     """
@@ -127,7 +123,6 @@ def trace(
     """Walk the nodes of a region in order.
 
     Args:
-        inputs: What is known of the region's inputs.
         constant: The array of a constant, None for other values.
         unknown: Makes what stands for a size that depends on the data of a run, so that `Trace.unsized` has the nodes
             that make such a size, without those behind them. Such sizes remain `UNKNOWN` where it is None.

@@ -23,7 +23,6 @@ class Culprit:
     """A package in which something failed.
 
     Attributes:
-        module: The package's top-level module.
         distribution: The distribution that has it, ``""`` where none is known.
         version: The distribution's version, ``""`` where none is known.
     """
@@ -54,7 +53,6 @@ def culprit_of(error: BaseException, distribution: str = "", modules: Iterable[s
     """The package that an exception is the failure of.
 
     Args:
-        error: What was raised.
         modules: Top-level modules that belong to it, beside those that its metadata lists.
 
     Returns:

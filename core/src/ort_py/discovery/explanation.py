@@ -31,13 +31,11 @@ class ConsideredProvider:
 
     Attributes:
         name: The provider's name, or what was asked for where nothing has it.
-        taken: Whether the session uses it.
         place: Its place among those that are taken, from 1 on; 0 where it is not.
         fix: What to do, where it could be used after that.
         state: What is known of it on this machine; ``"not installed"`` where nothing has the name.
         requested_as: The name it was asked for by: a role, where it stands in for one.
         device_class: Class of its best device, ``""`` where its plug-in was not loaded.
-        rank: Its declared rank among providers of that class.
         origin: Distribution, version and folder.
     """
 

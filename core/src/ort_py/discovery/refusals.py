@@ -75,7 +75,6 @@ def refuse(name: str, record: ProviderRecord) -> Skip:
     """Explain why an installed provider cannot be used.
 
     Args:
-        name: As the user asked for it.
         record: Its record, in any state but *available*.
     """
     kind = PluginError if record.state in {RecordState.BROKEN, RecordState.INCOMPATIBLE} else ProviderNotAvailableError

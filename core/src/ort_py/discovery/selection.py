@@ -62,7 +62,6 @@ class Selected:
     """One provider of a session.
 
     Attributes:
-        record: Its record; always usable.
         options: Every option it declares, with the user's value or the default.
         requested_as: Name the user asked for: the role, where it stands in for one.
         ignored_options: Options given that have no effect, with the reason.

@@ -47,7 +47,6 @@ class Assembled:
     """A runnable model and what was decided on the way.
 
     Attributes:
-        assignment: The provider that runs each node.
         transfers: Makes the copies between devices.
     """
 
@@ -177,8 +176,6 @@ class Assembler:
         """Compile or restore the regions of an assignment that is known already, and plan.
 
         Args:
-            assignment: The provider that runs each node.
-            report: Gets the stages.
             kept: Packed forms that an earlier process made of the constants.
 
         Raises:

@@ -22,7 +22,6 @@ def run_bound(
 
     Args:
         output_names: Outputs wanted, empty for all.
-        memory: Arrays by the name of an output.
 
     Raises:
         OrtPyError: As `runs.run`.

@@ -71,12 +71,6 @@ def session_context(options: SessionOptions, threads: int) -> SessionContext:
 class CacheUse:
     """The cache of one session.
 
-    Args:
-        provider_options: Options of each provider, filled in.
-
-    Attributes:
-        compiler: Compiles regions, or restores them.
-
     Raises:
         OptionError: The environment's size of the cache is none.
     """
@@ -114,7 +108,6 @@ class CacheUse:
         Args:
             providers: Records and providers in use, in rank order.
             wishes: Whatever else decides how a model is prepared; with a repr that says all of it.
-            report: Gets a stage, where there is a cache.
         """
         pairs = list(providers)
         self._cache = SessionCache.of(

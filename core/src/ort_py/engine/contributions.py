@@ -85,7 +85,6 @@ class Contributions:
         """Add what plug-ins contribute.
 
         Args:
-            providers: Names of the session's providers.
             override_kernels: Plug-ins' kernels replace those a provider has.
         """
         for plugin, contribution in hooks.contributions("ort_py_kernels"):
@@ -135,8 +134,6 @@ def provider_failure(provider: str, error: Exception, node: str, *, alone: bool)
     """The error of a session for a provider that failed and may not be replaced.
 
     Args:
-        error: Its exception.
-        node: The node it was about, ``""`` for none.
         alone: Whether there is no other provider.
     """
     return PluginError(

@@ -23,8 +23,6 @@ class ModelDescription:
 
     Attributes:
         title: Name of the model's file, else of its graph; for messages.
-        inputs: Inputs that must be fed.
-        overridable: Initializers that may be fed.
     """
 
     title: str
@@ -39,7 +37,6 @@ def describe(model: Model, sizes: Mapping[str, int]) -> ModelDescription:
     """Describe a model.
 
     Args:
-        model: The model, loaded and typed.
         sizes: Sizes of symbolic dimensions that the options give.
     """
     graph = model.graph

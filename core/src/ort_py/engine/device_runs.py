@@ -43,8 +43,6 @@ class DeviceRunner(Runner):
     Args:
         inputs: Device of each input that is fed as a `DeviceTensor`, by name: tensors without defaults.
         outputs: Device of each output that is given as one, by name: tensors.
-        transfers: The session's copies.
-        reuses_memory: As for the program of the base.
 
     Raises:
         EngineError: Nothing copies between a device and the host.

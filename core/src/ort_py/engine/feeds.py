@@ -44,7 +44,6 @@ class FeedSpec:
             elements may be of any type.
         rank: Declared rank, -1 where unknown.
         fixed: (axis, size) of each fixed dimension.
-        optional: Whether it may be absent.
     """
 
     name: str

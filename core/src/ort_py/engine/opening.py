@@ -58,7 +58,6 @@ def open_again(
 
     Args:
         what: What cannot be done where the model was not kept, as a sentence.
-        options, providers, provider_options, session_id, make_runner: As for `open_engine`.
 
     Raises:
         InvalidArgument: The model was not kept, or is another one now.

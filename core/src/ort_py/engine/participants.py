@@ -28,7 +28,6 @@ class Participants:
         key: Key under which a measured order is kept, ``""`` where none can be.
         names: Providers that take part, in order; empty for all as they are.
         explicit: Whether the user named the providers in their order.
-        calibration: Known times of the providers.
     """
 
     def __init__(self, options: SessionOptions, cache: CacheUse) -> None:
@@ -55,7 +54,6 @@ class Participants:
         Args:
             pairs: Records and providers of the session, in rank order.
             report: Receives a stage if the order differs from that of the session.
-            explicit: Whether the user named the providers.
             reserve: Names of providers that can join the session where they were measured to make it faster.
 
         Raises:

@@ -47,7 +47,6 @@ def assign(
         model: The model; nodes that no provider runs are replaced by their function bodies.
         providers: The session's providers, in rank order.
         schemas: Makes the operator schemas, when they are first needed.
-        calibration: Known times of the providers on this machine.
         explicit: Whether the user named the providers in this order.
         on_provider_error: Called for a provider that failed in a survey: (provider, error, node).
 

@@ -42,13 +42,10 @@ class ProviderSet:
         policy: Decides which failures another provider may answer.
         fallbacks: Takes a record of each provider that is replaced.
         participants: Provides the order of providers that was named or measured for the model.
-        provider_options: Filled with the options of each provider, as strings.
 
     Attributes:
-        records: Records of the providers that were created and can be used.
         names: Names of the providers as they were asked for, in order.
         contributions: Kernels, transforms, copies and allocators of providers and plug-ins.
-        participants: As given.
         dropped: Names of the providers that are left out after a failure in a run.
         failed: Whether a provider failed while it was introduced or while the model was prepared.
     """
@@ -109,9 +106,6 @@ class ProviderSet:
     def create(self, selection: Selection, context: SessionContext, report: LoadReport) -> None:
         """Create the selected providers and collect their contributions and those of plug-ins.
 
-        Args:
-            report: Gets a stage with notes.
-
         Raises:
             OrtPyError: A provider that is needed cannot be created.
         """
@@ -163,9 +157,6 @@ class ProviderSet:
 
     def note_failure(self, provider: str, error: Exception, node: str = "", kind: FallbackKind = "assignment") -> None:
         """Record that a provider failed while it was introduced, asked or compiling, and that others take over.
-
-        Args:
-            node: The node it was about, ``""`` for none.
 
         Raises:
             PluginError: No other provider may take over.

@@ -82,8 +82,6 @@ class Recipe:
 
     Attributes:
         kept: The file, the bytes, a ModelProto, or None where the model was not kept.
-        options: The session's own copy of the options.
-        providers, provider_options: As given.
     """
 
     kept: FileReference | KeptBytes | bytes | Any
@@ -151,7 +149,6 @@ def recipe_of(
     Args:
         options: The session's own options, with what further arguments add to them.
         providers: As given; lists are copied.
-        provider_options: As given; lists are copied.
     """
     kept, reason = _kept(source, options)
     return Recipe(kept, reason, options, _copied(providers), _copied(provider_options), fallback_enabled)

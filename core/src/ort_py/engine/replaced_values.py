@@ -61,7 +61,6 @@ def replace_initializers(model: Model, values: Mapping[str, OrtValue]) -> None:
     """Replace initializers of the main graph; names it does not have change nothing.
 
     Args:
-        model: Read and not typed yet.
         values: Values by name. The shape may differ from the model's, the element type may not.
 
     Raises:

@@ -39,8 +39,6 @@ class Runner:
         pool: Its frames; a pool of its own where not given.
 
     Attributes:
-        program: As given.
-        lanes: As given.
         on_devices: Runners of the same program with feeds or results on devices, by these; see `device_runs`.
         executor: Tells in words how runs are executed, and why.
     """

@@ -60,11 +60,7 @@ def answer(
     input_feed: Mapping[str, Any],
     run_options: RunOptions | None,
 ) -> list[Any]:
-    """Answer a failed run of a runner, where that is possible; else raise its error again.
-
-    Args:
-        output_names, input_feed, run_options: As for `run`.
-    """
+    """Answer a failed run of a runner, where that is possible; else raise its error again."""
     again = partial(execute, output_names=output_names, run_options=run_options)
     try:
         return recover(engine, runner, error, output_names, input_feed, run_options, again)
@@ -79,11 +75,7 @@ def execute(
     output_names: Sequence[str] | None,
     run_options: RunOptions | None,
 ) -> list[Any]:
-    """Run a runner once, observed where anything looks on. Failures are raised, not answered.
-
-    Args:
-        input_feed, output_names, run_options: As for `run`.
-    """
+    """Run a runner once, observed where anything looks on. Failures are raised, not answered."""
     if engine.observed or run_options is not None:
         return run_observed(engine, runner, output_names, input_feed, run_options)
     return runner.run(output_names, input_feed)
@@ -97,9 +89,6 @@ def run_observed(
     run_options: RunOptions | None,
 ) -> list[Any]:
     """Run a runner once with limits, cancellation, providers' callbacks, the profile and hooks.
-
-    Args:
-        output_names, input_feed, run_options: As for `run`.
 
     Raises:
         ArgumentTypeError: The options are of another type.

@@ -81,7 +81,6 @@ class Restored:
     """The content that the cache had.
 
     Attributes:
-        assignment: The provider that runs each node.
         notes: What its preparation did, in lines.
     """
 
@@ -234,7 +233,6 @@ class SessionCache:
 
         Args:
             model: The planned model. It must not change until the function was called.
-            notes: Lines about the preparation.
         """
         if not self._source.unchanged:
             return None

@@ -127,7 +127,6 @@ def write_tuned(store: CacheStore, key: str, title: str, tuned: TunedPlacement) 
     """Remember what was measured; returns whether it is there.
 
     Args:
-        key: As `read_tuned` will be asked with.
         title: The model's name, for who lists the folder.
     """
     data = {

@@ -101,11 +101,7 @@ class ShapeCheck:
 
 
 class AdmittedInstance(RegionInstance):
-    """An instance behind its region's gate.
-
-    Args:
-        instance: What the provider made.
-    """
+    """An instance behind its region's gate."""
 
     __slots__ = (
         "_admission",

@@ -86,7 +86,6 @@ def _choose_bound(
 
     Args:
         chooser: The frame's own chooser, which makes all later choices.
-        steps: Number of each such step, its writer, and the arrays by slot.
     """
     frame.chooser = chooser
     if chooser is not None:
@@ -115,12 +114,7 @@ class _Writer:
         self._made: tuple[tuple[Any, ...], dict[int, tuple[Any, Any]]] | None = None
 
     def run(self, arrays: Mapping[int, _Array], plain: Instruction, s: Slots) -> None:
-        """The step's instruction.
-
-        Args:
-            arrays: Where to write the outputs, by slot.
-            plain: The instruction that lets the step make its outputs.
-        """
+        """The step's instruction."""
         shapes = tuple([getattr(s[slot], "shape", None) for slot in self.step.inputs])
         known = self._made
         if known is not None and known[0] == shapes:

@@ -358,12 +358,7 @@ class FramePool:
 
 
 class WatchedPool(FramePool):
-    """A pool that checks after a run whether memory is short.
-
-    Args:
-        program: The program that its frames run.
-        pressure: The watcher of this process's memory.
-    """
+    """A pool that checks after a run whether memory is short."""
 
     def __init__(self, program: Program, pressure: MemoryPressure) -> None:
         super().__init__(program)

@@ -35,7 +35,6 @@ class Job:
     """One call to be made on a thread of the queue.
 
     Args:
-        call: The call; takes nothing.
         stop: Makes a call under way end soon.
     """
 

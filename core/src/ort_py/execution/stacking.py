@@ -30,7 +30,6 @@ def stack(
 
     Args:
         value_type: Type of an item, as far as known: what no iteration leaves has length zero along the new axis.
-        check_allocation: Asked first.
 
     Raises:
         InvalidArgument: The items differ in shape, or are not tensors.

@@ -25,7 +25,6 @@ class Task:
     """Instructions that one thread runs without a break.
 
     Attributes:
-        instructions: One per step.
         successors: Tasks that wait for this one, among others.
         shared: Slots that other tasks use too, and that are not needed after all of these tasks.
         pinned: Whether it belongs to the thread that began the run.

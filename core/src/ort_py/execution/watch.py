@@ -73,7 +73,6 @@ class RunWatch:
         threads: Threads of the run, for what fits into its time.
 
     Attributes:
-        recorder: As given.
         checks: Whether there is anything but the recorder: something to look at between steps.
         bounds_memory: Whether the bytes that are alive are counted.
     """

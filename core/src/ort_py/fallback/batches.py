@@ -67,7 +67,6 @@ def batch_of(axis: int, inputs: Sequence[Declared], outputs: Sequence[Declared],
     """Determine which inputs are split.
 
     Args:
-        axis: As the caller named it.
         feed: An array, list, dict or None for each input.
 
     Raises:
@@ -106,7 +105,6 @@ def run_in_parts(
     """Run parts, of half the size after each memory failure, and join the results in order.
 
     Args:
-        names: Names of the outputs wanted, for reasons.
         may_shrink: Called with the exception of a part's run. Gives memory back and returns whether a smaller part is
             worth trying.
         size: Size of the first parts; 0 means half of everything.

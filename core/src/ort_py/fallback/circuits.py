@@ -36,7 +36,6 @@ class Circuits:
         pause: Seconds until it is tried again, 0 for never; doubled with each trial that fails.
 
     Attributes:
-        clock: As given.
         alone: The last failure could not be answered.
         watching: Whether runs have to look at this: a provider is left out, or `alone` may end.
     """

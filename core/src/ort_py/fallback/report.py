@@ -26,11 +26,7 @@ class FallbackReport(list[FallbackRecord]):
     """The parts of a session that do not run where, or as, they were requested.
 
     Args:
-        records: In the order of their first time.
         circuits: How the breaker of each provider or device that failed in a run stands.
-
-    Attributes:
-        circuits: As given.
     """
 
     def __init__(self, records: Iterable[FallbackRecord] = (), circuits: Iterable[Circuit] = ()) -> None:

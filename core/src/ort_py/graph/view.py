@@ -65,7 +65,6 @@ class SpecCache:
         """The record of a node.
 
         Args:
-            index: Its position in the view that asks.
             path: `Node.path` where the caller has it already.
         """
         found = self._nodes.get(node)
@@ -261,11 +260,8 @@ class SubsetView(NodesView, RegionView):
     """Some nodes of a graph, with the values that cross their border.
 
     Args:
-        members: The nodes, in its order.
-        cache: Records made already.
         forms: Where the session holds what a region packs.
         host: Names of inputs whose values are on the host when the region runs.
-        border: The values that cross the border, where they are known.
     """
 
     def __init__(

@@ -68,11 +68,7 @@ class Fingerprint:
 
 
 def fingerprint_of(engine: Engine, plan: ExecutionPlan) -> Fingerprint:
-    """Compute the fingerprint of a session.
-
-    Args:
-        plan: The plan of the engine's program.
-    """
+    """Compute the fingerprint of a session."""
     providers = engine.providers
     return Fingerprint(
         {

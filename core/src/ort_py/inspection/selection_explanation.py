@@ -30,9 +30,6 @@ def explain_selection(
     """List the providers that were considered, in rank order, with the reason why each is taken or not. Creates no
     provider and no session.
 
-    Args:
-        providers, provider_options, sess_options: As for a session.
-
     Returns:
         The answer; where a session would raise, `SelectionExplanation.error` says what.
 

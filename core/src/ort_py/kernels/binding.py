@@ -68,7 +68,6 @@ class KernelConstants(Mapping[int, Array]):
 
         Args:
             positions: The inputs it is made of, absent ones left out.
-            form: As in `KernelContext.packed`.
         """
         return make()
 

@@ -36,7 +36,6 @@ def in_blocks(
     Args:
         node: The node. The kernel makes all of its outputs and no others.
         context: What the kernel was bound with, on the host.
-        call: ``f(*inputs)``.
         into: ``f(*inputs, *outputs)``, None where there is no such form.
         strided: Whether the kernel takes inputs that are not contiguous.
     """

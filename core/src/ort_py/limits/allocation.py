@@ -43,9 +43,6 @@ def array_bytes(shape: Sequence[int], dtype: Any) -> int:
 def check_allocation(limits: Limits, shape: Sequence[int], dtype: Any, location: Location | str = "") -> None:
     """Refuse an array that is larger than one allocation may be.
 
-    Args:
-        location: Place of the request, for the message.
-
     Raises:
         LimitError: The array would be larger than `Limits.single_allocation_bytes`, or than an address can reach.
     """

@@ -81,8 +81,6 @@ def refuse_ahead(ahead: float, left: float, limit: float, name: str) -> None:
     """Refuse a call that would end long after the time is over.
 
     Args:
-        ahead: Seconds that it is estimated to take.
-        left: Seconds that are left.
         limit: Seconds that were allowed in total.
 
     Raises:
@@ -101,7 +99,6 @@ def in_looked_at_parts(grain: int, fn: Callable[[int, int], None]) -> Callable[[
 
     Args:
         grain: Minimum number of rows of a part.
-        fn: Works on some rows.
     """
     check = _current.get()
     if check is None:

@@ -21,7 +21,6 @@ def array_memory(array: Any, seen: set[int] | None = None) -> int:
     """Bytes of an array, those of its strings included.
 
     Args:
-        array: An array of any device.
         seen: Identities of the strings that are counted already; gets those of this array. None: each element counts.
     """
     size = int(array.nbytes)

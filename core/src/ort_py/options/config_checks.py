@@ -53,9 +53,6 @@ def check_key(key: str, scope: str) -> None:
 def check_session_entries(entries: Mapping[str, str], threads: int) -> None:
     """Refuse values that a session cannot accept, with onnxruntime's class of error.
 
-    Args:
-        threads: Its `intra_op_num_threads`.
-
     Raises:
         UsageError: Thread affinities are malformed, or not one for each thread but the first.
         OptionError, InvalidArgument, Fail: Another value is malformed.

@@ -14,14 +14,7 @@ __all__ = ["OrtEpContextData", "OrtEpContextDataBuffer"]
 
 
 class OrtEpContextDataBuffer:
-    """Room for the data of one compiled node, which a callback allocates once and fills.
-
-    Args:
-        max_size: Largest size in bytes.
-
-    Attributes:
-        max_size: As given.
-    """
+    """Room for the data of one compiled node, which a callback allocates once and fills."""
 
     __slots__ = ("_data", "max_size")
 
@@ -77,11 +70,7 @@ class OrtEpContextDataBuffer:
 
 
 class OrtEpContextData:
-    """Data of one compiled node.
-
-    Args:
-        data: The bytes.
-    """
+    """Data of one compiled node."""
 
     __slots__ = ("_data",)
 

@@ -202,7 +202,6 @@ def engine_option(
 
     Args:
         name: The attribute or config key, as users write it.
-        default: Its value if it is not set.
         own: Whether it is ort-py's own; onnxruntime has an option of the same name otherwise.
         **facts: `since`, `guarded`, `carried` of `EngineOption`.
     """

@@ -20,9 +20,6 @@ VARIABLE = "ORT_PY_VERIFY"
 def check_share(share: float, source: str) -> float:
     """Raise if the value is not a share.
 
-    Args:
-        source: Origin of the number, for the message.
-
     Raises:
         OptionError: It is not from 0 to 1.
     """

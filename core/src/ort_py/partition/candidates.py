@@ -51,9 +51,6 @@ def compares(providers: Sequence[IExecutionProvider], model: CostModel) -> bool:
 
     Measured rates are not a reason: on the host they differ by less than estimates are wrong by, and asking a
     compiler what it can run may take longer than all the rest of partitioning.
-
-    Args:
-        model: How placements are weighed.
     """
     return model.weighs and any(one.device != HOST or estimates(one) for one in providers)
 
@@ -62,7 +59,7 @@ def choose(graph: Graph, view: ModelGraphView, answers: Sequence[Answer], model:
     """The cheapest placement of a graph.
 
     Args:
-        view: The same, as the providers saw it.
+        view: The graph as the providers saw it.
         answers: What they said, in the session's order.
     """
     stated = sum(answer.states_costs for answer in answers)

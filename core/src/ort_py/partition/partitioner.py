@@ -40,7 +40,6 @@ def partition(
     Args:
         graph: The main graph, validated and typed.
         providers: In rank order; each later one completes what the earlier left.
-        cost_model: Parameters for the comparison of placements.
         on_provider_error: Called for a provider whose `get_capability` raised; that provider gets no node of the graph.
         barred: Nodes that a provider may not have in its regions, with the reason by provider.
     """

@@ -39,7 +39,6 @@ class WorkTable:
     """Costs of one graph.
 
     Args:
-        view: The same, as the providers saw it.
         calibration: What calls, arithmetic and copies cost.
 
     Attributes:

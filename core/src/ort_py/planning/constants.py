@@ -60,7 +60,7 @@ class ConstantPool:
         """Return a packed form of constants, shared by all requests for the same form.
 
         Args:
-            form: What is made of them; see `KernelContext.packed`.
+            form: Name of the packed form; see `KernelContext.packed`.
         """
         arrays = partial(_arrays_in_memory, weights) if device == HOST else tuple
         return self.forms(device).packed([weight.key for weight in weights], form, make, arrays)

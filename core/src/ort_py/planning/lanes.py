@@ -53,7 +53,6 @@ def arrange(dependencies: Dependencies, times: Sequence[int], lanes: int, exchan
     """Gather steps into tasks.
 
     Args:
-        dependencies: What waits for what.
         times: Nanoseconds each step takes on one thread.
         exchange: Nanoseconds until a thread begins with what another one made possible.
     """

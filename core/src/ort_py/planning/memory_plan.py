@@ -37,7 +37,6 @@ class SeenValue:
     """The value that a recorded run left in a slot.
 
     Attributes:
-        nbytes: Bytes of its elements.
         plain: It is C-contiguous, and memory of its form can be made of bytes.
     """
 
@@ -93,7 +92,6 @@ def plan_memory(
     """Give places to values.
 
     Args:
-        reusing: What its steps may do.
         seen: What the recorded run left, by slot; slots that held no array are absent.
         steady: Slots that hold the same shape in every run of the signature: those of its inputs.
         unsteady: Numbers of steps that were found to make other shapes in another run of the same signature.

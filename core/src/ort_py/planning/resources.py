@@ -24,7 +24,6 @@ class PlanResources:
     """Inputs of planning, the same for all graphs of a model.
 
     Attributes:
-        transfers: Copies between devices.
         threads: Threads a region instance may use.
         allocators: Allocator for each device that has one; the host has none.
         stand_ins: Stand-ins that run the nodes of regions that decline a run, or None.

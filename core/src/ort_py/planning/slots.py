@@ -26,7 +26,6 @@ class SlotTable:
     """Slots of one graph's plan while it is built.
 
     Attributes:
-        steps: Steps emitted so far.
         captures: Slot of each outer value read here, by (value, device).
         home: Device each value of this graph is made on.
     """

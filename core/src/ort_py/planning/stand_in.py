@@ -32,7 +32,6 @@ class Declined:
     """One run that a region did not answer.
 
     Attributes:
-        node: Name of its first node.
         reason: What the region said; of a run in which it was not asked, what it said last.
         asked: Whether the region was asked at all, or a pause after earlier answers of this kind went on.
     """

@@ -22,7 +22,6 @@ class NativeFamily:
     """Builds of one library.
 
     Attributes:
-        name: What users call it.
         files: Words of which one is in the name of the library's file, in lower case.
         functions: Names (set, get), tried in order: builds put prefixes and suffixes on them.
         per_thread: Whether the number belongs to the calling thread, not to the process.

@@ -38,7 +38,6 @@ def write_chrome_trace(recorder: Recorder, path: Path, facts: Mapping[str, str] 
     """Write all events of a recorder.
 
     Args:
-        recorder: The recorder.
         facts: What is true of the whole file, added to the arguments of its first event.
 
     Raises:

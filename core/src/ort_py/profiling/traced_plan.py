@@ -136,8 +136,6 @@ class TracedPlan:
         """Name and facts of each step; the very same objects for runs that were alike.
 
         Args:
-            entries: What the run was given.
-            usual: What its steps wrote.
             others: What some of them wrote instead.
         """
         key = None if others else (entries, usual)

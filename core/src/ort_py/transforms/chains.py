@@ -18,11 +18,8 @@ class Chain(NamedTuple):
     """A node of ONNX's own domain, and the one whose first output is its first input.
 
     Attributes:
-        inner: The node that comes first.
         outer: The node behind it.
         source: First input of the first.
-        between: What the second reads of it.
-        result: First output of the second.
     """
 
     inner: NodeSpec

@@ -52,7 +52,6 @@ def run_transforms(
 
     Args:
         model: A typed model.
-        transforms: Transforms of any level.
         level: The session's level: transforms above it do not run.
         schemas: Operators that new nodes may have.
         check: Check all invariants after each rewrite or transform; None: if debug messages are on.

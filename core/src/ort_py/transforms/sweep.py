@@ -104,7 +104,6 @@ class Sweep:
     """Shows all nodes to some rules until nothing near a change is left to look at.
 
     Args:
-        context: What rules may use.
         budget: How often rules may go on.
         check: Called after each rewrite.
     """

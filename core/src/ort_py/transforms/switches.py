@@ -52,7 +52,6 @@ def switched_off(names: Iterable[str], known: Iterable[str]) -> tuple[set[str], 
 
     Args:
         names: As the options say.
-        known: Names of the session's transforms.
 
     Returns:
         Names of transforms, and lines about names that mean nothing here.

@@ -95,7 +95,6 @@ class DeviceTensor:
 
         Args:
             source: An array of the host, of any byte order and strides, or a tensor of any device.
-            what: Name of the call, for the message.
 
         Raises:
             UsageError: Element types or numbers of elements differ.

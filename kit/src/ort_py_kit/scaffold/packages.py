@@ -92,10 +92,6 @@ def package_files(kind: str, names: PackageNames, licence: str = "Apache-2.0", a
 def write_package(folder: str | os.PathLike[str], contents: dict[str, str]) -> list[Path]:
     """Write files into a folder that is new or empty.
 
-    Args:
-        folder: Where; made with the folders above it.
-        contents: As `package_files` gives them.
-
     Returns:
         The files, as paths below `folder`.
 

@@ -46,7 +46,6 @@ def run_region(
 
     Args:
         device: The provider it is of, and where its arrays are; its stream is the current one.
-        inputs: Names of its inputs, in its order.
 
     Raises:
         Exception: Whatever the provider raises.

@@ -42,7 +42,7 @@ class Change:
 
 
 def changes_of(operator: OperatorVersion, version: int) -> list[Change]:
-    """The changes between a version of an operator and an older one, the latest first; none where `version` is newer."""
+    """The changes between a version of an operator and an older one, latest first; none where `version` is newer."""
     general = Change(_FROM_THE_END, _axes_from_the_front, compatible=True)
     found = [*_CHANGES.get((operator.domain, operator.op_type), ()), general]
     crossed = [change for change in found if version < change.since <= operator.version]

@@ -31,7 +31,6 @@ class Draft:
     Attributes:
         inputs: Names of the values the node reads, ``""`` where an optional input is absent.
         attributes: Attributes that the node sets, as Python values (`onnx.helper.get_attribute_value`).
-        feeds: The value of each input, by name.
         declared: Type and shape that the case declares for each input, by name.
     """
 

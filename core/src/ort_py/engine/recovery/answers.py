@@ -53,7 +53,6 @@ def recover(
     """Answer a failed run; returns its results.
 
     Args:
-        output_names, feed, options: As given to `runs.run`.
         execute: Runs a feed on a runner of an engine once, and answers nothing.
 
     Raises:

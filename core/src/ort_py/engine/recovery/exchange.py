@@ -53,7 +53,6 @@ def try_again(engine: Engine, runner: Runner, name: str) -> Runner:
     """Take a provider in again that was left out, for as long as its runs succeed.
 
     Args:
-        runner: The runner of the program without it.
         name: The provider; its breaker waits for the outcome.
     """
     with engine.lock.held():

@@ -32,9 +32,6 @@ def in_parts(
 ) -> tuple[list[Any], int]:
     """Run in parts after memory was short; returns the results and the size of the parts that fitted.
 
-    Args:
-        output_names, feed: As given to `run`.
-
     Raises:
         CannotSplit: Nothing can be split along this axis.
         Exception: The error that a part raised.
@@ -58,7 +55,6 @@ def in_fitting_parts(
     """Run in parts at once, where a short time ago only parts fitted into memory; returns None to run it whole.
 
     Args:
-        output_names, feed: As given to `run`.
         axis: The axis along which the caller allows it, None for none.
 
     Raises:

@@ -15,11 +15,7 @@ _MOST_SHOWN = 20
 
 
 class Problem(str):
-    """A problem for which applications of onnxruntime expect another class than `InvalidGraph`.
-
-    Attributes:
-        kind: The class, a subclass of `InvalidGraph`.
-    """
+    """A problem for which applications of onnxruntime expect another class than `InvalidGraph`."""
 
     kind: type[InvalidGraph]
 
@@ -32,10 +28,6 @@ class Problem(str):
 
 def raise_problems(problems: Sequence[str], what: str, source: str, fix: str) -> None:
     """Raise all problems in one message, with the class of the first. Does nothing if there is none.
-
-    Args:
-        problems: Texts, some of them `Problem`s.
-        source: File of the model, or ``""``.
 
     Raises:
         InvalidGraph: There is a problem.

@@ -62,7 +62,6 @@ def check_types(model: Model, schemas: SchemaRegistry) -> None:
 
     Args:
         model: A valid model after type inference; values of unknown type are passed over.
-        schemas: As for `validate`.
 
     Raises:
         InvalidGraph: A value has a type its operator forbids, or a type variable stands for two types at once.

@@ -24,7 +24,6 @@ class EditorView(WholeGraphView):
     Args:
         state: Has the records made so far, which the editor keeps true, and knows who returns outer values.
         positions: Where the graph's nodes are, which the editor keeps true.
-        find: Looks a value up by name.
     """
 
     def __init__(

@@ -52,9 +52,7 @@ def function_graph(
     Its values have the names of the body. Inputs have the types of the node's; constant inputs stay constant.
 
     Args:
-        node: The fused node, connected.
         schemas: The operators; nodes of one that it does not know have no types behind them.
-        store: Keeps the constants of the body.
     """
     graph = Graph("body", node.graph.model)
     values: dict[str, Value] = {}

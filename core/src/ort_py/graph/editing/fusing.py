@@ -36,8 +36,6 @@ def body_of(
     """The function that some nodes compute, with the interface of the node that replaces them.
 
     Args:
-        removed: The nodes, in order.
-        find: Looks a value up by name.
         known: Bodies made before, by content; gets the new one.
 
     Raises:
@@ -181,7 +179,6 @@ def types_of(node: Node, body: FunctionBody, state: EditState) -> list[ValueType
     """Types of a fused node's outputs, inferred through its function; None for unknown types.
 
     Args:
-        node: The fused node, connected.
         state: Provides the operators and keeps constants.
     """
     from ort_py.graph.editing.function_views import function_graph  # only such nodes need it

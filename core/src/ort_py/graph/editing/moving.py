@@ -27,7 +27,6 @@ def move_nodes_out(
     """Make nodes and constants of a nested graph those of the graph around it, whose lists the caller changes.
 
     Args:
-        nodes: The nodes, connected.
         values: Values of the outer graph by name; gets the new ones.
         node_names: Names of the outer graph's nodes; gets the new ones.
     """

@@ -101,9 +101,6 @@ class NodeList:
     def insert(self, nodes: Sequence[Node], free: Rank | None) -> None:
         """Put new nodes in at a free rank, or as near as order allows; moves others where no place will do.
 
-        Args:
-            nodes: New nodes, connected.
-
         Raises:
             InvalidGraph: There is a cycle.
         """

@@ -38,9 +38,7 @@ class ModelBuilder:
 
     Args:
         model: Gets the graphs and the problems; its opset imports are read.
-        budget: Asked for every node.
         store: Keeps constants whose value a call decides.
-        names: Names taken already.
     """
 
     def __init__(

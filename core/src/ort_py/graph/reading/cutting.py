@@ -100,9 +100,6 @@ class _Message:
 def cut(content: memoryview, path: str = "", identity: FileIdentity | None = None) -> CutModel:
     """Cut the large tensors out of a serialised model.
 
-    Args:
-        content: The bytes.
-
     Returns:
         The parts; without a skeleton where nothing is large, or the bytes are not what a model's are.
     """

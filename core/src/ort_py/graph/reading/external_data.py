@@ -111,10 +111,6 @@ class ExternalFiles:
     def file(self, location: str, where: Location) -> MappedFile:
         """A file of external data, mapped.
 
-        Args:
-            location: As the model spells it.
-            where: Place of the request, for messages.
-
         Raises:
             InvalidGraph: The location names no file.
             Fail: The file is missing, may not be read, or lies outside the folder.

@@ -34,10 +34,6 @@ __all__ = ["check_functions", "expand_schema_function"]
 def check_functions(nodes: list[WrittenNode], functions: Mapping[FunctionKey, WrittenFunction], budget: Budget) -> None:
     """Refuse functions that call each other in a circle, or that make the model too large.
 
-    Args:
-        nodes: Nodes of the main graph.
-        budget: Limits the number of nodes.
-
     Raises:
         InvalidGraph: A function calls itself, directly or through others; the circle is named.
         LimitError: The model would have too many nodes.
@@ -118,7 +114,6 @@ def expand_schema_function(
     Args:
         node: The node; for operators whose body depends on types, its inputs must be typed.
         schemas: Gives the opset of domains that the model does not import; without it these have no function.
-        store: Keeps the constants of the body.
         names: Names taken in the model, where the caller expands many nodes; else they are gathered again.
 
     Returns:

@@ -20,7 +20,6 @@ class GivenModel:
 
     Attributes:
         content: The path as text, the bytes, or the message; what `load_model` reads.
-        path: The path, ``""`` for bytes and messages.
     """
 
     content: Any

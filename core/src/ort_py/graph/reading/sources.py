@@ -47,9 +47,7 @@ class ModelSource:
 
     Attributes:
         proto: The message. The parser drops it here, so that its memory is free before the graph is built.
-        path: Path of the file, ``""`` for bytes and messages.
         fingerprint: Hash of the bytes; of a large file, computed at the first request.
-        size: Number of bytes.
         folder: Folder of external data; None if the model has none.
         real_folder: Real folder of the file if `path` is a link.
         cut: The bytes of large tensors, which `proto` has placeholders for; None if it is complete.

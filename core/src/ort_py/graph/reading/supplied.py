@@ -59,9 +59,6 @@ class Supplied:
     def check_used(self, graph: Any) -> None:
         """Refuse arrays for initializers that the model does not have, or whose data is in the model itself.
 
-        Args:
-            graph: The model's ``GraphProto``.
-
         Raises:
             Fail: There is such an array.
         """
@@ -84,7 +81,6 @@ class Supplied:
 
         Args:
             written: The graph; its declared types are replaced.
-            graph: Its ``GraphProto``, which has the denotations.
         """
         sizes = {name: size for name, size in self.dimensions.items() if size >= 0}
         unnamed = self._by_denotation(graph.input, sizes) if self.denotations else {}

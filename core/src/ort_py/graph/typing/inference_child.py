@@ -25,11 +25,7 @@ _ADDRESS_SPACE = 8 << 30
 
 
 def serve(path: str) -> None:
-    """Answer requests until there are no more.
-
-    Args:
-        path: File of the extension module.
-    """
+    """Answer requests until there are no more."""
     with contextlib.suppress(ImportError, ValueError, OSError):  # no such limit, or a lower one is in force
         import resource  # POSIX only
 

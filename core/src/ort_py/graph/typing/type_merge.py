@@ -102,7 +102,6 @@ def made_up(types: Iterable[ValueType | None], own: Collection[str], *, uses: in
     """Names that ONNX's inference made up for unknown sizes.
 
     Args:
-        own: Names the model itself uses.
         uses: Only names that occur so often; with 1, those that tie no two sizes together.
     """
     count = Counter(dim for value_type in types for dim in dim_names(value_type))

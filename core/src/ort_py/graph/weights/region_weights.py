@@ -48,7 +48,6 @@ class HeldForms(PackedForms):
         """A form; see `PackedForms.packed`.
 
         Args:
-            keys, form, make: As there.
             arrays: Arrays that are counted elsewhere, as those of the constants: asked when the form is made.
         """
         key = PackedKey(form, tuple(keys))

@@ -39,7 +39,6 @@ class FilePart(NamedTuple):
 
     Attributes:
         identity: Which content it had when the bytes were first read.
-        start, stop: The bytes.
     """
 
     path: str
@@ -202,10 +201,8 @@ class ArrayWeight(_Loaded):
 
     Args:
         array: The tensor; None where `source` is read when somebody asks for it.
-        key: Its identity.
 
     Attributes:
-        nbytes: Bytes in memory.
         source: Where it can be read again, None where nowhere.
     """
 
@@ -307,7 +304,6 @@ class MappedFile:
 
     Attributes:
         path: Where it was opened, for messages and for models that refer to it.
-        identity: Which content it had then.
     """
 
     __slots__ = ("__weakref__", "buffer", "identity", "path")

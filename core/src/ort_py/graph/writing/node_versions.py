@@ -47,8 +47,6 @@ class FunctionWriter:
     """Makes functions around single nodes, one for each kind of node.
 
     Args:
-        model: The model whose opsets are in force elsewhere.
-        proto: Gets the functions and the imports of their domains.
         strict: Refuse a node that no function can hold; else write it as it is.
         standard: Write every node that carries a function as a call of it, also where others know its operator.
     """

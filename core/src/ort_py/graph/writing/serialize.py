@@ -209,7 +209,6 @@ def model_to_proto(model: Model, weights: WeightMode = "inline") -> onnx.ModelPr
     """The model as an ONNX message, with the types that are known.
 
     Args:
-        model: The model, at any stage.
         weights: Where constants go; see `RegionView.to_model`. Constants of nested graphs are always written, since
             a nested graph has no inputs of its own choice; so are external ones up to 1 KiB.
 
@@ -263,7 +262,6 @@ def region_to_bytes(
     """Some nodes of a graph as a serialised model of their own.
 
     Args:
-        nodes: The nodes, in topological order.
         inputs: Values they read from outside, constants excepted.
         initializers: Constants they read, those of the graphs around included.
         weights: ``inline``, ``external`` or ``reference``: where `initializers` go.

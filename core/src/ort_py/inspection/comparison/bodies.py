@@ -35,8 +35,6 @@ def compare_bodies(
 
     Args:
         feed: What the model was fed.
-        a: Configuration that computes the values that the bodies read.
-        compare: Function that compares a model on feeds.
     """
     node = next((node for node in model.graph.nodes if any(out and out.name == value for out in node.outputs)), None)
     if node is None or node.domain or node.op_type not in ("If", "Loop"):

@@ -19,11 +19,7 @@ __all__ = ["CommonValues"]
 
 
 class CommonValues:
-    """Both runs, and which values they have in common.
-
-    Args:
-        written: Names of values of the model as it was written.
-    """
+    """Both runs, and which values they have in common."""
 
     def __init__(self, a: SteppedRun, b: SteppedRun, written: Collection[str]) -> None:
         self.a, self.b = a, b

@@ -85,9 +85,6 @@ ConfigurationLike: TypeAlias = (
 def configuration_of(given: ConfigurationLike, side: str) -> SessionConfiguration:
     """The configuration that a caller means.
 
-    Args:
-        side: Name of the argument, for messages.
-
     Raises:
         ArgumentTypeError: It is nothing of what it may be; a builtin TypeError too.
         InvalidArgument: A word is neither a level nor a provider's name.

@@ -23,9 +23,6 @@ __all__ = ["as_written", "compare_engines"]
 def as_written(model: Any, options: SessionOptions) -> Model:
     """Read a model: checked and typed, not optimised.
 
-    Args:
-        model: Path of the model, its bytes, or a message.
-
     Raises:
         OrtPyError: The model is wrong.
     """
@@ -50,7 +47,6 @@ def compare_engines(
         a: Computes what is expected.
         written: The model as it was written: values are matched by its names.
         tolerances: (relative, absolute) by element type.
-        report: Takes what is found.
         progress: Called with the steps done and the steps there are.
 
     Raises:

@@ -39,11 +39,6 @@ def open_examined(
 
     A provider that fails in a run is not replaced by another one: what was to be examined would be gone.
 
-    Args:
-        model: Path of a model, its bytes, or a message.
-        options: Options; the defaults where None.
-        providers, provider_options: As for a session.
-
     Raises:
         OrtPyError: As for `InferenceSession`.
     """

@@ -41,9 +41,7 @@ class ForcedComparison:
     """Compares two engines of one model.
 
     Args:
-        written: Names of values of the model as it was written.
         tolerances: (relative, absolute) by element type.
-        report: Takes what is found.
     """
 
     def __init__(
@@ -64,7 +62,6 @@ class ForcedComparison:
         """Compare one run.
 
         Args:
-            feed: Values by input name.
             progress: Called for each step of `b`.
 
         Raises:

@@ -23,7 +23,6 @@ def feeds_of(given: Feeds, declared: Sequence[NodeArg], seed: int) -> list[Mappi
 
     Args:
         declared: Inputs the model must be fed.
-        seed: Of made-up values.
 
     Raises:
         ArgumentTypeError: It is neither a mapping nor a list of mappings; a builtin TypeError too.

@@ -37,7 +37,6 @@ def annotated_model(
     nodes of each provider under ``ort_py.placement`` (JSON).
 
     Args:
-        assignment: Who runs which node.
         nodes: The records of the nodes, in the order of the assignment.
 
     Raises:

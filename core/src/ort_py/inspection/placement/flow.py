@@ -31,7 +31,6 @@ class FlowValue:
         symbols: Symbolic dimensions, ``?`` for those without a name.
         producer: Node that computes it, `NOBODY` for inputs of the model.
         readers: Nodes that read it, in order, each once; those of nested graphs too.
-        returned: Whether the model returns it.
     """
 
     name: str
@@ -73,7 +72,6 @@ class Flow:
 
     Attributes:
         graphs: The main graph first, then nested ones.
-        graph_of: For each node the number of its graph.
         values: In the order in which the graphs compute them.
     """
 
@@ -100,11 +98,7 @@ class Flow:
 
 
 def flow_of(assignment: Assignment) -> Flow:
-    """The flow between the assigned nodes. The inside of a node that a provider runs as a whole belongs to that node.
-
-    Args:
-        assignment: The partitioner's decisions.
-    """
+    """The flow between the assigned nodes. The inside of a node that a provider runs whole belongs to the node."""
     index = {node: number for number, node in enumerate(assignment.nodes)}
     graphs: dict[Graph, int] = {}
     for node in index:

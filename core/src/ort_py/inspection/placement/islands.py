@@ -161,7 +161,6 @@ def borders_of(
     """Values that cross from island to island, and those that the caller feeds to or gets from another device.
 
     Args:
-        flow: What flows between the nodes.
         devices: Device of each provider; one that is not listed works on the host.
     """
     island_of = {node: island.number for island in islands for node in island.nodes}

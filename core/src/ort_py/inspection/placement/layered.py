@@ -51,8 +51,6 @@ def draw(
 
     Args:
         edges: Pairs of boxes, from and to; without cycles.
-        gap_x: Space between boxes of a row.
-        gap_y: Space between rows.
         aspect: Width over height to aim for.
     """
     if not sizes:

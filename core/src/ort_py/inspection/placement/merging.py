@@ -64,11 +64,9 @@ def suggestions_of(
     """The few operators whose support would merge the most islands, chosen greedily.
 
     Args:
-        flow: What flows between the nodes.
         first: The provider that is asked first.
         order: All providers that run or could run something, in the order in which they are asked; see
             `islands.island_groups`.
-        count: How many at most.
     """
     refused = Counter((node.op_type, node.domain) for node in nodes if node.refused)
     if not refused:

@@ -37,11 +37,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A line from a node to one that reads it.
-
-    Attributes:
-        crosses: Whether it leaves its island.
-    """
+    """A line from a node to one that reads it."""
 
     source: int
     target: int
@@ -68,11 +64,7 @@ class Picture:
 
 
 def picture_of(flow: Flow, islands: Sequence[Island]) -> Picture:
-    """Lay out a placement.
-
-    Args:
-        flow: What flows between the nodes.
-    """
+    """Lay out a placement."""
     count = sum(len(graph.nodes) for graph in flow.graphs)
     picture = Picture(
         [Box(0.0, 0.0, NODE_WIDTH, NODE_HEIGHT) for _ in range(count)],

@@ -41,7 +41,6 @@ def first_inside(
     """The first node that computes something wrong, among those that computed a value together; None if none does.
 
     Args:
-        feed: What was fed.
         look: Called between steps; what it raises ends the search.
     """
     model = reference.model

@@ -29,10 +29,6 @@ class Verification:
 
     Args:
         session: The session; held weakly, so that a session that is dropped is closed.
-        options: Its options, which have the share.
-
-    Attributes:
-        verifier: Verifies runs; None until a runner needs it.
     """
 
     def __init__(self, session: Verified, options: SessionOptions) -> None:

@@ -14,9 +14,6 @@ def pin(session: Verified, finding: Finding) -> None:
 
     Runs under way end as they began. It is on record in the session's fallback report, and `session.state` is degraded.
 
-    Args:
-        finding: What is wrong with its results.
-
     Raises:
         OrtPyError: The session is closed, or the NumPy provider cannot run the model.
     """

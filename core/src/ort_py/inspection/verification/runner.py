@@ -22,11 +22,7 @@ __all__ = ["VerifiedRunner"]
 
 
 class VerifiedRunner(Runner):
-    """Runs one program, and has a share of the runs verified.
-
-    Args:
-        program, lanes, pressure: As for `Runner`.
-    """
+    """Runs one program, and has a share of the runs verified."""
 
     def __init__(self, program: Program, lanes: int, pressure: MemoryPressure | None, verifier: Verifier) -> None:
         super().__init__(program, lanes, pressure)

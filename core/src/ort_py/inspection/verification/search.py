@@ -65,8 +65,6 @@ def search(
     Args:
         reference: Computes what is expected.
         feed: Copies of what was fed.
-        found: Copies of the run's outputs, by name.
-        differing: Those beyond the tolerance.
         tolerances: (relative, absolute) by element type.
         stopped: Called after each step; returns whether to stop.
 

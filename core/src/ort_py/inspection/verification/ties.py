@@ -56,7 +56,6 @@ def excuse(
     """The excuse for a difference: TIE for decisions about values that agree, DRIFT for errors that add up in a region.
 
     Args:
-        feed: What was fed.
         difference: A value, and the nodes that compute it from values that were the same on both sides.
         tolerances: (relative, absolute) by element type.
         look: Called between steps; what it raises ends the search.

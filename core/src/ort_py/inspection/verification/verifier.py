@@ -144,11 +144,7 @@ class Verifier:
         self._count(dropped=1)
 
     def begin(self, number: int, names: Sequence[str], feed: Mapping[str, Any]) -> PickedRun | None:
-        """Copy what a picked run reads; None where too much waits already.
-
-        Args:
-            feed: Its inputs, as host values.
-        """
+        """Copy what a picked run reads; None where too much waits already."""
         nbytes = bytes_of(feed)
         if not self._background.reserve(nbytes):
             self.drop()

@@ -20,11 +20,7 @@ _SEARCHED = 400
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The two Concats of an attention with a past.
-
-    Attributes:
-        new: Keys and values behind them.
-    """
+    """The two Concats that put the past in front of new keys and values; each tuple is (keys, values)."""
 
     nodes: tuple[NodeSpec, NodeSpec]
     past: tuple[ValueSpec, ValueSpec]
@@ -42,8 +38,7 @@ def past_of(
     """The past of an attention. None if there is none, or the operator cannot take it over.
 
     Args:
-        keys: Keys ``(batch, heads, length, size)``.
-        others: What else the operator will read.
+        keys, values: Arrays ``(batch, heads, length, size)``.
     """
     nodes, past, new, present = list[NodeSpec](), list[ValueSpec](), list[ValueSpec](), list[ValueSpec]()
     for value in (keys, values):

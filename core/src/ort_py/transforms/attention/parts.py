@@ -168,11 +168,7 @@ def repeated_heads(graph: GraphEditor, value: ValueSpec | None) -> ValueSpec | N
 
 
 def merged_heads(graph: GraphEditor, value: ValueSpec, wanted: Shape) -> tuple[NodeSpec, NodeSpec] | None:
-    """The Transpose and the Reshape that alone read ``(batch, heads, length, size)`` and make it the shape `wanted`.
-
-    Args:
-        value: The value before them.
-    """
+    """The Transpose and the Reshape that alone read ``(batch, heads, length, size)`` and make it the shape `wanted`."""
     swap = _reader(graph, value)
     if swap is None or not is_swap(swap) or swap.domain or swap.outputs[0] is None:
         return None

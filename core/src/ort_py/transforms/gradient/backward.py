@@ -26,9 +26,7 @@ def backward(
     """Write the gradient of the sum of `y` with respect to each of `xs`.
 
     Args:
-        builder: Gets the nodes.
         nodes: Nodes that matter, in order; there is a rule for each.
-        active: Values that follow from `xs`.
 
     Returns:
         Names of the gradients, zeros where `y` does not depend on a value.

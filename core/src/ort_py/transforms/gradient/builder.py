@@ -36,7 +36,6 @@ class GradientBuilder:
     Attributes:
         templates: The nodes so far, in order.
         types: What is known of new values beside what type inference finds: a gradient has its value's type.
-        opset: As above.
         data_type: Element type that numbers among the inputs of new nodes get.
     """
 

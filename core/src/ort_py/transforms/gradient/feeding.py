@@ -24,11 +24,6 @@ def feed(
 ) -> dict[Value, Value]:
     """Copy what depends on the tensors that get other values.
 
-    Args:
-        nodes: The differentiated nodes, in order.
-        given: The new value of each tensor that gets one.
-        editor: Gets the copies.
-
     Returns:
         What stands for each value that has a copy, tensors with new values included.
 

@@ -33,7 +33,6 @@ class Linear:
     Attributes:
         weight: Its weights; the scale of a BatchNormalization.
         bias: What it adds; None where it adds nothing.
-        channels: How many channels its result has.
     """
 
     node: NodeSpec
@@ -48,7 +47,6 @@ class Linear:
         Args:
             scale: A number for each channel, float64.
             shift: Likewise; None for nothing.
-            graph: Gets the new constants.
             result: Name of the new node's output.
         """
         node = self.node
