@@ -98,7 +98,7 @@ def check_elements(gate: Gate, admission: Admission, arrays: Sequence[Any]) -> N
     """Compare the elements of index inputs with their bounds.
 
     Args:
-        admission: What it made of the shapes.
+        admission: The gate's answer for the shapes.
 
     Raises:
         KernelInputError: An element is out of range.

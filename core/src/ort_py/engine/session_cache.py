@@ -135,7 +135,7 @@ class SessionCache:
     """The cache as one session uses it.
 
     Args:
-        key: Of this session's model with its options, providers and machine.
+        key: Key of this session's model with its options, providers and machine.
         source: The model's file and those beside it.
         always: Keep it however quickly it was prepared.
     """

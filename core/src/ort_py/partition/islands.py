@@ -126,7 +126,7 @@ class _Figures:
     """Costs of each island, and of its nodes elsewhere.
 
     Attributes:
-        copying: Copies at its border.
+        copying: Copies at the border of the island.
         values, nbytes: What is copied.
         elsewhere: Its nodes with the next providers; infinite where one has none.
     """

@@ -245,70 +245,73 @@ class IfStep(BaseStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopStep(BaseStep):
+class BodyStep(BaseStep):
+    """The common base of steps that run one graph of their node."""
+
+    body: NestedPlan
+
+    @property
+    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
+        return (("body", self.body),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackingStep(BodyStep):
+    """The common base of steps that run a body again and again and stack what it makes.
+
+    Attributes:
+        scan_types: Type of each scan output's slice, for steps that run no iteration.
+        scan_modules: Array module of each scan output.
+        check_allocation: Asked before scan outputs are stacked.
+    """
+
+    scan_types: tuple[ValueType | None, ...] = ()
+    scan_modules: tuple[Any, ...] = ()
+    check_allocation: Callable[[Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStep(StackingStep):
     """Run a body while its condition holds (ONNX Loop).
 
     Attributes:
         trip_count: Slot of the maximum trip count, on the host, or `NONE_SLOT`.
         condition: Slot of the first condition, on the host, or `NONE_SLOT`.
         carried: Slots of the initial loop-carried values.
-        body: The body.
-        scan_types: Type of each scan output's slice, for loops that run no iteration.
-        scan_modules: Array module of each scan output.
-        check_allocation: Asked before scan outputs are stacked.
     """
 
     trip_count: int
     condition: int
     carried: tuple[int, ...]
-    body: NestedPlan
-    scan_types: tuple[ValueType | None, ...] = ()
-    scan_modules: tuple[Any, ...] = ()
-    check_allocation: Callable[[Any, Any], None]
-
-    @property
-    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
-        return (("body", self.body),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanStep(BaseStep):
+class ScanStep(StackingStep):
     """Run a body over slices of its scan inputs (ONNX Scan, version 9 on).
 
     Attributes:
         states: Slots of the initial state values.
         scans: Slots of the scan inputs.
-        body: The body.
         input_axes, input_directions: One entry a scan input; direction 1 is backwards.
         output_axes, output_directions: One entry a scan output.
-        scan_types, scan_modules, check_allocation: As in `LoopStep`.
     """
 
     states: tuple[int, ...]
     scans: tuple[int, ...]
-    body: NestedPlan
     input_axes: tuple[int, ...]
     input_directions: tuple[int, ...]
     output_axes: tuple[int, ...]
     output_directions: tuple[int, ...]
-    scan_types: tuple[ValueType | None, ...] = ()
-    scan_modules: tuple[Any, ...] = ()
-    check_allocation: Callable[[Any, Any], None]
-
-    @property
-    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
-        return (("body", self.body),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchedScanStep(BaseStep):
+class BatchedScanStep(BodyStep):
     """Run a body over a batch of sequences, each up to its own length (ONNX Scan, version 8).
 
     Attributes:
         lengths: Slot of the length of each sequence, on the host, `NONE_SLOT` where all are as long as the inputs.
         states: Slots of the initial state values, which have a batch axis in front.
         scans: Slots of the scan inputs, which have a batch and a time axis in front.
-        body: The body.
         directions: One entry a scan input; 1 is backwards from the sequence's own end.
         slice_types: Type of what the body makes for each scan output, for scans that run no iteration.
         modules: Array module of each output, states first.
@@ -318,32 +321,21 @@ class BatchedScanStep(BaseStep):
     lengths: int
     states: tuple[int, ...]
     scans: tuple[int, ...]
-    body: NestedPlan
     directions: tuple[int, ...]
     slice_types: tuple[ValueType | None, ...] = ()
     modules: tuple[Any, ...] = ()
     check_allocation: Callable[[Any, Any], None]
 
-    @property
-    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
-        return (("body", self.body),)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceMapStep(BaseStep):
+class SequenceMapStep(BodyStep):
     """Run a body once for each element of a sequence (ONNX SequenceMap).
 
     Attributes:
         mapped: Slots of the node's inputs: a sequence, then sequences that are walked with it and tensors that are not.
-        body: The body.
     """
 
     mapped: tuple[int, ...]
-    body: NestedPlan
-
-    @property
-    def bodies(self) -> tuple[tuple[str, NestedPlan], ...]:
-        return (("body", self.body),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ class Flow:
 
     Attributes:
         graphs: The main graph first, then nested ones.
-        values: In the order in which the graphs compute them.
+        values: All values, in the order in which the graphs compute them.
     """
 
     graphs: tuple[FlowGraph, ...] = ()
